@@ -1,0 +1,47 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := demo
+
+.PHONY: help install dev demo test lint types benchmarks clean
+
+help:  ## Show what can be made
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("assent needs Python 3.11 or newer, found %d.%d; set PYTHON=..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "Installing assent into $(VENV) (a minute or two) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "Installing assent with its test tools into $(VENV) (a minute or two) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+install: $(VENV)/.installed  ## Create .venv with the assent command in it
+	@echo "Ready: $(BIN)/assent --help"
+
+dev: $(VENV)/.installed-dev  ## The same, with the tools that the tests need
+
+demo: $(VENV)/.installed  ## Run the whole way on made-up data; says where its report is
+	@$(BIN)/assent demo --out $(DEMO) --replace
+
+test: lint types  ## Lint, type-check and test
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+lint: dev  ## ruff
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: dev  ## mypy, strict
+	@$(BIN)/mypy
+
+benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; some need ASSENT_DATA)
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:  ## Remove what the targets above made
+	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info

@@ -1,0 +1,1 @@
+"""assent: recommendation that asks before it uses."""

@@ -1,0 +1,13 @@
+"""Names for the arrays that the stages hand to each other."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+"""float64 array; the docstring of its owner gives the shape."""
+Ints = npt.NDArray[np.int64]
+"""int64 array, usually indices."""
+Bools = npt.NDArray[np.bool_]
+"""bool array; a *selection* is one of length `len(problem.train)`."""
+Strings = npt.NDArray[np.str_]
+"""Unicode array, usually sorted ids."""

@@ -1,0 +1,1 @@
+"""From files to a problem: readers, splits, the simulator."""

@@ -1,0 +1,36 @@
+"""The interactions table: who did what, when, and how unwilling they are to have it used."""
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """A log of interactions, in the order of its file, with what is known of the items.
+
+    `table` has one row per interaction and these columns:
+        user           String, never null
+        item           String, never null
+        time           Float64; null where the log has no order (then file order counts)
+        unwillingness  Float64 in [0, 1]; present once `assent.unwillingness` has assigned it
+    A (user, item) pair occurs at most once.
+
+    `items` has one row per known item: item (String), title (String, may be null) and
+    category (List[String], may be empty). It may lack items of the log and have items beyond it.
+    """
+
+    name: str
+    table: pl.DataFrame
+    items: pl.DataFrame
+
+    def __len__(self) -> int:
+        return self.table.height
+
+    def with_unwillingness(self, values: pl.Series) -> "Interactions":
+        """The same log with `values` (Float64, one per row, in [0, 1]) as its unwillingness."""
+        return replace(self, table=self.table.with_columns(values.alias("unwillingness")))
+
+
+NO_ITEMS = pl.DataFrame(schema={"item": pl.String, "title": pl.String, "category": pl.List(pl.String)})
+"""An `Interactions.items` that knows nothing."""

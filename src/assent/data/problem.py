@@ -1,0 +1,71 @@
+"""What every later stage works on: a split log as integer arrays, with unwillingness and candidates."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from assent.arrays import Bools, Floats, Ints, Strings
+
+
+class Protocol(StrEnum):
+    """How a log is split and how the test rows are ranked."""
+
+    PAPER_TEXT = "paper-text"
+    """70/10/20 per user in order of time; ranking over all items."""
+    PAPER_TABLES = "paper-tables"
+    """Leave-one-out (last = test, the one before = validation); 1 positive among 99 sampled negatives."""
+    FULL = "full"
+    """Leave-one-out; ranking over all items."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Interactions as index pairs: `users[n]` into `Problem.user_ids`, `items[n]` into `Problem.item_ids`."""
+
+    users: Ints
+    items: Ints
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def __getitem__(self, which: Bools | Ints | slice) -> "Rows":
+        """The rows at a mask or index array."""
+        return Rows(self.users[which], self.items[which])
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A split log: the input of every method.
+
+    `user_ids` and `item_ids` are the sorted ids of all rows that are not "never". `unwillingness[len(train)]`
+    belongs to the training rows, which are sorted by user and, within a user, by time.
+    `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its sampled negatives:
+    the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for the test rows, or None where
+    the protocol ranks all items.
+    """
+
+    name: str
+    protocol: str
+    seed: int
+    user_ids: Strings
+    item_ids: Strings
+    train: Rows
+    valid: Rows
+    test: Rows
+    unwillingness: Floats
+    valid_candidates: Ints
+    test_candidates: Ints | None
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return len(self.item_ids)
+
+    def violation(self, selection: Bools | None = None) -> float:
+        """Mean over users of the unwillingness that a selection discloses (the paper's wv); None is All."""
+        disclosed = self.unwillingness if selection is None else self.unwillingness[selection]
+        return float(disclosed.sum()) / self.n_users

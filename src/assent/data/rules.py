@@ -1,0 +1,109 @@
+"""Unwillingness as rules: one value per category or per user, from a small file or a text."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import yaml
+
+from assent.data import cells
+from assent.data.tables import read_table
+from assent.errors import AssentError
+from assent.files import read_json
+
+EVERYTHING_ELSE: Final = "*"
+"""The key that gives the unwillingness of whatever the other rules do not name."""
+TABLES: Final = (".csv", ".tsv", ".parquet")
+FILES: Final = (".yaml", ".yml", ".json", *TABLES)
+"""Kinds of file that hold rules."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Unwillingness by key (a category or a user), and that of all other keys, or None.
+
+    `origin` is the file or text that the rules come from; messages begin with it.
+    """
+
+    origin: str
+    values: Mapping[str, float]
+    otherwise: float | None
+
+
+def read_rules(text: str, key: str) -> Rules:
+    """Rules by `key` ("category" or "user") from a file or a text.
+
+    A yaml or json file holds a mapping; a csv, tsv or parquet file has the columns `key` and unwillingness.
+    Any other text is taken for the rules themselves, such as Action=0.9,*=0.2. The key * is for everything
+    else.
+    """
+    path = Path(text)
+    match path.suffix.lower():
+        case ".yaml" | ".yml":
+            entries = _mapped(_read_yaml(path), text)
+        case ".json":
+            entries = _mapped(read_json(path), text)
+        case suffix if suffix in TABLES:
+            entries = _tabled(path, key)
+        case _:
+            entries = _written(text)
+    values: dict[str, float] = {}
+    for name, value in entries:
+        if name in values:
+            raise AssentError(f"{text}: {key} {name!r} occurs twice; accepted: once")
+        values[name] = value
+    otherwise = values.pop(EVERYTHING_ELSE, None)
+    return Rules(text, values, otherwise)
+
+
+def parse_unwillingness(value: object, place: str) -> float:
+    """An unwillingness that stands somewhere as a number or a text; `place` begins the message about it."""
+    try:
+        number = np.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = np.nan
+    if not 0 <= number <= 1:
+        raise AssentError(f"{place} is {value!r}; accepted: a number from 0 (use freely) to 1 (never)")
+    return number
+
+
+def _mapped(content: object, origin: str) -> Iterator[tuple[str, float]]:
+    if not isinstance(content, dict):
+        raise AssentError(f"{origin}: not a mapping; accepted: names, each with its unwillingness")
+    for name, value in content.items():
+        # YAML reads yes, null and 1.50 as values whose text is another.
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise AssentError(
+                f"{origin}: {name!r} is not a name; accepted: text in quotes, or a whole number"
+            )
+        yield str(name), parse_unwillingness(value, f"{origin}: {name!r}")
+
+
+def _tabled(path: Path, key: str) -> Iterator[tuple[str, float]]:
+    table = read_table(path, TABLES)
+    for name in (key, "unwillingness"):
+        if name not in table.frame.columns:
+            raise AssentError(f"{path}: no column {name!r}; accepted: the columns {key} and unwillingness")
+    yield from zip(cells.ids(table, key), cells.unwillingness(table, "unwillingness"), strict=True)
+
+
+def _written(text: str) -> Iterator[tuple[str, float]]:
+    for rule in text.split(","):
+        name, equals, value = rule.rpartition("=")
+        if not equals:
+            files = ", ".join(FILES)
+            raise AssentError(
+                f"{rule!r}: not a rule; accepted: NAME=VALUE, joined by commas, or a file ({files})"
+            )
+        yield name.strip(), parse_unwillingness(value, f"{text}: {name.strip()!r}")
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AssentError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise AssentError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None

@@ -1,0 +1,189 @@
+"""From a log to a `Problem`: what is trained on, what is validated and tested, and against which items."""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from assent.arrays import Ints, Strings
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem, Protocol, Rows
+from assent.errors import AssentError
+from assent.unwillingness import without_never
+
+PARTS: Final = ("train", "valid", "test")
+TRAIN, VALID, TEST = range(3)
+NEEDED: Final = 3
+"""Rows that a user needs to have one in each part."""
+
+
+def make_problem(
+    interactions: Interactions, protocol: Protocol | str, *, seed: int = 0, negatives: int = 99
+) -> Problem:
+    """Split a log, with its unwillingness assigned, in the way of `protocol`.
+
+    Rows that are "never" are dropped before anything else. A user with fewer than three other rows has all
+    of them in training; `too_short` counts such users. `seed` is for the `negatives` that are sampled for
+    each validation row (and each test row, where the protocol ranks them among such).
+    """
+    protocol = _known(protocol)
+    kept, _ = without_never(interactions)
+    longest = kept.table.group_by("user").len()["len"].to_numpy().max(initial=0)
+    if longest < NEEDED:
+        raise AssentError(
+            f"{kept.name}: no user has more than {longest} interactions that are not 'never'; "
+            f"accepted: at least one user with {NEEDED}, to train, validate and test on"
+        )
+    place, count = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
+    test, valid = _held_out(count, protocol)
+    from_end = count - place
+    part = (
+        pl.when((from_end > test + valid) | (count < NEEDED))
+        .then(TRAIN)
+        .when(from_end > test)
+        .then(VALID)
+        .otherwise(TEST)
+    )
+    table = _in_order(kept.table).with_columns(part=part)
+    return _build(kept.name, table, protocol, label=protocol.value, seed=seed, negatives=negatives)
+
+
+def make_problem_from_parts(
+    train: Interactions,
+    valid: Interactions,
+    test: Interactions,
+    protocol: Protocol | str = Protocol.FULL,
+    *,
+    seed: int = 0,
+    negatives: int = 99,
+) -> Problem:
+    """A problem whose parts are given, for instance by `parts_of`; `protocol` only says how tests are ranked.
+
+    Rows that are "never" are dropped from each part.
+    """
+    protocol = _known(protocol)
+    kept = [without_never(part)[0].table for part in (train, valid, test)]
+    for name, rows in zip(PARTS, kept, strict=True):
+        if rows.is_empty():
+            raise AssentError(f"{train.name}: no {name} row that is not 'never'; accepted: at least one")
+    columns = ["user", "item", "time", "unwillingness"]
+    table = pl.concat(rows.select(columns).with_columns(part=part) for part, rows in enumerate(kept))
+    _refuse_overlap(train.name, table)
+    label = f"given, {protocol}"
+    return _build(train.name, _in_order(table), protocol, label=label, seed=seed, negatives=negatives)
+
+
+def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, Interactions]:
+    """The train, valid and test rows of a log whose table has a column `split` that says which is which."""
+    accepted = ", ".join(PARTS)
+    if "split" not in interactions.table.columns:
+        raise AssentError(f"{interactions.name}: no column 'split'; accepted: one that holds {accepted}")
+    split = interactions.table["split"]
+    wrong = (~split.is_in(PARTS)).fill_null(True).arg_true()
+    if len(wrong):
+        place = f"{interactions.name}: row {wrong[0] + 1}, column 'split'"
+        raise AssentError(f"{place} is {split[wrong[0]]!r}; accepted: {accepted}")
+    train, valid, test = (
+        replace(interactions, table=interactions.table.filter(split == part).drop("split")) for part in PARTS
+    )
+    return train, valid, test
+
+
+def too_short(interactions: Interactions) -> int:
+    """How many users are in training only: they have rows that are not "never", but fewer than three."""
+    kept, _ = without_never(interactions)
+    return int((kept.table.group_by("user").len()["len"] < NEEDED).sum())
+
+
+def sample_unseen(users: Ints, log: Rows, n_items: int, count: int, rng: np.random.Generator) -> Ints:
+    """`count` distinct items per entry of `users`, [len(users), count], none of them the user's in `log`.
+
+    Every set of such items is equally likely. Each user must have at least `count` of them.
+    """
+    order = np.lexsort((log.items, log.users))
+    owners, seen = log.users[order], log.items[order]
+    start = np.searchsorted(owners, users)
+    unseen = n_items - (np.searchsorted(owners, users, side="right") - start)
+    places = np.empty((count, len(users)), dtype=np.int64)
+    # Floyd's algorithm, for all users at once: sample among the places 0 .. unseen - 1 of the unseen items.
+    for step in range(count):
+        last = unseen - count + step
+        place = rng.integers(last + 1)
+        places[step] = np.where((places[:step] == place).any(axis=0), last, place)
+    # The item at a place has that number plus the seen items before it. The i-th seen item, s_i, comes before
+    # the item at `place` iff s_i - i <= place, and s_i - i never falls within a user.
+    nth = np.arange(len(owners)) - np.searchsorted(owners, owners)
+    before = np.searchsorted(owners * n_items + seen - nth, users * n_items + places, side="right") - start
+    return (places + before).T
+
+
+def _known(protocol: str) -> Protocol:
+    if protocol not in list(Protocol):
+        raise AssentError(f"protocol {protocol!r}: unknown; accepted: {', '.join(Protocol)}")
+    return Protocol(protocol)
+
+
+def _held_out(count: pl.Expr, protocol: Protocol) -> tuple[pl.Expr, pl.Expr]:
+    """How many of a user's `count` rows are for test and for validation."""
+    if protocol is Protocol.PAPER_TEXT:
+        # 20 % and 10 %, halves rounded up, and never none.
+        return pl.max_horizontal((2 * count + 5) // 10, 1), pl.max_horizontal((count + 5) // 10, 1)
+    return pl.lit(1), pl.lit(1)
+
+
+def _in_order(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows by user, then time; where that is the same or unknown, as in the file."""
+    return table.sort("user", "time", maintain_order=True)
+
+
+def _refuse_overlap(name: str, table: pl.DataFrame) -> None:
+    repeated = table.filter(table.select("user", "item").is_duplicated())
+    if repeated.height:
+        user, item = repeated.row(0)[:2]
+        first, second = (PARTS[part] for part in repeated.filter(user=user, item=item)["part"].head(2))
+        both = f"user {user!r}, item {item!r} is in {first} and in {second}"
+        raise AssentError(f"{name}: {both}; accepted: each pair in one part only")
+
+
+def _build(
+    name: str, table: pl.DataFrame, protocol: Protocol, *, label: str, seed: int, negatives: int
+) -> Problem:
+    """The problem of a table with the columns user, item, unwillingness and part, in order."""
+    (user_ids, users), (item_ids, items) = _indexed(table["user"]), _indexed(table["item"])
+    log, part = Rows(users, items), table["part"].to_numpy()
+    train, valid, test = (log[part == number] for number in (TRAIN, VALID, TEST))
+
+    def candidates(rows: Rows, number: int) -> Ints:
+        _refuse_too_many(name, negatives, len(item_ids) - np.bincount(users)[rows.users])
+        rng = np.random.default_rng([seed, number])
+        return np.column_stack([rows.items, sample_unseen(rows.users, log, len(item_ids), negatives, rng)])
+
+    return Problem(
+        name=name,
+        protocol=label,
+        seed=seed,
+        user_ids=user_ids,
+        item_ids=item_ids,
+        train=train,
+        valid=valid,
+        test=test,
+        unwillingness=table["unwillingness"].to_numpy()[part == TRAIN],
+        valid_candidates=candidates(valid, VALID),
+        test_candidates=candidates(test, TEST) if protocol is Protocol.PAPER_TABLES else None,
+    )
+
+
+def _refuse_too_many(name: str, negatives: int, unseen: Ints) -> None:
+    most = unseen.min()
+    if not 1 <= negatives <= most:
+        accepted = f"--negatives from 1 to {most}" if most else "a log with more items"
+        raise AssentError(
+            f"{name}: {negatives} negatives per row, where some user has only {most} unseen items; "
+            f"accepted: {accepted}"
+        )
+
+
+def _indexed(ids: pl.Series) -> tuple[Strings, Ints]:
+    """The sorted distinct ids, and each row's place among them."""
+    return ids.unique().sort().to_numpy().astype(np.str_), (ids.rank("dense") - 1).cast(pl.Int64).to_numpy()

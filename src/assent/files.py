@@ -1,0 +1,61 @@
+"""Writing files so that a reader, or a killed process, never sees half of one."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from assent.errors import AssentError
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary neighbour of `path`; on success it is flushed to disk and renamed to `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` atomically, as UTF-8."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` atomically as indented JSON."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a missing or damaged one is an `AssentError` that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise AssentError(f"{path}: no such file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise AssentError(f"{path}: not valid JSON ({error})") from None
+
+
+def refuse_to_overwrite(path: Path, *, replace: bool) -> None:
+    """Raise if `path` exists and the user did not ask to replace it."""
+    if path.exists() and not replace:
+        raise AssentError(f"{path}: already exists; choose another name or pass --replace")
+
+
+def write_with(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` produce a file at a temporary path, then move it to `path` atomically."""
+    with atomic_path(path) as temporary:
+        write(temporary)

@@ -1,0 +1,46 @@
+"""Random numbers that need no state: each is a function of what it belongs to.
+
+A draw keyed by (seed, user, item) does not depend on which other rows exist, in which order they come, on the
+process or on the machine. That is what lets a positive own its negatives and a withheld row leave no trace.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+Keys = npt.NDArray[np.uint64]
+"""uint64 array of hash values."""
+
+
+def string_keys(names: Iterable[str]) -> Keys:
+    """A 64-bit key per name, [len(names)], equal on every machine (BLAKE2b)."""
+    digests = b"".join(blake2b(str(name).encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
+    """Hash integers or arrays of them, broadcast together, into one key each (SplitMix64 chaining)."""
+    number = np.zeros(1, dtype=np.uint64)
+    for part in parts:
+        number = splitmix64(number + np.asarray(part).astype(np.uint64))
+    return number
+
+
+def uniform(keys: Keys) -> npt.NDArray[np.float64]:
+    """Keys to numbers in [0, 1): the upper 53 bits, the precision of a double."""
+    return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def below(keys: Keys, bound: int) -> npt.NDArray[np.int64]:
+    """Keys to integers in [0, bound)."""
+    return (keys % np.uint64(bound)).astype(np.int64)
+
+
+def splitmix64(state: Keys) -> Keys:
+    """One output of the SplitMix64 generator (Steele et al., 2014) at each state; wraps modulo 2^64."""
+    z = state + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,1 @@
+"""What each interaction is worth: its effect on validation losses, without retraining."""

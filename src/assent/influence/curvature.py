@@ -1,0 +1,162 @@
+"""Second derivatives of the training loss of matrix factorisation, as products that never form a matrix.
+
+The anchor's loss is the sum F(θ) = Σ_k õ_k ℓ_k(θ) over samples (u, i) with score s = p_u · q_i, label y and
+weight a. With σ = σ(s), a sample contributes to the Hessian
+
+    ∂²/∂p∂p = a σ(1−σ) q qᵀ + a c I      ∂²/∂q∂q = a σ(1−σ) p pᵀ + a c I
+    ∂²/∂p∂q = a σ(1−σ) q pᵀ + a (σ − y) I
+
+Gauss-Newton leaves out the last term, a (σ − y) I, and is positive semi-definite. The full Hessian keeps it:
+it is what carries a change from a user to her items and on to the people who share them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from assent.influence.samples import TrainSamples
+from assent.models.mf import MF
+
+_CHUNK = 2**18
+"""Samples handled at once: 64 MB per gathered embedding table at dimension 64."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some training rows with what every product needs of them; rows [n], samples [n, 1 + draws]."""
+
+    rows: slice
+    users: Tensor
+    items: Tensor
+    p: Tensor
+    """[n, d]"""
+    q: Tensor
+    """[n, 1 + draws, d]"""
+    slope: Tensor
+    """∂ℓ/∂s of each sample, times its weight: a-free, so also for rows outside the anchor."""
+    bend: Tensor
+    """a σ(1−σ), [n, 1 + draws]"""
+    twist: Tensor
+    """a (σ − y) for the full Hessian, 0 for Gauss-Newton, [n, 1 + draws]"""
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The curvature of an anchor's training loss at its model's parameters, plus `damping` on the diagonal.
+
+    Vectors are tensors [n_users + n_items, d]: the user table's rows, then the item table's.
+    """
+
+    model: MF
+    samples: TrainSamples
+    full: bool
+    """Full Hessian rather than Gauss-Newton."""
+    damping: float
+
+    @cached_property
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """The embeddings of the known users and items."""
+        return self.model.user_table.detach()[:-1], self.model.item_table.detach()[:-1]
+
+    @property
+    def n_users(self) -> int:
+        """Users, and the row at which the items begin."""
+        return self.model.n_users
+
+    def _make_blocks(self) -> Iterator[Block]:
+        users, items = self.tables
+        labels = torch.zeros_like(self.samples.weights)
+        labels[0] = 1
+        size = max(1, _CHUNK // self.samples.items.shape[1])
+        for start in range(0, len(self.samples.users), size):
+            rows = slice(start, start + size)
+            p = F.embedding(self.samples.users[rows], users)
+            q = F.embedding(self.samples.items[rows], items)
+            sigma = torch.sigmoid((q @ p.unsqueeze(-1)).squeeze(-1))
+            slope = self.samples.weights * (sigma - labels)
+            at_anchor = self.samples.anchor[rows, None]
+            yield Block(
+                rows=rows,
+                users=self.samples.users[rows],
+                items=self.samples.items[rows],
+                p=p,
+                q=q,
+                slope=slope,
+                bend=at_anchor * self.samples.weights * sigma * (1 - sigma),
+                twist=at_anchor * slope if self.full else torch.zeros_like(slope),
+            )
+
+    @cached_property
+    def _only_block(self) -> Block | None:
+        """The one block of a small problem, kept between products."""
+        blocks = self._make_blocks()
+        first = next(blocks)
+        return first if next(blocks, None) is None else None
+
+    def blocks(self) -> Iterator[Block]:
+        """The training rows in chunks that bound memory."""
+        return self._make_blocks() if self._only_block is None else iter((self._only_block,))
+
+    @cached_property
+    def ridge(self) -> Tensor:
+        """The diagonal from penalty and damping: c · (weight of the samples that touch a row) + damping."""
+        weight = self.samples.anchor[:, None] * self.samples.weights
+        touched = torch.zeros(self.n_users + self.model.n_items, dtype=weight.dtype)
+        touched.index_add_(0, self.samples.users, weight.sum(1))
+        touched.index_add_(0, self.n_users + self.samples.items.flatten(), weight.flatten())
+        return (self.model.l2 * touched + self.damping).unsqueeze(1)
+
+    @cached_property
+    def diagonal(self) -> Tensor:
+        """The diagonal of H, never below the damping: [n_users + n_items, d]."""
+        total = self._zeros()
+        for block in self.blocks():
+            total.index_add_(0, block.users, (block.bend.unsqueeze(-1) * block.q.square()).sum(1))
+            square = block.bend.unsqueeze(-1) * block.p.square().unsqueeze(1)
+            total.index_add_(0, self.n_users + block.items.flatten(), square.flatten(0, 1))
+        return (total + self.ridge).clamp_min(1e-8)
+
+    def precondition(self, x: Tensor) -> Tensor:
+        """x divided by the diagonal of H."""
+        return x / self.diagonal
+
+    def product(self, x: Tensor) -> Tensor:
+        """H x for a vector x: one pass over the samples."""
+        x_users, x_items = x[: self.n_users], x[self.n_users :]
+        out = self.ridge * x
+        for block in self.blocks():
+            xu = F.embedding(block.users, x_users).unsqueeze(1)
+            xi = F.embedding(block.items, x_items)
+            change = block.bend * ((xu * block.q).sum(-1) + (xi @ block.p.unsqueeze(-1)).squeeze(-1))
+            change, twist = change.unsqueeze(-1), block.twist.unsqueeze(-1)
+            out.index_add_(0, block.users, (change * block.q + twist * xi).sum(1))
+            to_items = change * block.p.unsqueeze(1) + twist * xu
+            out.index_add_(0, self.n_users + block.items.flatten(), to_items.flatten(0, 1))
+        return out
+
+    def along(self, x: Tensor) -> Tensor:
+        """xᵀ ∇ℓ_k for every training row k: [Z]."""
+        c = self.model.l2
+        x_users, x_items = x[: self.n_users], x[self.n_users :]
+        parts = []
+        for block in self.blocks():
+            xu = F.embedding(block.users, x_users).unsqueeze(1)
+            xi = F.embedding(block.items, x_items)
+            parts.append(row_derivatives(block, xu, xi, self.samples.weights, c))
+        return torch.cat(parts)
+
+    def _zeros(self) -> Tensor:
+        users, items = self.tables
+        return users.new_zeros(len(users) + len(items), users.shape[1])
+
+
+def row_derivatives(block: Block, xu: Tensor, xi: Tensor, weights: Tensor, c: float) -> Tensor:
+    """The derivative of each row's loss along `xu[n, 1, d]` of its user and `xi[n, 1 + draws, d]`: [n]."""
+    p = block.p.unsqueeze(1)
+    by_score = block.slope * ((xu * block.q) + (xi * p)).sum(-1)
+    by_penalty = c * weights * ((xu * p) + (xi * block.q)).sum(-1)
+    return (by_score + by_penalty).sum(1)

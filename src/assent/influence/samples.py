@@ -1,0 +1,101 @@
+"""The samples whose losses influence is about: training rows with the negatives they own, validation rows."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from assent.arrays import Bools, Floats, Ints
+from assent.data.problem import Problem
+from assent.training.disclosed import Disclosed, negatives, positions
+
+
+class Loss(StrEnum):
+    """The validation loss L_u that an interaction's value is measured on; summed over T^u, as in eq. 1."""
+
+    BCE = "bce"
+    """Binary cross-entropy of the validation item and of its sampled negatives: the loss of the reward."""
+    PAIRWISE = "pairwise"
+    """Σ_j log(1 + exp(s_j − s_i)): how the validation item ranks against its sampled negatives."""
+
+    def of(self, scores: Tensor) -> Tensor:
+        """The loss of each validation row from its `scores[n, 1 + m]`, own item first: [n]."""
+        if self is Loss.BCE:
+            return F.softplus(-scores[:, 0]) + F.softplus(scores[:, 1:]).sum(1)
+        return F.softplus(scores[:, 1:] - scores[:, :1]).sum(1)
+
+
+@dataclass(frozen=True)
+class TrainSamples:
+    """All training rows with draws of their negatives, in the indices of a model.
+
+    The loss of row k is ℓ_k = Σ_j weights[j] · loss(users[k], items[k, j]): the positive (j = 0) once, and
+    the expectation over the training's negatives estimated from the draws. `anchor[Z]` is 1 for the rows
+    that the model was trained on.
+    """
+
+    users: Tensor
+    """[Z]"""
+    items: Tensor
+    """[Z, 1 + draws]"""
+    weights: Tensor
+    """[1 + draws]"""
+    anchor: Tensor
+    """[Z]"""
+
+
+@dataclass(frozen=True)
+class ValidSamples:
+    """The validation rows in the indices of a model: `users[n]`, `items[n, 1 + m]`, `owners[n]`.
+
+    `owners` are the users in the problem's indices, `n_users` of them; the model may not know all of them.
+    """
+
+    users: Tensor
+    items: Tensor
+    owners: Tensor
+    n_users: int
+
+    def per_user(self, losses: Tensor) -> Floats:
+        """Sum the losses of rows, [n], over their owners: [n_users]."""
+        total = torch.zeros(self.n_users, dtype=torch.float64)
+        return total.index_add_(0, self.owners, losses.double()).numpy()
+
+
+def train_samples(
+    problem: Problem,
+    data: Disclosed,
+    anchor: Bools,
+    *,
+    draws: int,
+    per_row: int,
+    seed: int,
+    dtype: torch.dtype,
+) -> TrainSamples:
+    """Every training row of `problem` with `draws` negatives, as seen by a model trained on `anchor`.
+
+    `data` discloses every row, in the model's vocabulary; `per_row` is how many negatives a row had in
+    training. The draws come from the sampler of the training, at epochs that it did not use.
+    """
+    drawn = negatives(data, seed=seed, epoch=-1, count=draws)
+    weights = torch.full((1 + draws,), per_row / draws, dtype=dtype)
+    weights[0] = 1
+    return TrainSamples(
+        users=torch.from_numpy(data.rows.users),
+        items=torch.from_numpy(np.concatenate([data.rows.items[:, None], drawn], axis=1)),
+        weights=weights,
+        anchor=torch.from_numpy(anchor.astype(np.float64)).to(dtype),
+    )
+
+
+def valid_samples(problem: Problem, user_places: Ints, item_places: Ints) -> ValidSamples:
+    """The validation rows for a model that knows `user_places` and `item_places`, sorted problem indices."""
+    return ValidSamples(
+        users=torch.from_numpy(positions(user_places, problem.valid.users)),
+        items=torch.from_numpy(positions(item_places, problem.valid_candidates)),
+        owners=torch.from_numpy(problem.valid.users),
+        n_users=problem.n_users,
+    )

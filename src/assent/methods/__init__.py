@@ -1,0 +1,1 @@
+"""Ways to choose what is disclosed, behind one interface."""

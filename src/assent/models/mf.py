@@ -1,0 +1,77 @@
+"""Matrix factorisation: s(u, i) = p_u · q_i, with L2 on the embeddings of each sample."""
+
+import math
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from assent.models.base import ModelSettings, Recommender, Sizes
+
+
+class MFSettings(ModelSettings):
+    """Settings of matrix factorisation; the defaults were chosen on validation rows (docs/models.md)."""
+
+    dimension: int = Field(64, ge=1, description="length of the embeddings")
+    strength: float = Field(0.6, ge=0, description="of the L2 penalty, in units of the data's noise")
+    initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
+
+
+def noise_edge(sizes: Sizes) -> float:
+    """The L2 coefficient at which matrix factorisation of pure noise collapses to zero.
+
+    Near zero embeddings the loss pulls p_u and q_i together by ½ per positive, against c per sample. All is
+    zero once c exceeds the largest singular value of the pulls, normalised by samples per user and per item;
+    for positives placed at random that is
+
+        ½ / (1 + negatives) · (1/√(rows per user) + 1/√(rows per item))
+
+    What stands out of the noise survives a penalty somewhat below it. A fixed c would be weak on sparse logs
+    and wipe out dense ones.
+    """
+    per_user, per_item = sizes.rows / sizes.users, sizes.rows / sizes.items
+    return 0.5 / (1 + sizes.negatives) * (1 / math.sqrt(per_user) + 1 / math.sqrt(per_item))
+
+
+class MF(Recommender):
+    """Matrix factorisation (Koren et al., 2009), trained with binary cross-entropy.
+
+    The penalty c/2 · (|p_u|² + |q_i|²) belongs to the sample, not to the table: a user with many interactions
+    is regularised as many times, and an embedding that no sample touches is left alone. c is `strength` times
+    `noise_edge`. Unknown users and items get the mean embedding: what is known of nobody in particular.
+    """
+
+    name: ClassVar[str] = "mf"
+    Settings: ClassVar[type[ModelSettings]] = MFSettings
+    settings: MFSettings
+
+    def __init__(self, sizes: Sizes, settings: MFSettings) -> None:
+        super().__init__(sizes, settings)
+        self.l2 = settings.strength * noise_edge(sizes)
+        self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, settings.dimension))
+        self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Normal with standard deviation `initial_scale`; the rows of the unknown stay 0 until `finish`."""
+        self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+
+    def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """p_u · q_i and c/2 · (|p_u|² + |q_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        p = F.embedding(users, self.user_table)
+        q = F.embedding(items, self.item_table)
+        logits = (q @ p.unsqueeze(-1)).squeeze(-1)
+        return logits, 0.5 * self.l2 * (p.square().sum(-1, keepdim=True) + q.square().sum(-1))
+
+    def score_all(self, users: Tensor) -> Tensor:
+        """p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""
+        return F.embedding(users, self.user_table) @ self.item_table.T
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Give the unknown user and item the mean embeddings."""
+        self.user_table[-1] = self.user_table[:-1].mean(0)
+        self.item_table[-1] = self.item_table[:-1].mean(0)

@@ -1,0 +1,107 @@
+"""How sure a figure is: standard errors over repetitions, paired comparisons, intervals.
+
+What too few values cannot tell is None, never NaN, so that every result can be written as JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from assent.arrays import Floats
+from assent.errors import AssentError
+
+_RESAMPLED_AT_ONCE = 2**22
+"""Values held in memory by the bootstrap: 32 MB, where all resamples of many users would take gigabytes."""
+
+
+class PairedDifference(NamedTuple):
+    """Mean and standard error of a − b over pairs, with the paired t test of "no difference"."""
+
+    mean: float
+    error: float | None
+    """None for a single pair."""
+    t: float | None
+    """None where the differences have no spread, so that there is nothing to test against."""
+    p: float | None
+    """Two-sided; None where t is."""
+
+
+def mean_and_error(values: npt.ArrayLike) -> tuple[float, float | None]:
+    """Mean of `values[n]` and its standard error, s / √n with n − 1 in s; the error of one value is None."""
+    array = _vector(values)
+    if len(array) == 1:
+        return float(array[0]), None
+    return float(array.mean()), float(array.std(ddof=1)) / float(np.sqrt(len(array)))
+
+
+def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
+    """Compare `a[n]` with `b[n]`, where a[i] and b[i] share what else varies (the seed, the user)."""
+    first, second = _vector(a), _vector(b)
+    if len(first) != len(second):
+        raise ValueError(f"paired values: {len(first)} against {len(second)}; each needs its partner")
+    mean, error = mean_and_error(first - second)
+    if not error:
+        return PairedDifference(mean, error, None, None)
+    test = stats.ttest_rel(first, second)
+    return PairedDifference(mean, error, float(test.statistic), float(test.pvalue))
+
+
+def bootstrap_interval(
+    values: npt.ArrayLike, *, confidence: float = 0.95, seed: int
+) -> tuple[float, float] | None:
+    """Percentile bootstrap interval (low, high) of the mean of `values[n]`; None for a single value."""
+    array = _vector(values)
+    if len(array) == 1:
+        return None
+    result = stats.bootstrap(
+        (array,),
+        np.mean,
+        confidence_level=confidence,
+        method="percentile",
+        batch=max(1, _RESAMPLED_AT_ONCE // len(array)),
+        rng=np.random.default_rng(seed),
+    )
+    return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def summarise(
+    records: Sequence[Mapping[str, Any]], by: Sequence[str], keys: Sequence[str]
+) -> list[dict[str, Any]]:
+    """One record per group of flat `records` that agree on the labels `by`, in order of first appearance.
+
+    A group's record has its labels (None where the records have no such label), `runs` (how many records it
+    is made of) and for each figure in `keys` its mean as `<key>` and its standard error as `<key>_error`;
+    both are None for a figure that none of its records has. A figure that only some have is an error, since
+    `runs` would not say what the mean is made of.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(tuple(record.get(label) for label in by), []).append(record)
+    return [_summary(dict(zip(by, labels, strict=True)), group, keys) for labels, group in groups.items()]
+
+
+def _summary(
+    labels: dict[str, Any], group: Sequence[Mapping[str, Any]], keys: Sequence[str]
+) -> dict[str, Any]:
+    """The record of one group."""
+    summary = labels | {"runs": len(group)}
+    for key in keys:
+        values = [record[key] for record in group if record.get(key) is not None]
+        if 0 < len(values) < len(group):
+            place = ", ".join(f"{name}={value}" for name, value in labels.items())
+            raise AssentError(
+                f"records of {place}: {len(values)} of {len(group)} have '{key}'; all or none must"
+            )
+        summary[key], summary[f"{key}_error"] = mean_and_error(values) if values else (None, None)
+    return summary
+
+
+def _vector(values: npt.ArrayLike) -> Floats:
+    """`values` as a float64 vector of at least one finite number."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
+        raise ValueError(f"values: expected a vector of one or more finite numbers, got {array}")
+    return array

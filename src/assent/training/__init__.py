@@ -1,0 +1,6 @@
+"""Training a recommender on what was disclosed, and keeping it on disk."""
+
+from assent.training.disclosed import Disclosed, disclose
+from assent.training.trainer import Trained, TrainingSettings, train
+
+__all__ = ["Disclosed", "Trained", "TrainingSettings", "disclose", "train"]

@@ -1,0 +1,103 @@
+"""The state of a training run on disk, so that a killed one goes on where it was."""
+
+import json
+import time
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from assent.files import write_with
+from assent.training.disclosed import Disclosed
+
+_SECONDS_BETWEEN_SAVES = 10.0
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands: epochs done, and the best parameters so far."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_score: float | None = None
+    waited: int = 0
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def look(self, model: nn.Module, score: float | None) -> None:
+        """Take note of a validation score; without one, the latest parameters are the best."""
+        if score is None or self.best_score is None or score > self.best_score:
+            self.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
+            self.best_epoch, self.best_score, self.waited = self.epoch, score, 0
+        else:
+            self.waited += 1
+
+
+class Checkpoint:
+    """One safetensors file with the parameters, Adam's moments and, as its metadata, the counters.
+
+    A file that belongs to other data, settings or another seed has another fingerprint and is not used.
+    """
+
+    def __init__(self, path: Path | None, mark: str) -> None:
+        self._path = path
+        self._mark = mark
+        self._saved_at = time.monotonic()
+
+    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
+        """Put a saved state into `model` and `optimizer`; a fresh state where there is none."""
+        if self._path is None or not self._path.exists():
+            return TrainingState()
+        try:
+            with safe_open(self._path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError):
+            return TrainingState()
+        if metadata.get("fingerprint") != self._mark:
+            return TrainingState()
+        counters = json.loads(metadata["state"])
+        model.load_state_dict(_part(tensors, "model"))
+        for name, parameter in model.named_parameters():
+            optimizer.state[parameter] = _part(tensors, f"adam.{name}")
+        return TrainingState(**counters, best=_part(tensors, "best"))
+
+    def save_when_due(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
+        """Save, unless that was done a moment ago."""
+        if self._path is None or time.monotonic() - self._saved_at < _SECONDS_BETWEEN_SAVES:
+            return
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in state.best.items()}
+        for name, parameter in model.named_parameters():
+            tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
+        counters = {key: value for key, value in vars(state).items() if key != "best"}
+        metadata = {"fingerprint": self._mark, "state": json.dumps(counters)}
+        write_with(self._path, lambda path: save_file(tensors, path, metadata=metadata))
+        self._saved_at = time.monotonic()
+
+    def remove(self) -> None:
+        """Delete the file: the run is finished."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def fingerprint(
+    data: Disclosed, model: str, model_settings: BaseModel, settings: BaseModel, seed: int
+) -> str:
+    """A short name for all that determines a training run."""
+    digest = blake2b(digest_size=16)
+    for array in (data.rows.users, data.rows.items, data.row_keys, data.valid_keys):
+        digest.update(array.tobytes())
+    described = [model, model_settings.model_dump(), settings.model_dump(), seed, data.n_users, data.n_items]
+    digest.update(json.dumps(described).encode())
+    return digest.hexdigest()
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors under `prefix`, named without it."""
+    start = f"{prefix}."
+    return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}

@@ -1,0 +1,109 @@
+"""All that training may see: the disclosed rows, and nothing derived from any other training row.
+
+Non-interference is had by construction. Ids, vocabulary, order, negatives and early stopping are functions of
+a `Disclosed`, and `disclose` drops the withheld rows before it computes anything.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assent.arrays import Bools, Ints, Strings
+from assent.data.problem import Problem, Rows
+from assent.errors import AssentError
+from assent.hashing import Keys, below, mix, string_keys
+
+_ATTEMPTS = 8
+"""Draws per negative; the last is kept even if it is a positive, for users who have nearly every item."""
+
+
+@dataclass(frozen=True)
+class Disclosed:
+    """Training input in the indices of its own vocabulary.
+
+    `user_ids` and `item_ids` are the sorted ids of the vocabulary; `rows` the disclosed interactions;
+    `valid` the validation rows, where index `n_users` or `n_items` stands for an unknown one.
+    `row_keys[len(rows)]` and `valid_keys[len(valid)]` hash the rows' ids.
+    """
+
+    user_ids: Strings
+    item_ids: Strings
+    rows: Rows
+    row_keys: Keys
+    valid: Rows
+    valid_keys: Keys
+
+    @property
+    def n_users(self) -> int:
+        """Users in the vocabulary."""
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        """Items in the vocabulary."""
+        return len(self.item_ids)
+
+
+def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None) -> Disclosed:
+    """Keep the training rows of `selection[len(train)]`.
+
+    The vocabulary is that of the rows kept; with `vocabulary[len(train)]` that of those rows instead, so that
+    an anchor has parameters for interactions that it was not trained on. A final model never asks for that.
+    """
+    if not selection.any():
+        raise AssentError("selection: nothing is disclosed, so there is nothing to train on")
+    defining = problem.train[selection if vocabulary is None else vocabulary]
+    users, items = np.unique(defining.users), np.unique(defining.items)
+    user_ids, item_ids = problem.user_ids[users], problem.item_ids[items]
+    rows = problem.train[selection]
+    valid = problem.valid
+    return Disclosed(
+        user_ids=user_ids,
+        item_ids=item_ids,
+        rows=Rows(positions(users, rows.users), positions(items, rows.items)),
+        row_keys=_pair_keys(problem.user_ids[rows.users], problem.item_ids[rows.items]),
+        valid=Rows(positions(users, valid.users), positions(items, valid.items)),
+        valid_keys=_pair_keys(problem.user_ids[valid.users], problem.item_ids[valid.items]),
+    )
+
+
+def positions(known: Ints, values: Ints) -> Ints:
+    """Where each of `values` stands in the sorted `known`; `len(known)` for those that are not in it."""
+    places = np.searchsorted(known, values)
+    missing = known[np.minimum(places, len(known) - 1)] != values
+    return np.where(missing, len(known), places)
+
+
+def negatives(data: Disclosed, *, seed: int, epoch: int, count: int) -> Ints:
+    """`count` items for each disclosed row, [len(rows), count], that its user has not disclosed.
+
+    Uniform over the vocabulary. Each row owns its draws: they are a function of the seed, the epoch and the
+    row's ids, so they leave with it. A withheld item is drawn like any other that the user never had.
+    """
+    disclosed = np.sort(data.rows.users * data.n_items + data.rows.items)
+    owners = data.rows.users[:, None]
+    keys = mix(mix(seed, epoch), data.row_keys[:, None], np.arange(count))
+    drawn = below(keys, data.n_items)
+    for _ in range(_ATTEMPTS - 1):
+        pairs = owners * data.n_items + drawn
+        taken = disclosed[np.minimum(np.searchsorted(disclosed, pairs), len(disclosed) - 1)] == pairs
+        if not taken.any():
+            break
+        keys = mix(keys)
+        drawn = np.where(taken, below(keys, data.n_items), drawn)
+    return drawn
+
+
+def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:
+    """`count` items of the vocabulary to rank each validation item among: [len(valid), count]."""
+    return below(mix(seed, data.valid_keys[:, None], np.arange(count)), data.n_items)
+
+
+def _pair_keys(users: Strings, items: Strings) -> Keys:
+    """A key per (user id, item id) pair; each distinct id is hashed once."""
+    return mix(_keys(users), _keys(items))
+
+
+def _keys(ids: Strings) -> Keys:
+    distinct, inverse = np.unique(ids, return_inverse=True)
+    return string_keys(distinct)[inverse]

@@ -1,0 +1,159 @@
+"""The one trainer: Adam with cosine decay on the disclosed rows, stopped on a ranking metric."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from assent.arrays import Strings
+from assent.errors import AssentError
+from assent.models import ModelSettings, Recommender, Sizes, model_class
+from assent.progress import SILENT, Progress
+from assent.training.checkpoint import Checkpoint, fingerprint
+from assent.training.disclosed import Disclosed, monitor_candidates, negatives
+
+torch.set_flush_denormal(True)
+
+_MONITOR_NEGATIVES = 99
+_MONITOR_K = 5
+
+
+class TrainingSettings(BaseModel):
+    """How a recommender is trained; the defaults were chosen on validation rows (docs/models.md)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epochs: int = Field(60, ge=1, description="passes over the disclosed rows")
+    learning_rate: float = Field(0.02, gt=0, description="Adam's, decayed to 0 along a cosine")
+    batch_size: int | None = Field(None, ge=1, description="rows a step; default: rows / 64, at least 2048")
+    negatives: int = Field(1, ge=1, description="sampled negatives of each positive and epoch")
+    evaluate_every: int = Field(10, ge=1, description="epochs between two looks at the validation rows")
+    patience: int = Field(3, ge=1, description="looks without improvement before training stops")
+
+    def batch(self, rows: int) -> int:
+        """Rows of one step when training on `rows` of them."""
+        return self.batch_size or max(2048, rows // 64)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained recommender with the ids that its indices mean."""
+
+    model: Recommender
+    user_ids: Strings
+    item_ids: Strings
+    seed: int
+    epochs: int
+    """Epoch whose parameters were kept."""
+    monitor: float | None
+    """Validation NDCG@5 of those parameters, as early stopping measures it; None without validation rows."""
+
+
+def train(
+    data: Disclosed,
+    *,
+    model: str,
+    model_settings: ModelSettings,
+    settings: TrainingSettings,
+    seed: int,
+    progress: Progress = SILENT,
+    label: str = "training",
+    checkpoint: Path | None = None,
+) -> Trained:
+    """Minimise the mean loss of the disclosed rows and keep the parameters that rank validation rows best.
+
+        F(θ) = 1/Z Σ_k ℓ_k(θ),  ℓ_k = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
+
+    with j over the negatives that row k owns.
+
+    The result is a function of `data`, the settings and `seed` alone. With `checkpoint`, the state is saved
+    there about every ten seconds and a later call with the same arguments continues from it.
+    """
+    sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
+    recommender = model_class(model)(sizes, model_settings)
+    recommender.initialise(torch.Generator().manual_seed(seed))
+    optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
+    saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed))
+    state = saved.load(recommender, optimizer)
+    monitor = _monitor(data, seed)
+    with progress.task(label, settings.epochs) as advance:
+        for _ in range(state.epoch):
+            advance()
+        while state.epoch < settings.epochs and state.waited < settings.patience:
+            _run_epoch(recommender, optimizer, data, settings, seed=seed, epoch=state.epoch)
+            state.epoch += 1
+            if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
+                state.look(recommender, monitor(recommender))
+            saved.save_when_due(recommender, optimizer, state)
+            advance()
+    recommender.load_state_dict(state.best)
+    recommender.finish()
+    saved.remove()
+    return Trained(recommender, data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score)
+
+
+def sample_losses(logits: Tensor, penalties: Tensor) -> Tensor:
+    """The losses of samples whose first column is the positive: BCE plus penalty, [n, 1 + m]."""
+    labels = torch.zeros_like(logits)
+    labels[:, 0] = 1
+    return F.binary_cross_entropy_with_logits(logits, labels, reduction="none") + penalties
+
+
+def _run_epoch(
+    model: Recommender,
+    optimizer: torch.optim.Optimizer,
+    data: Disclosed,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    epoch: int,
+) -> None:
+    """One pass in an order drawn from (seed, epoch), so that a resumed run needs no generator's state."""
+    rows = len(data.rows)
+    batch = settings.batch(rows)
+    steps = math.ceil(rows / batch)
+    drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
+    order = np.random.default_rng((seed, epoch)).permutation(rows)
+    users = torch.from_numpy(data.rows.users[order])
+    items = torch.from_numpy(np.concatenate([data.rows.items[:, None], drawn], axis=1)[order])
+    for step in range(steps):
+        done = (epoch * steps + step) / (settings.epochs * steps)
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+        here = slice(step * batch, (step + 1) * batch)
+        loss = sample_losses(*model(users[here], items[here])).mean()
+        if not math.isfinite(loss.item()):
+            raise AssentError(
+                f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; "
+                f"lower --learning-rate (now {settings.learning_rate}) or raise --strength"
+            )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def _monitor(data: Disclosed, seed: int) -> Callable[[Recommender], float | None]:
+    """NDCG@5 of each validation item among sampled items; ties count half. None without validation rows."""
+    if not len(data.valid):
+        return lambda _: None
+    sampled = monitor_candidates(data, seed=seed, count=_MONITOR_NEGATIVES)
+    users = torch.from_numpy(data.valid.users)
+    items = torch.from_numpy(np.concatenate([data.valid.items[:, None], sampled], axis=1))
+    n_parts = math.ceil(len(users) / 4096)
+
+    @torch.no_grad()
+    def ndcg(model: Recommender) -> float:
+        model.finish()
+        parts = zip(users.chunk(n_parts), items.chunk(n_parts), strict=True)
+        scores = torch.cat([model(u, i)[0] for u, i in parts])
+        rivals, own = scores[:, 1:], scores[:, :1]
+        rank = (rivals > own).sum(1) + 0.5 * (rivals == own).sum(1)
+        return float(torch.where(rank < _MONITOR_K, 1 / torch.log2(rank + 2), 0).mean())
+
+    return ndcg

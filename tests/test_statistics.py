@@ -1,0 +1,152 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from assent.errors import AssentError
+from assent.statistics import bootstrap_interval, mean_and_error, paired_difference, summarise
+
+samples = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20)
+
+
+@given(samples)
+def test_mean_and_error_agree_with_scipy(values: list[float]) -> None:
+    mean, error = mean_and_error(values)
+    assert mean == pytest.approx(sum(values) / len(values), abs=1e-9)
+    assert error == pytest.approx(stats.sem(values), abs=1e-9)
+
+
+def test_the_error_of_a_worked_example() -> None:
+    assert mean_and_error([1, 2, 3, 4]) == pytest.approx((2.5, (5 / 3) ** 0.5 / 2))
+
+
+def test_one_value_has_no_error_and_stays_json() -> None:
+    assert mean_and_error([0.25]) == (0.25, None)
+    assert paired_difference([0.5], [0.25]) == (0.25, None, None, None)
+    assert bootstrap_interval([0.25], seed=0) is None
+    json.dumps([mean_and_error([0.25]), paired_difference([0.5], [0.25])], allow_nan=False)
+
+
+@pytest.mark.parametrize("values", [[], [[1.0, 2.0]], [1.0, float("nan")], [float("inf")]])
+def test_values_must_be_a_vector_of_finite_numbers(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="finite numbers"):
+        mean_and_error(values)
+
+
+def test_paired_difference_agrees_with_the_one_sample_test_of_the_differences() -> None:
+    rng = np.random.default_rng(1)
+    seeds = rng.normal(size=10)
+    a, b = seeds + rng.normal(0.1, 0.1, 10), seeds + rng.normal(0, 0.1, 10)
+
+    found = paired_difference(a, b)
+    expected = stats.ttest_1samp(a - b, 0)
+    assert found.mean == pytest.approx((a - b).mean())
+    assert found.error == pytest.approx(stats.sem(a - b))
+    assert found.t == pytest.approx(expected.statistic)
+    assert found.p == pytest.approx(expected.pvalue)
+
+
+def test_pairing_sees_what_unpaired_means_do_not() -> None:
+    seeds = np.arange(10.0)
+    shift = 0.01 + 0.001 * np.cos(seeds)
+    p = paired_difference(seeds + shift, seeds).p
+    assert p is not None
+    assert p < 1e-6
+    assert stats.ttest_ind(seeds + shift, seeds).pvalue > 0.9
+
+
+@given(samples)
+def test_swapping_the_sides_turns_the_difference_around(values: list[float]) -> None:
+    other = np.linspace(0, 1, len(values)) ** 2
+    forth, back = paired_difference(values, other), paired_difference(other, values)
+    assert forth.mean == pytest.approx(-back.mean)
+    assert forth.error == pytest.approx(back.error)
+    assert forth.p == pytest.approx(back.p)
+
+
+def test_equal_sides_differ_by_nothing_and_are_not_tested() -> None:
+    assert paired_difference([0.1, 0.7, 0.3], [0.1, 0.7, 0.3]) == (0, 0, None, None)
+
+
+def test_pairs_need_partners() -> None:
+    with pytest.raises(ValueError, match="3 against 2"):
+        paired_difference([1, 2, 3], [1, 2])
+
+
+def test_bootstrap_interval_of_many_values_is_the_normal_one() -> None:
+    values = np.random.default_rng(0).normal(5, 2, 500)
+    mean, error = mean_and_error(values)
+    assert error is not None
+    for confidence, width in [(0.95, 1.96), (0.5, 0.6745)]:
+        interval = bootstrap_interval(values, confidence=confidence, seed=1)
+        assert interval is not None
+        np.testing.assert_allclose(interval, [mean - width * error, mean + width * error], atol=0.1 * error)
+
+
+def test_bootstrap_interval_is_reproducible_and_follows_its_seed() -> None:
+    values = np.random.default_rng(0).random(30)
+    assert bootstrap_interval(values, seed=1) == bootstrap_interval(values, seed=1)
+    assert bootstrap_interval(values, seed=1) != bootstrap_interval(values, seed=2)
+
+
+def test_bootstrap_interval_of_equal_values_is_a_point() -> None:
+    assert bootstrap_interval([0.5, 0.5, 0.5], seed=0) == (0.5, 0.5)
+
+
+RECORDS = [
+    {"dataset": "steam", "method": "all", "seed": 0, "ndcg": 0.4, "violation": 3.0},
+    {"dataset": "steam", "method": "ifrqe", "seed": 0, "ndcg": 0.2, "violation": 1.0, "regret": 0.01},
+    {"dataset": "steam", "method": "all", "seed": 1, "ndcg": 0.6, "violation": 3.0},
+    {"dataset": "amazon", "method": "all", "seed": 0, "ndcg": 0.1, "violation": 2.0, "regret": None},
+]
+
+
+def test_summarise_gives_mean_and_error_of_each_group_in_order() -> None:
+    assert summarise(RECORDS, ["dataset", "method"], ["ndcg", "violation"]) == [
+        {
+            "dataset": "steam",
+            "method": "all",
+            "runs": 2,
+            "ndcg": pytest.approx(0.5),
+            "ndcg_error": pytest.approx(0.1),
+            "violation": 3.0,
+            "violation_error": 0.0,
+        },
+        {
+            "dataset": "steam",
+            "method": "ifrqe",
+            "runs": 1,
+            "ndcg": 0.2,
+            "ndcg_error": None,
+            "violation": 1.0,
+            "violation_error": None,
+        },
+        {
+            "dataset": "amazon",
+            "method": "all",
+            "runs": 1,
+            "ndcg": 0.1,
+            "ndcg_error": None,
+            "violation": 2.0,
+            "violation_error": None,
+        },
+    ]
+
+
+def test_summarise_leaves_open_what_no_record_of_a_group_has() -> None:
+    rows = summarise(RECORDS, ["dataset", "method", "objective"], ["regret"])
+    assert [row["regret"] for row in rows] == [None, 0.01, None]
+    assert {row["regret_error"] for row in rows} == {None}
+    assert {row["objective"] for row in rows} == {None}
+
+
+def test_summarise_refuses_a_figure_that_only_some_records_of_a_group_have() -> None:
+    with pytest.raises(AssentError, match=r"records of dataset=steam: 1 of 3 have 'regret'"):
+        summarise(RECORDS, ["dataset"], ["regret"])
+
+
+def test_summarise_of_nothing_is_nothing() -> None:
+    assert summarise([], ["dataset"], ["ndcg"]) == []

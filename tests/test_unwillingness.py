@@ -1,0 +1,267 @@
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logit
+from scipy.stats import kstest
+
+from assent.data.interactions import NO_ITEMS, Interactions
+from assent.data.rules import Rules
+from assent.errors import AssentError
+from assent.unwillingness import (
+    assign,
+    by_category,
+    default_source,
+    draw_features,
+    random,
+    simulated,
+    without_never,
+)
+
+GAMES = pl.DataFrame(
+    {
+        "item": ["chess", "doom", "portal", "tetris"],
+        "title": [None, None, None, None],
+        "category": [["Strategy"], ["Action"], ["Strategy", "Action"], []],
+    },
+    schema=NO_ITEMS.schema,
+)
+
+
+def log(pairs: list[tuple[str, str]], items: pl.DataFrame = GAMES) -> Interactions:
+    table = pl.DataFrame(pairs, schema={"user": pl.String, "item": pl.String}, orient="row")
+    return Interactions("games", table.with_columns(time=pl.lit(None, pl.Float64)), items)
+
+
+ANN_AND_BOB = log([("bob", "doom"), ("ann", "chess"), ("ann", "portal"), ("bob", "chess")])
+
+
+def values(interactions: Interactions, source: str, seed: int = 0) -> list[float]:
+    assigned = assign(interactions, source, seed)
+    assert assigned.table.drop("unwillingness").equals(interactions.table.drop("unwillingness", strict=False))
+    return assigned.table["unwillingness"].to_list()
+
+
+def grid(users: int, items: int) -> Interactions:
+    return log([(f"u{user}", f"i{item}") for user in range(users) for item in range(items)], NO_ITEMS)
+
+
+def test_column_is_the_default_where_there_is_one() -> None:
+    assert default_source(ANN_AND_BOB) == "random"
+    with pytest.raises(AssentError, match="games: no column 'unwillingness'"):
+        assign(ANN_AND_BOB, "column", 0)
+    with_column = ANN_AND_BOB.with_unwillingness(pl.Series([0.0, 0.25, 0.5, 1.0]))
+    assert default_source(with_column) == "column"
+    assert values(with_column, "column") == [0.0, 0.25, 0.5, 1.0]
+
+
+def test_constant() -> None:
+    assert values(ANN_AND_BOB, "constant:0.3") == [0.3] * 4
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "", "nonsense", "random:3", "column:x", "constant", "constant:1.1", "constant:nan", "constant:x",
+        "file:", "category:", "category:Action", "category:Action=2", "user:", "simulated:1",
+        "simulated:1,2,x", "simulated:2,1,1", "simulated:-1,1,1", "simulated:0,1,-1", "simulated:0,1,inf",
+    ],
+)  # fmt: skip
+def test_refuses_other_sources(source: str) -> None:
+    with pytest.raises(AssentError, match="accepted: "):
+        assign(ANN_AND_BOB, source, 0)
+
+
+def test_without_never_drops_exactly_the_rows_at_one() -> None:
+    kept, dropped = without_never(
+        ANN_AND_BOB.with_unwillingness(pl.Series([1.0, math.nextafter(1, 0), 0.0, 1.0]))
+    )
+    assert dropped == 2
+    assert kept.table["item"].to_list() == ["chess", "portal"]
+
+
+# --- draws
+
+
+@settings(deadline=None)
+@given(st.permutations(range(12)), st.integers(0, 2**64))
+def test_random_does_not_depend_on_the_order_or_presence_of_rows(order: list[int], seed: int) -> None:
+    whole = grid(3, 4)
+    mixed = Interactions(whole.name, whole.table[order][:7], whole.items)
+    for source in ("random", "simulated"):
+        expected = assign(whole, source, seed).table
+        found = assign(mixed, source, seed).table.join(expected, on=["user", "item"], how="left")
+        assert (found["unwillingness"] == found["unwillingness_right"]).all()
+
+
+def test_random_is_the_same_on_every_machine() -> None:
+    expected = [0.13528513201721915, 0.39879688583992234, 0.41180453799347794, 0.23352377628062893]
+    assert values(ANN_AND_BOB, "random", 7) == expected
+
+
+def test_random_is_uniform_and_independent_between_seeds_users_and_items() -> None:
+    first, second = (random(grid(150, 150), seed).to_numpy() for seed in (0, 1))
+    assert kstest(first, "uniform").pvalue > 0.01
+    assert 0 < first.min() < first.max() < 1
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.02
+    table = first.reshape(150, 150)
+    for means in (table.mean(axis=0), table.mean(axis=1)):
+        assert means.std() == pytest.approx(math.sqrt(1 / 12 / 150), rel=0.2)
+
+
+def test_random_category_is_shared_within_a_users_category() -> None:
+    pairs = [
+        (user, item) for user in ("ann", "bob") for item in ("chess", "portal", "doom", "tetris", "myst")
+    ]
+    ann, bob = np.array(values(log(pairs), "random-category")).reshape(2, 5)
+    for chess, portal, *others in (ann, bob):
+        assert chess == portal
+        assert len({chess, *others}) == 4
+    assert not set(ann) & set(bob)
+
+
+def test_random_category_needs_categories() -> None:
+    with pytest.raises(AssentError, match="games: no item has a category"):
+        assign(log([("ann", "tetris"), ("ann", "myst")]), "random-category", 0)
+
+
+def test_simulated_is_the_logistic_of_one_layer_on_the_features() -> None:
+    whole = grid(40, 40)
+    beta = simulated(whole, 3, sensitivity=(1, 1, 0), features=4).to_numpy()
+    users = draw_features(whole.table["user"], "user", 3, 4)
+    items = draw_features(whole.table["item"], "item", 3, 4)
+    inputs = np.column_stack([users, items, np.ones(len(whole))])
+    layer, *_ = np.linalg.lstsq(inputs, logit(beta))
+    np.testing.assert_allclose(inputs @ layer, logit(beta), atol=1e-9)
+    assert np.abs(layer).min() > 1e-3
+
+
+def test_simulated_sensitivity_scales_and_shifts_by_user() -> None:
+    whole = grid(400, 5)
+
+    def logits(*sensitivity: float) -> np.ndarray:
+        a1, a2, a3 = sensitivity
+        return logit(simulated(whole, 0, sensitivity=(a1, a2, a3)).to_numpy()).reshape(400, 5)
+
+    plain = logits(1, 1, 0)
+    scale = logits(0.5, 2, 0) / plain
+    np.testing.assert_allclose(scale, scale[:, :1].repeat(5, axis=1))
+    assert kstest(scale[:, 0], "uniform", (0.5, 1.5)).pvalue > 0.01
+    level = logits(0, 0, 3)
+    np.testing.assert_allclose(level, level[:, :1].repeat(5, axis=1))
+    assert kstest(level[:, 0], "norm", (0, 3)).pvalue > 0.01
+    np.testing.assert_allclose(logits(0.5, 2, 3), scale * plain + level, atol=1e-9)
+
+
+def test_simulated_never_says_never() -> None:
+    beta = simulated(grid(50, 50), 0, sensitivity=(1e3, 1e3, 1e3))
+    assert beta.max() == math.nextafter(1, 0)
+
+
+def test_simulated_alone_takes_the_papers_sensitivity() -> None:
+    assert values(ANN_AND_BOB, "simulated", 5) == values(ANN_AND_BOB, "simulated:0.5,1,1", 5)
+    assert values(ANN_AND_BOB, "simulated", 5) != values(ANN_AND_BOB, "simulated:0.5,2,1", 5)
+
+
+# --- rules
+
+
+def test_an_item_takes_the_largest_of_its_categories() -> None:
+    assert values(ANN_AND_BOB, "category:Action=0.9,Strategy=0.1") == [0.9, 0.1, 0.9, 0.1]
+
+
+def test_categories_without_a_rule_take_the_default() -> None:
+    pairs = [("ann", "portal"), ("ann", "tetris"), ("ann", "myst"), ("ann", "doom")]
+    assert values(log(pairs), "category:Action=0.1,*=0.4") == [0.4, 0.4, 0.4, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("chess", "item 'chess' has category 'Strategy', which has no rule"),
+        ("tetris", "item 'tetris' has no category"),
+        ("myst", "item 'myst' has no category"),
+    ],
+)
+def test_an_item_without_a_rule_is_named(item: str, message: str) -> None:
+    with pytest.raises(AssentError, match=message):
+        assign(log([("ann", "doom"), ("ann", item)]), "category:Action=0.1", 0)
+
+
+def test_users() -> None:
+    assert values(ANN_AND_BOB, "user:bob=1,ann=0") == [1, 0, 0, 1]
+    assert values(ANN_AND_BOB, "user:bob=1,*=0.5") == [1, 0.5, 0.5, 1]
+    with pytest.raises(AssentError, match="no rule for 1 users of games, first 'ann'"):
+        assign(ANN_AND_BOB, "user:bob=1", 0)
+
+
+def test_a_rule_for_nothing_in_the_log_is_said() -> None:
+    with pytest.warns(UserWarning, match="ignored 2 rules whose user is not in the log, first 'Bob'"):
+        assert values(ANN_AND_BOB, "user:Bob=1,eve=1,*=0.5") == [0.5] * 4
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(["Action", "Strategy", "Puzzle"]), st.floats(0, 1)), st.floats(0, 1))
+def test_category_rules_agree_with_a_plain_loop(rules: dict[str, float], otherwise: float) -> None:
+    pairs = [("ann", item) for item in ("tetris", "portal", "doom", "chess", "myst")]
+    known = dict(GAMES.select("item", "category").iter_rows())
+    expected = [
+        max((rules.get(category, otherwise) for category in known.get(item) or [""]), default=otherwise)
+        for _, item in pairs
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert by_category(log(pairs), Rules("text", rules, otherwise)).to_list() == expected
+
+
+# --- side files
+
+
+def side_file(folder: Path, rows: str) -> Path:
+    path = folder / "side.csv"
+    path.write_text(f"user,item,unwillingness\n{rows}")
+    return path
+
+
+def test_file_is_matched_by_pair_not_by_order(tmp_path: Path) -> None:
+    path = side_file(tmp_path, "ann,chess,0.1\nann,portal,0.2\nbob,chess,0.3\nbob,doom,1\n")
+    assert values(ANN_AND_BOB, f"file:{path}") == [1, 0.1, 0.2, 0.3]
+    parquet = tmp_path / "side.parquet"
+    pl.read_csv(path).write_parquet(parquet)
+    assert values(ANN_AND_BOB, f"file:{parquet}") == [1, 0.1, 0.2, 0.3]
+
+
+def test_file_with_a_row_for_all_other_pairs(tmp_path: Path) -> None:
+    path = side_file(tmp_path, "*,*,0.5\nann,chess,0\n")
+    assert values(ANN_AND_BOB, f"file:{path}") == [0.5, 0, 0.5, 0.5]
+
+
+def test_file_that_lacks_pairs_names_the_first(tmp_path: Path) -> None:
+    path = side_file(tmp_path, "bob,doom,1\nann,chess,0\n")
+    with pytest.raises(AssentError, match="for 2 of the 4 rows of games, first user 'ann', item 'portal'"):
+        assign(ANN_AND_BOB, f"file:{path}", 0)
+
+
+def test_file_with_pairs_that_are_not_in_the_log_says_so(tmp_path: Path) -> None:
+    path = side_file(tmp_path, "bob,tetris,1\nbob,myst,1\n*,*,0\n")
+    with pytest.warns(UserWarning, match="ignored 2 pairs not in games, first user 'bob', item 'tetris'"):
+        assert values(ANN_AND_BOB, f"file:{path}") == [0] * 4
+
+
+@pytest.mark.parametrize("value", ["", "nan", "-0.1", "1.01", "often"])
+def test_file_with_a_wrong_value_names_the_row(value: str, tmp_path: Path) -> None:
+    path = side_file(tmp_path, f"bob,doom,1\nann,chess,{value}\n*,*,0\n")
+    with pytest.raises(AssentError, match=r"row 2, column 'unwillingness' is .*; accepted: a number from 0"):
+        assign(ANN_AND_BOB, f"file:{path}", 0)
+
+
+def test_file_without_the_column_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "side.csv"
+    path.write_text("user,item\nann,chess\n")
+    with pytest.raises(AssentError, match=r"side.csv: no column 'unwillingness'"):
+        assign(ANN_AND_BOB, f"file:{path}", 0)
