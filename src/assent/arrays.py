@@ -11,3 +11,8 @@ Bools = npt.NDArray[np.bool_]
 """bool array; a *selection* is one of length `len(problem.train)`."""
 Strings = npt.NDArray[np.str_]
 """Unicode array, usually sorted ids."""
+
+
+def sum_by(index: Ints, weights: Floats, length: int) -> Floats:
+    """Sum `weights[n]` over equal values of `index[n]`: [length]."""
+    return np.bincount(index, weights=weights, minlength=length).astype(np.float64, copy=False)

@@ -149,6 +149,21 @@ class Curvature:
             parts.append(row_derivatives(block, xu, xi, self.samples.weights, c))
         return torch.cat(parts)
 
+    def pull(self, weights: Tensor) -> Tensor:
+        """Σ_k weights[k] ∇ℓ_k for `weights[Z]`: a vector."""
+        c = self.model.l2
+        out = self._zeros()
+        for block in self.blocks():
+            weight = weights[block.rows, None]
+            slope = (weight * block.slope).unsqueeze(-1)
+            ridge = (c * weight * self.samples.weights).unsqueeze(-1)
+            p = block.p.unsqueeze(1)
+            out.index_add_(0, block.users, (slope * block.q + ridge * p).sum(1))
+            out.index_add_(
+                0, self.n_users + block.items.flatten(), (slope * p + ridge * block.q).flatten(0, 1)
+            )
+        return out
+
     def _zeros(self) -> Tensor:
         users, items = self.tables
         return users.new_zeros(len(users) + len(items), users.shape[1])

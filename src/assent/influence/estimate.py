@@ -23,14 +23,9 @@ from assent.errors import AssentError
 from assent.influence.curvature import Curvature
 from assent.influence.lissa import along_lissa_stars, lissa_social, lissa_stars, sampled_rows
 from assent.influence.own import Stars
-from assent.influence.samples import Loss, ValidSamples, train_samples, valid_samples
-from assent.influence.solvers import (
-    Solution,
-    conjugate_gradients,
-    one_system,
-    system_per_row,
-    truncated_series,
-)
+from assent.influence.samples import ValidSamples, train_samples, valid_samples
+from assent.influence.solvers import Dot, Operator, Solution, conjugate_gradients, one_system, system_per_row
+from assent.losses import Loss
 from assent.models.mf import MF
 from assent.training import Trained, disclose
 
@@ -39,8 +34,8 @@ class Estimator(StrEnum):
     """What stands for H⁻¹."""
 
     TRUNCATED = "truncated"
-    """The full Hessian, inverted by a Neumann series that is cut off: it follows a change from user to item
-    to user as far as a training run that stops early would."""
+    """The full Hessian, inverted by conjugate gradients that are cut off after a few steps: each carries a
+    change one step further, from user to item to user, as a training run that stops early would."""
     GAUSS_NEWTON = "gauss-newton"
     """Gauss-Newton with damping, inverted by preconditioned conjugate gradients."""
     LISSA = "lissa"
@@ -58,9 +53,9 @@ class InfluenceSettings(BaseModel):
     loss: Loss = Field(Loss.PAIRWISE, description="validation loss that value is measured on")
     damping: float = Field(0.1, gt=0, description="added to the Hessian's diagonal; one sample adds l2")
     draws: int = Field(4, ge=1, description="negatives per row that stand for the training's expectation")
-    series_steps: int = Field(4, ge=1, description="terms of the truncated series")
+    truncation: int = Field(4, ge=1, description="conjugate-gradient steps of the truncated inverse")
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")
-    iterations: int = Field(100, ge=1, description="largest number of conjugate-gradient iterations")
+    iterations: int = Field(100, ge=1, description="largest number of steps for Gauss-Newton")
     lissa_steps: int = Field(20, ge=1, description="N_J, recursions of LiSSA")
 
 
@@ -174,30 +169,20 @@ def valid_gradient(model: MF, valid: ValidSamples, loss: Loss) -> ValidGradient:
 
 def _social(curvature: Curvature, b: Tensor, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float]:
     """∇Lᵀ H⁻¹ ∇ℓ_k for the sum of losses with gradient `b`, and the residual of the solve."""
+    solution = inverse_product(curvature, b, settings, seed)
+    return curvature.along(solution.x), solution.residual
+
+
+def inverse_product(curvature: Curvature, b: Tensor, settings: InfluenceSettings, seed: int) -> Solution:
+    """H⁻¹ b over all parameters, with H the Hessian of the *summed* loss, as the estimator stands for it."""
     match settings.estimator:
         case Estimator.GRADIENT_DOT:
-            return curvature.along(b) / _anchor_size(curvature), 0.0
+            return Solution(b / _anchor_size(curvature), 0.0, 0)
         case Estimator.LISSA:
             rows = sampled_rows(curvature, steps=settings.lissa_steps, seed=seed)
-            return curvature.along(lissa_social(curvature, b, rows)) / _anchor_size(curvature), 0.0
-        case Estimator.GAUSS_NEWTON:
-            solution = conjugate_gradients(
-                curvature.product,
-                b,
-                precondition=curvature.precondition,
-                dot=one_system,
-                tolerance=settings.tolerance,
-                iterations=settings.iterations,
-            )
-        case Estimator.TRUNCATED:
-            solution = truncated_series(
-                curvature.product,
-                b,
-                precondition=curvature.precondition,
-                dot=one_system,
-                steps=settings.series_steps,
-            )
-    return curvature.along(solution.x), solution.residual
+            return Solution(lissa_social(curvature, b, rows) / _anchor_size(curvature), 0.0, len(rows))
+        case _:
+            return _solve(curvature.product, curvature.precondition, b, one_system, settings)
 
 
 def _own(curvature: Curvature, b: Tensor, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float]:
@@ -217,18 +202,22 @@ def _own(curvature: Curvature, b: Tensor, settings: InfluenceSettings, seed: int
 
 
 def solve_stars(stars: Stars, b: Tensor, settings: InfluenceSettings) -> Solution:
-    """x_u of every user: by conjugate gradients for Gauss-Newton, by the truncated series otherwise."""
-    if settings.estimator is Estimator.GAUSS_NEWTON:
-        return conjugate_gradients(
-            stars.product,
-            b,
-            precondition=stars.precondition,
-            dot=system_per_row,
-            tolerance=settings.tolerance,
-            iterations=settings.iterations,
-        )
-    return truncated_series(
-        stars.product, b, precondition=stars.precondition, dot=system_per_row, steps=settings.series_steps
+    """x_u of every user for her own gradient in `b[n_users, d]`."""
+    return _solve(stars.product, stars.precondition, b, system_per_row, settings)
+
+
+def _solve(
+    product: Operator, precondition: Operator, b: Tensor, dot: Dot, settings: InfluenceSettings
+) -> Solution:
+    """H⁻¹ b: to convergence for Gauss-Newton, cut off for the full Hessian."""
+    truncated = settings.estimator is Estimator.TRUNCATED
+    return conjugate_gradients(
+        product,
+        b,
+        precondition=precondition,
+        dot=dot,
+        tolerance=settings.tolerance,
+        iterations=settings.truncation if truncated else settings.iterations,
     )
 
 

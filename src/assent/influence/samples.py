@@ -1,31 +1,14 @@
 """The samples whose losses influence is about: training rows with the negatives they own, validation rows."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.training.disclosed import Disclosed, negatives, positions
-
-
-class Loss(StrEnum):
-    """The validation loss L_u that an interaction's value is measured on; summed over T^u, as in eq. 1."""
-
-    BCE = "bce"
-    """Binary cross-entropy of the validation item and of its sampled negatives: the loss of the reward."""
-    PAIRWISE = "pairwise"
-    """Σ_j log(1 + exp(s_j − s_i)): how the validation item ranks against its sampled negatives."""
-
-    def of(self, scores: Tensor) -> Tensor:
-        """The loss of each validation row from its `scores[n, 1 + m]`, own item first: [n]."""
-        if self is Loss.BCE:
-            return F.softplus(-scores[:, 0]) + F.softplus(scores[:, 1:]).sum(1)
-        return F.softplus(scores[:, 1:] - scores[:, :1]).sum(1)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Solving H x = b when only products with H are cheap; many independent systems at once.
+"""Solving H x = b when only products with H are cheap, for many independent systems at once.
 
 The last axes of a tensor hold one system; `dot` says which, by summing over them and keeping the dimensions,
 so that every system has its own step length.
@@ -38,51 +38,35 @@ def system_per_row(a: Tensor, b: Tensor) -> Tensor:
 def conjugate_gradients(
     matvec: Operator, b: Tensor, *, precondition: Operator, dot: Dot, tolerance: float, iterations: int
 ) -> Solution:
-    """Preconditioned conjugate gradients for positive definite H, until every residual is below `tolerance`.
+    """Preconditioned conjugate gradients until every residual is below `tolerance`, or `iterations` are done.
 
-    Systems that have converged, and those with b = 0, stay as they are.
+    A system stops by itself when it has converged, when b = 0, and where the curvature along its next
+    direction is not positive (Steihaug's rule): H need not be definite, but then x is only as far along flat
+    directions as the steps before went, like a training run that stopped early.
     """
     x = torch.zeros_like(b)
     residual = b.clone()
     direction = precondition(residual)
     gain = dot(residual, direction)
     size = dot(b, b)
-    goal = tolerance**2 * size
+    active = size > 0
     done = 0
-    for _ in range(iterations):
-        active = dot(residual, residual) > goal
-        if not active.any():
-            break
+    while done < iterations and active.any():
         image = matvec(direction)
-        step = torch.where(active, gain / dot(direction, image).clamp_min(_TINY), 0)
+        curvature = dot(direction, image)
+        active = active & (curvature > 0)
+        step = torch.where(active, gain / curvature.clamp_min(_TINY), 0)
         x = x + step * direction
         residual = residual - step * image
         corrected = precondition(residual)
         renewed = dot(residual, corrected)
         direction = corrected + torch.where(active, renewed / gain.clamp_min(_TINY), 0) * direction
         gain = renewed
+        active = active & (dot(residual, residual) > tolerance**2 * size)
         done += 1
-    return Solution(x, _worst(dot(residual, residual), size), done)
-
-
-def truncated_series(
-    matvec: Operator, b: Tensor, *, precondition: Operator, dot: Dot, steps: int
-) -> Solution:
-    """`steps` steps of x ← x + M⁻¹(b − H x): the Neumann series of H⁻¹ in M⁻¹H, cut off.
-
-    Needs no definiteness: directions of small or negative curvature are followed for a few steps only, as
-    by a training run that stops early.
-    """
-    x = torch.zeros_like(b)
-    for _ in range(steps):
-        x = x + precondition(b - matvec(x))
-    residual = b - matvec(x)
-    return Solution(x, _worst(dot(residual, residual), dot(b, b)), steps)
+    worst = (dot(residual, residual) / size.clamp_min(_TINY)).sqrt().max()
+    return Solution(x, float(worst), done)
 
 
 _TINY = 1e-30
 """Keeps 0 / 0 of systems with b = 0 at 0."""
-
-
-def _worst(residual: Tensor, size: Tensor) -> float:
-    return float((residual / size.clamp_min(_TINY)).sqrt().max())

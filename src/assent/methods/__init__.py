@@ -1,1 +1,28 @@
 """Ways to choose what is disclosed, behind one interface."""
+
+from assent.errors import AssentError
+from assent.game.objective import Objective
+from assent.methods.all import All
+from assent.methods.base import Choice, Method
+from assent.methods.ifrqe import IFRQE
+from assent.methods.ifrqe_pp import IFRQEpp
+from assent.methods.nothing import Nothing
+from assent.methods.occurrence import Occurrence
+from assent.methods.random import Random
+from assent.methods.threshold import Threshold
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (All, Nothing, Random, Threshold, Occurrence, IFRQE, IFRQEpp)
+}
+"""Every method by name; a new one is a file and an entry here."""
+
+
+def make_method(name: str, objective: Objective = Objective.WELFARE) -> Method:
+    """The method called `name`, playing for `objective` where it distinguishes objectives."""
+    try:
+        return METHODS[name](objective)
+    except KeyError:
+        raise AssentError(f"--method {name}: unknown; accepted: {', '.join(METHODS)}") from None
+
+
+__all__ = ["METHODS", "Choice", "Method", "make_method"]

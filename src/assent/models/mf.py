@@ -15,7 +15,7 @@ class MFSettings(ModelSettings):
     """Settings of matrix factorisation; the defaults were chosen on validation rows (docs/models.md)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings")
-    strength: float = Field(0.6, ge=0, description="of the L2 penalty, in units of the data's noise")
+    strength: float = Field(0.65, ge=0, description="of the L2 penalty, in units of the data's noise")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
 
 
@@ -29,8 +29,10 @@ def noise_edge(sizes: Sizes) -> float:
         ½ / (1 + negatives) · (1/√(rows per user) + 1/√(rows per item))
 
     What stands out of the noise survives a penalty somewhat below it. A fixed c would be weak on sparse logs
-    and wipe out dense ones.
+    and wipe out dense ones. Without rows there is nothing to penalise: 0.
     """
+    if not sizes.rows:
+        return 0.0
     per_user, per_item = sizes.rows / sizes.users, sizes.rows / sizes.items
     return 0.5 / (1 + sizes.negatives) * (1 / math.sqrt(per_user) + 1 / math.sqrt(per_item))
 
@@ -72,6 +74,6 @@ class MF(Recommender):
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give the unknown user and item the mean embeddings."""
-        self.user_table[-1] = self.user_table[:-1].mean(0)
-        self.item_table[-1] = self.item_table[:-1].mean(0)
+        """Give the unknown user and item the mean embeddings; 0 where nobody, or nothing, is known."""
+        for table in (self.user_table, self.item_table):
+            table[-1] = table[:-1].sum(0) / max(1, len(table) - 1)

@@ -10,7 +10,6 @@ import numpy as np
 
 from assent.arrays import Bools, Ints, Strings
 from assent.data.problem import Problem, Rows
-from assent.errors import AssentError
 from assent.hashing import Keys, below, mix, string_keys
 
 _ATTEMPTS = 8
@@ -50,8 +49,6 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
     The vocabulary is that of the rows kept; with `vocabulary[len(train)]` that of those rows instead, so that
     an anchor has parameters for interactions that it was not trained on. A final model never asks for that.
     """
-    if not selection.any():
-        raise AssentError("selection: nothing is disclosed, so there is nothing to train on")
     defining = problem.train[selection if vocabulary is None else vocabulary]
     users, items = np.unique(defining.users), np.unique(defining.items)
     user_ids, item_ids = problem.user_ids[users], problem.item_ids[items]
@@ -69,6 +66,8 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
 
 def positions(known: Ints, values: Ints) -> Ints:
     """Where each of `values` stands in the sorted `known`; `len(known)` for those that are not in it."""
+    if not len(known):
+        return np.zeros(values.shape, dtype=np.int64)
     places = np.searchsorted(known, values)
     missing = known[np.minimum(places, len(known) - 1)] != values
     return np.where(missing, len(known), places)

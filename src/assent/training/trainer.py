@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor
-from torch.nn import functional as F
 
 from assent.arrays import Strings
 from assent.errors import AssentError
+from assent.losses import sample_losses
 from assent.models import ModelSettings, Recommender, Sizes, model_class
 from assent.progress import SILENT, Progress
 from assent.training.checkpoint import Checkpoint, fingerprint
@@ -72,7 +71,8 @@ def train(
 
     with j over the negatives that row k owns.
 
-    The result is a function of `data`, the settings and `seed` alone. With `checkpoint`, the state is saved
+    The result is a function of `data`, the settings and `seed` alone. Without rows it is a model that knows
+    nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved
     there about every ten seconds and a later call with the same arguments continues from it.
     """
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
@@ -85,24 +85,18 @@ def train(
     with progress.task(label, settings.epochs) as advance:
         for _ in range(state.epoch):
             advance()
-        while state.epoch < settings.epochs and state.waited < settings.patience:
+        while len(data.rows) and state.epoch < settings.epochs and state.waited < settings.patience:
             _run_epoch(recommender, optimizer, data, settings, seed=seed, epoch=state.epoch)
             state.epoch += 1
             if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
                 state.look(recommender, monitor(recommender))
             saved.save_when_due(recommender, optimizer, state)
             advance()
-    recommender.load_state_dict(state.best)
+    if state.best:
+        recommender.load_state_dict(state.best)
     recommender.finish()
     saved.remove()
     return Trained(recommender, data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score)
-
-
-def sample_losses(logits: Tensor, penalties: Tensor) -> Tensor:
-    """The losses of samples whose first column is the positive: BCE plus penalty, [n, 1 + m]."""
-    labels = torch.zeros_like(logits)
-    labels[:, 0] = 1
-    return F.binary_cross_entropy_with_logits(logits, labels, reduction="none") + penalties
 
 
 def _run_epoch(

@@ -1,0 +1,131 @@
+"""What a trained recommender is worth on a problem: ranking metrics, violation and reward."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from assent.arrays import Bools, Floats, Ints, Strings, sum_by
+from assent.data.problem import Problem, Rows
+from assent.losses import Loss
+from assent.metrics import mean_metrics, ranking_metrics, rewards, top_hits
+from assent.training import Trained
+
+_ROWS = 4096
+"""Validation or test rows scored at once."""
+_SCORES = 2**23
+"""Scores held at once when all items are ranked: 32 MB, and small enough for the sort of `top_hits`."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A trained model in the indices of a problem: `users[n_users]` and `items[n_items]` in the model's."""
+
+    trained: Trained
+    users: Ints
+    items: Ints
+
+
+def view(problem: Problem, trained: Trained) -> View:
+    """Find the problem's users and items in the model; those that it does not know get its unknown index."""
+    return View(
+        trained, places(trained.user_ids, problem.user_ids), places(trained.item_ids, problem.item_ids)
+    )
+
+
+def places(known: Strings, ids: Strings) -> Ints:
+    """Where each of `ids` stands in the sorted `known`; `len(known)` for those that are not in it."""
+    if not len(known):
+        return np.zeros(len(ids), dtype=np.int64)
+    found = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[found] == ids, found, len(known))
+
+
+@torch.no_grad()
+def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
+    """Scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m]."""
+    parts = []
+    for start in range(0, len(users), _ROWS):
+        here = slice(start, start + _ROWS)
+        u = torch.from_numpy(seen.users[users[here]])
+        i = torch.from_numpy(seen.items[candidates[here]])
+        parts.append(seen.trained.model(u, i)[0])
+    return torch.cat(parts).double().numpy() if parts else np.zeros(candidates.shape)
+
+
+def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
+    """L(T^u) of every user, summed over the validation samples; 0 for a user without: [n_users]."""
+    scores = candidate_scores(view(problem, trained), problem.valid.users, problem.valid_candidates)
+    losses = loss.of(torch.from_numpy(scores)).numpy()
+    return sum_by(problem.valid.users, losses, problem.n_users)
+
+
+def evaluate(
+    problem: Problem, trained: Trained, selection: Bools, *, price: float, k: int = 5
+) -> dict[str, float]:
+    """One record of figures: violation, its share of All's, both rewards, the metrics at k (fractions).
+
+    The reward takes the binary cross-entropy of the validation rows, as eq. 1 does; the metrics take the
+    test rows, which nothing before this function has looked at.
+    """
+    disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
+    n_samples = (
+        np.bincount(problem.valid.users, minlength=problem.n_users) * problem.valid_candidates.shape[1]
+    )
+    per_user = rewards(validation_losses(problem, trained), n_samples, disclosed, price=price)
+    everything = problem.violation()
+    violation = problem.violation(selection)
+    return {
+        "violation": violation,
+        "violation_share": violation / everything if everything else 0.0,
+        **mean_metrics(per_user),
+        **mean_metrics(ranked_metrics(problem, trained, k=k)),
+    }
+
+
+def ranked_metrics(problem: Problem, trained: Trained, *, k: int = 5) -> dict[str, Floats]:
+    """Every metric at k for every user with test rows (in the order of their indices)."""
+    seen = view(problem, trained)
+    if problem.test_candidates is not None:
+        hits = _sampled_hits(problem, problem.test_candidates, seen, k)
+        n_relevant = np.ones(len(hits), dtype=np.int64)
+    else:
+        users, counts = np.unique(problem.test.users, return_counts=True)
+        parts = [_full_hits(problem, seen, some, k) for some in _chunks(users, problem.n_items)]
+        hits, n_relevant = np.concatenate(parts), counts
+    return ranking_metrics(hits, n_relevant)
+
+
+def _sampled_hits(problem: Problem, candidates: Ints, seen: View, k: int) -> Bools:
+    scores = candidate_scores(seen, problem.test.users, candidates)
+    relevant = np.zeros(scores.shape, dtype=np.bool_)
+    relevant[:, 0] = True
+    return top_hits(scores, relevant, problem.test.users, k=k, seed=problem.seed)
+
+
+@torch.no_grad()
+def _full_hits(problem: Problem, seen: View, users: Ints, k: int) -> Bools:
+    """Rank every item that a user has no training or validation row of, withheld or not.
+
+    The candidates do not depend on the selection, so that all selections are judged on the same question.
+    """
+    scores = seen.trained.model.score_all(torch.from_numpy(seen.users[users])).double().numpy()[:, seen.items]
+    for part in (problem.train, problem.valid):
+        scores[_pairs(part, users)] = -np.inf
+    relevant = np.zeros(scores.shape, dtype=np.bool_)
+    relevant[_pairs(problem.test, users)] = True
+    return top_hits(scores, relevant, users, k=k, seed=problem.seed)
+
+
+def _pairs(rows: Rows, users: Ints) -> tuple[Ints, Ints]:
+    """The (place in the sorted `users`, item) pairs of the rows that belong to them."""
+    place = np.minimum(np.searchsorted(users, rows.users), len(users) - 1)
+    theirs = users[place] == rows.users
+    return place[theirs], rows.items[theirs]
+
+
+def _chunks(users: Ints, n_items: int) -> Iterator[Ints]:
+    size = max(1, _SCORES // n_items)
+    for start in range(0, len(users), size):
+        yield users[start : start + size]

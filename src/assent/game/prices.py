@@ -1,0 +1,63 @@
+"""Break-even prices: what each interaction is worth per unit of unwillingness, and the path that they give.
+
+Interaction k is disclosed at every price below λ*_k = v_k / β_k. Sorted once, the break-even prices give the
+selection for every price and so the whole frontier of quality against violation.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints
+
+
+def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
+    """λ*_k = v_k / β_k, at least 0: the price up to which disclosing k pays; inf where it costs nothing: [Z].
+
+    Interactions without positive value have 0: they are not disclosed at any price.
+    """
+    free = unwillingness == 0
+    ratio = values / np.where(free, 1.0, unwillingness)
+    return np.where(values > 0, np.where(free, np.inf, ratio), 0.0)
+
+
+@dataclass(frozen=True)
+class PricePath:
+    """Selections for falling prices.
+
+    `order[Z]` lists the interactions by falling break-even price and, where that is equal, by rising
+    unwillingness; so those that no price would disclose come last, what is minded least first.
+    `prices[Z]` are their break-even prices, `paid[j]` the unwillingness that the first j + 1 disclose.
+    """
+
+    order: Ints
+    prices: Floats
+    paid: Floats
+
+    def at_price(self, price: float) -> Bools:
+        """The interactions whose break-even price exceeds `price`: [Z]."""
+        return self._first(int((self.prices > price).sum()))
+
+    def within(self, budget: float) -> Bools:
+        """As many of the first as fit into `budget`, the total unwillingness that may be disclosed: [Z]."""
+        return self._first(self._fitting(budget))
+
+    def price_within(self, budget: float) -> float:
+        """The lowest price, at least 0, at which no more than `budget` is disclosed."""
+        count = self._fitting(budget)
+        return float(self.prices[count]) if count < len(self.prices) else 0.0
+
+    def _fitting(self, budget: float) -> int:
+        return int(np.searchsorted(self.paid, budget * (1 + 1e-12), side="right"))
+
+    def _first(self, count: int) -> Bools:
+        chosen = np.zeros(len(self.order), dtype=np.bool_)
+        chosen[self.order[:count]] = True
+        return chosen
+
+
+def price_path(values: Floats, unwillingness: Floats) -> PricePath:
+    """Sort the interactions by their break-even prices."""
+    prices = break_even_prices(values, unwillingness)
+    order = np.lexsort((unwillingness, -prices))
+    return PricePath(order=order, prices=prices[order], paid=np.cumsum(unwillingness[order]))

@@ -1,0 +1,89 @@
+"""The equilibrium in factored strategies: a probability per interaction, best responses in closed form.
+
+A player's payoff couples her to the others only through which anchor is nearest (`cells`). With the
+probabilities π of the cells and their slopes, disclosing interaction k adds to her payoff
+
+    v_k − price · β_k,     v_k = Σ_t π_t g_tk + Σ_s (Σ_t c_t ∂π_t/∂D_s) (1 − 2õ_sk)
+
+where g is the influence that the objective counts and c_t her expected payoff if anchor t is nearest. The
+first sum is the value of k, the second what she gains by moving everybody towards a cell that suits her. With
+one anchor this is g_k, nothing else, and the solution is exact: disclose k iff g_k > price · β_k. With more,
+rounds of fictitious play respond to the average of what everybody did so far, as Algorithm 2 responds to the
+strategies of the round before.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, sum_by
+from assent.game.cells import cells
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+
+PRIOR = 0.9
+"""Probability of disclosing at the start: the mean of the paper's binomial prior."""
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """A joint selection with what it rests on."""
+
+    selection: Bools
+    """[Z]"""
+    values: Floats
+    """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness."""
+    cell_probability: Floats
+    """[T], how likely each anchor was nearest when the players settled."""
+    rounds: int
+    """Rounds until nobody changed, or the limit."""
+
+
+def solve(
+    estimates: Estimates, *, objective: Objective, price: float, rounds: int = 50, prior: float = PRIOR
+) -> Equilibrium:
+    """Play until best responses repeat (at most `rounds` times); the last best response is the selection."""
+    strategy = np.full(len(estimates.owners), prior)
+    last: Bools | None = None
+    for played in range(1, rounds + 1):
+        values, probability = response_values(estimates, strategy, objective)
+        selection = worth_disclosing(values, estimates.unwillingness, price)
+        settled = last is not None and np.array_equal(selection, last)
+        if settled or estimates.n_anchors == 1:
+            break
+        last = selection
+        strategy += (selection - strategy) / (played + 1)
+    return Equilibrium(selection, values, probability, played)
+
+
+def response_values(estimates: Estimates, strategy: Floats, objective: Objective) -> tuple[Floats, Floats]:
+    """v_k of every interaction, [Z], when the others play `strategy[Z]`; the cells' probabilities, [T]."""
+    values = estimates.values(objective)
+    if estimates.n_anchors == 1:
+        return values[0], np.ones(1)
+    here = cells(estimates, strategy)
+    incentive = _payoffs(estimates, strategy, objective) @ here.slopes
+    sign = np.where(estimates.anchors, -1.0, 1.0)
+    owners = estimates.owners if objective is Objective.NASH else np.zeros_like(estimates.owners)
+    steering = (incentive[owners].T * sign).sum(axis=0)
+    return here.probability @ values + steering, here.probability
+
+
+def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
+    """Disclose k iff its value exceeds its price: v_k > price · β_k."""
+    return values > price * unwillingness
+
+
+def _payoffs(estimates: Estimates, strategy: Floats, objective: Objective) -> Floats:
+    """The expected payoff of each player if anchor t is nearest: [N, T] for nash, [1, T] for welfare.
+
+    What does not depend on t (the price paid) is left out: only differences between cells matter.
+    """
+    change = strategy - estimates.anchors
+    if objective is Objective.WELFARE:
+        return np.array([-estimates.losses.sum(axis=1) + (change * estimates.social).sum(axis=1)])
+    if estimates.effects:
+        gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
+    else:
+        gains = [sum_by(estimates.owners, row, estimates.n_users) for row in change * estimates.own]
+    return (np.array(gains) - estimates.losses).T

@@ -1,0 +1,53 @@
+"""The one interface of all methods: a problem in, a selection out, at a price or within a budget."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from assent.arrays import Bools, Floats
+from assent.game.objective import Objective
+from assent.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a method decided."""
+
+    selection: Bools
+    """[Z]"""
+    price: float | None
+    """The price at which it decided; None for methods that know none."""
+    values: Floats | None = None
+    """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
+
+
+class Method(ABC):
+    """A way to choose what is disclosed; a subclass is a file of its own and an entry of the registry."""
+
+    name: ClassVar[str]
+    """What the command line calls it."""
+    objectives: ClassVar[tuple[Objective, ...]] = ()
+    """The objectives that it distinguishes; empty for methods that weigh nobody's reward."""
+
+    def __init__(self, objective: Objective = Objective.WELFARE) -> None:
+        self.objective = objective
+
+    @abstractmethod
+    def at_price(self, bench: Workbench, price: float) -> Choice:
+        """Decide when one unit of unwillingness costs `price` units of the loss."""
+
+    @abstractmethod
+    def within(self, bench: Workbench, budget: float) -> Choice:
+        """Decide so that at most the share `budget` of All's violation is disclosed."""
+
+
+def cheapest_first(scores: Floats, unwillingness: Floats, budget: float) -> Bools:
+    """Disclose by falling `scores[Z]` (ties: less unwilling first) while the share `budget` lasts: [Z]."""
+    order = np.lexsort((unwillingness, -scores))
+    paid = np.cumsum(unwillingness[order])
+    count = int(np.searchsorted(paid, budget * unwillingness.sum() * (1 + 1e-12), side="right"))
+    chosen = np.zeros(len(scores), dtype=np.bool_)
+    chosen[order[:count]] = True
+    return chosen

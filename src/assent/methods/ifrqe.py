@@ -1,0 +1,56 @@
+"""IFRQE: influence at one anchor, and the closed form of its game."""
+
+from typing import ClassVar
+
+from assent.game.objective import Objective
+from assent.game.prices import price_path
+from assent.game.solve import Equilibrium, solve
+from assent.methods.base import Choice, Method
+from assent.workbench import Workbench
+
+
+class IFRQE(Method):
+    """Disclose k iff its influence at one anchor exceeds price · unwillingness (section 3.1 of the paper)."""
+
+    name: ClassVar[str] = "ifrqe"
+    objectives: ClassVar[tuple[Objective, ...]] = tuple(Objective)
+
+    def at_price(self, bench: Workbench, price: float) -> Choice:
+        """The equilibrium at a price."""
+        found = self._play(bench, price)
+        return Choice(found.selection, price, found.values)
+
+    def within(self, bench: Workbench, budget: float) -> Choice:
+        """The equilibrium at the lowest price, at least 0, that keeps within the budget.
+
+        The price is found by bisection, because with several anchors the values themselves depend on it. What
+        the budget leaves over at price 0 goes to the interactions without value that are minded least.
+        """
+        unwillingness = bench.problem.unwillingness
+        allowed = budget * float(unwillingness.sum())
+
+        def fits(found: Equilibrium) -> bool:
+            return float(unwillingness[found.selection].sum()) <= allowed
+
+        low, high = 0.0, 0.0
+        while not fits(found := self._play(bench, high)):
+            low, high = high, max(2 * high, price_path(found.values, unwillingness).price_within(allowed))
+        while high - low > _PRECISION * high:
+            middle = (low + high) / 2
+            trial = self._play(bench, middle)
+            if fits(trial):
+                high, found = middle, trial
+            else:
+                low = middle
+        path = price_path(found.values, unwillingness)
+        return Choice(path.within(allowed), path.price_within(allowed), found.values)
+
+    def _anchors(self, bench: Workbench) -> int:
+        return 1
+
+    def _play(self, bench: Workbench, price: float) -> Equilibrium:
+        estimates = bench.estimates(self._anchors(bench))
+        return solve(estimates, objective=self.objective, price=price, rounds=bench.settings.rounds)
+
+
+_PRECISION = 1e-3

@@ -1,0 +1,15 @@
+"""IFRQE++: influence at several anchors, the nearest of which predicts."""
+
+from typing import ClassVar
+
+from assent.methods.ifrqe import IFRQE
+from assent.workbench import Workbench
+
+
+class IFRQEpp(IFRQE):
+    """The game of IFRQE with T anchors (section 3.2 of the paper), in factored strategies."""
+
+    name: ClassVar[str] = "ifrqe++"
+
+    def _anchors(self, bench: Workbench) -> int:
+        return bench.settings.anchors

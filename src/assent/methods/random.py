@@ -1,0 +1,27 @@
+"""Random: disclose by lot."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from assent.game.solve import PRIOR
+from assent.methods.base import Choice, Method, cheapest_first
+from assent.workbench import Workbench
+
+
+class Random(Method):
+    """Disclose each interaction with the same probability, whatever it is worth and whoever minds."""
+
+    name: ClassVar[str] = "random"
+
+    def at_price(self, bench: Workbench, price: float) -> Choice:
+        """Each with probability 0.9, the mean of the paper's prior; the price does not matter."""
+        return Choice(self._lots(bench) < PRIOR, price)
+
+    def within(self, bench: Workbench, budget: float) -> Choice:
+        """In the order of the lots until the budget is used up."""
+        selection = cheapest_first(-self._lots(bench), bench.problem.unwillingness, budget)
+        return Choice(selection, None)
+
+    def _lots(self, bench: Workbench) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return np.random.default_rng((bench.seed, 1)).random(len(bench.problem.train))

@@ -1,0 +1,24 @@
+"""Threshold: disclose what its owner minds least."""
+
+from typing import ClassVar
+
+from assent.methods.base import Choice, Method, cheapest_first
+from assent.workbench import Workbench
+
+LIMIT = 0.5
+"""The paper withholds what is more unwilling than this."""
+
+
+class Threshold(Method):
+    """Disclose up to a limit of unwillingness, whatever an interaction is worth."""
+
+    name: ClassVar[str] = "threshold"
+
+    def at_price(self, bench: Workbench, price: float) -> Choice:
+        """Unwillingness of at most 0.5, as in the paper; the price does not matter."""
+        return Choice(bench.problem.unwillingness <= LIMIT, price)
+
+    def within(self, bench: Workbench, budget: float) -> Choice:
+        """The limit at which the budget is used up."""
+        unwillingness = bench.problem.unwillingness
+        return Choice(cheapest_first(-unwillingness, unwillingness, budget), None)

@@ -1,0 +1,128 @@
+"""A problem with what has been learnt about it so far: anchors are trained once and shared by the methods."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from assent.arrays import Bools
+from assent.data.problem import Problem
+from assent.game.anchors import draw_anchors
+from assent.game.estimates import Estimates
+from assent.influence.effects import effect_matrix
+from assent.influence.estimate import Influence, influence
+from assent.progress import SILENT, Progress
+from assent.settings import Settings
+from assent.training import Disclosed, Trained, disclose, train
+from assent.training.storage import load, save
+
+
+@dataclass
+class Workbench:
+    """Trains models on a problem for one seed, and values its interactions at the anchors.
+
+    With `folder`, finished anchors and the state of running trainings are kept there, so that a killed run
+    goes on where it was. They know withheld interactions: `clear` removes them when the run is done.
+    """
+
+    problem: Problem
+    settings: Settings
+    seed: int
+    progress: Progress = SILENT
+    folder: Path | None = None
+    trainings: int = 0
+    """How many models were trained."""
+    _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
+    _influences: list[Influence] = field(default_factory=list)
+
+    def final(self, selection: Bools, label: str = "final model") -> Trained:
+        """Train on a selection, knowing nothing of the rest."""
+        return self._train(disclose(self.problem, selection), label, "final")
+
+    def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
+        """The game's input at the first `anchors` anchors; trains and values those that are new.
+
+        With `effects`, the effects on every single user are included, which predicting her loss needs.
+        """
+        while len(self._influences) < anchors:
+            selection, trained = self._anchor(len(self._influences))
+            self._influences.append(
+                influence(
+                    self.problem,
+                    selection,
+                    trained,
+                    negatives=self.settings.training.negatives,
+                    settings=self.settings.influence,
+                    seed=self.seed,
+                )
+            )
+        known = self._influences[:anchors]
+        return Estimates(
+            owners=self.problem.train.users,
+            n_users=self.problem.n_users,
+            unwillingness=self.problem.unwillingness,
+            anchors=np.array([self._anchor(t)[0] for t in range(anchors)]),
+            own=np.array([each.own for each in known]),
+            social=np.array([each.social for each in known]),
+            losses=np.array([each.losses for each in known]),
+            effects=tuple(self._effects(t) for t in range(anchors)) if effects else (),
+        )
+
+    def influences(self) -> list[Influence]:
+        """The influence at each anchor that has been valued so far."""
+        return list(self._influences)
+
+    def clear(self) -> None:
+        """Delete what `folder` holds."""
+        if self.folder is not None and self.folder.exists():
+            for file in self.folder.iterdir():
+                file.unlink()
+            self.folder.rmdir()
+
+    def _anchor(self, t: int) -> tuple[Bools, Trained]:
+        """The t-th anchor and its model: known already, from the folder, or trained now.
+
+        All anchors start from the same parameters, so that their losses differ by their selections alone.
+        """
+        while len(self._anchors) <= t:
+            self._anchors.append(self._make_anchor(len(self._anchors)))
+        return self._anchors[t]
+
+    def _make_anchor(self, t: int) -> tuple[Bools, Trained]:
+        rows = len(self.problem.train)
+        drawn = draw_anchors(rows, t + 1, rate=self.settings.anchor_rate, seed=self.seed)[t]
+        path = self.folder and self.folder / f"anchor-{t}"
+        if path and path.with_suffix(".json").exists():
+            return drawn, load(path)
+        everything = np.ones(rows, dtype=np.bool_)
+        data = disclose(self.problem, drawn, vocabulary=everything)
+        trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}")
+        if path:
+            save(trained, path)
+        return drawn, trained
+
+    def _effects(self, t: int) -> sparse.csr_array:
+        selection, trained = self._anchor(t)
+        return effect_matrix(
+            self.problem,
+            selection,
+            trained,
+            self._influences[t].own,
+            negatives=self.settings.training.negatives,
+            settings=self.settings.influence,
+            seed=self.seed,
+        )
+
+    def _train(self, data: Disclosed, label: str, name: str) -> Trained:
+        self.trainings += 1
+        return train(
+            data,
+            model=self.settings.model,
+            model_settings=self.settings.model_settings,
+            settings=self.settings.training,
+            seed=self.seed,
+            progress=self.progress,
+            label=label,
+            checkpoint=self.folder and self.folder / f"{name}.progress",
+        )
