@@ -46,7 +46,7 @@ class Workbench:
         With `effects`, the effects on every single user are included, which predicting her loss needs.
         """
         while len(self._influences) < anchors:
-            selection, trained = self._anchor(len(self._influences))
+            selection, trained = self.anchor(len(self._influences))
             self._influences.append(
                 influence(
                     self.problem,
@@ -62,7 +62,7 @@ class Workbench:
             owners=self.problem.train.users,
             n_users=self.problem.n_users,
             unwillingness=self.problem.unwillingness,
-            anchors=np.array([self._anchor(t)[0] for t in range(anchors)]),
+            anchors=np.array([self.anchor(t)[0] for t in range(anchors)]),
             own=np.array([each.own for each in known]),
             social=np.array([each.social for each in known]),
             losses=np.array([each.losses for each in known]),
@@ -80,7 +80,7 @@ class Workbench:
                 file.unlink()
             self.folder.rmdir()
 
-    def _anchor(self, t: int) -> tuple[Bools, Trained]:
+    def anchor(self, t: int) -> tuple[Bools, Trained]:
         """The t-th anchor and its model: known already, from the folder, or trained now.
 
         All anchors start from the same parameters, so that their losses differ by their selections alone.
@@ -103,7 +103,7 @@ class Workbench:
         return drawn, trained
 
     def _effects(self, t: int) -> sparse.csr_array:
-        selection, trained = self._anchor(t)
+        selection, trained = self.anchor(t)
         return effect_matrix(
             self.problem,
             selection,

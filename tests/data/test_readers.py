@@ -353,8 +353,8 @@ REFUSED_TEXT = {
     "empty": ("", ["the file is empty"]),
     "blank": (" \n\n", ["the file is empty"]),
     "header only": ("user,item\n", ["no rows"]),
-    "no user": ("who,item\na,b\n", ["the user?", "'who', 'item'", "--user-column NAME"]),
-    "no item": ("user,what\na,b\n", ["the item?", "'user', 'what'", "--item-column NAME"]),
+    "no user": ("who,item\na,b\n", ["the user?", "'who', 'item'", "--columns user=NAME"]),
+    "no item": ("user,what\na,b\n", ["the item?", "'user', 'what'", "--columns item=NAME"]),
     "no user id": (
         "user,item\na,b\n,c\n",
         ["row 2", "column 'user' is empty", "accepted: a number or a text"],
@@ -525,7 +525,7 @@ def test_item_files_that_cannot_be_used(tmp_path: Path) -> None:
     assert "gap.csv: row 2, column 'item' is empty" in refusal(log, items=gap)
     plain = write(tmp_path / "plain.csv", "item,title\nb,Jam\n")
     message = refusal(log, items=plain, columns=Columns(category="kind"))
-    assert message == f"{plain}: no column 'kind' (--category-column); columns: 'item', 'title'"
+    assert message == f"{plain}: no column 'kind' (--columns category=); columns: 'item', 'title'"
     write(folder / "a.item", STEAM)
     write(folder / "b.item", STEAM)
     assert "the folder holds 'a.item', 'b.item'; accepted: log.item" in refusal(folder)

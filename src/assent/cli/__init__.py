@@ -1,1 +1,5 @@
-"""The command line."""
+"""The command line: `assent --help`."""
+
+from assent.cli.app import main
+
+__all__ = ["main"]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2b
 
 from assent.arrays import Bools, Floats, Ints, Strings
 
@@ -64,6 +65,16 @@ class Problem:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    def fingerprint(self) -> str:
+        """A short name for this problem: the same for equal problems, on every machine."""
+        digest = blake2b(f"{self.name}/{self.protocol}".encode(), digest_size=16)
+        tests = () if self.test_candidates is None else (self.test_candidates,)
+        for rows in (self.train, self.valid, self.test):
+            digest.update(rows.users.tobytes() + rows.items.tobytes())
+        for array in (self.user_ids, self.item_ids, self.unwillingness, self.valid_candidates, *tests):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
     def violation(self, selection: Bools | None = None) -> float:
         """Mean over users of the unwillingness that a selection discloses (the paper's wv); None is All."""

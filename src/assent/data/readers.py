@@ -18,7 +18,7 @@ LOG_FILES = (".inter", ".parquet", ".csv", ".tsv")
 ITEM_FILES = (".item", ".parquet", ".csv", ".tsv")
 """Kinds of file that hold items."""
 
-Role = Literal["user", "item", "time", "unwillingness", "category", "title"]
+Role = Literal["user", "item", "time", "unwillingness", "category", "title", "split"]
 Duplicates = Literal["error", "first", "last"]
 
 GUESSES: dict[Role, tuple[str, ...]] = {
@@ -28,8 +28,12 @@ GUESSES: dict[Role, tuple[str, ...]] = {
     "unwillingness": ("unwillingness", "beta"),
     "category": ("category", "categories", "genre", "genres", "class"),
     "title": ("title", "itemtitle", "itemname", "movietitle", "productname"),
+    "split": (),
 }
-"""What columns are usually called, most telling first; letters and digits only, in lower case."""
+"""What columns are usually called, most telling first; letters and digits only, in lower case.
+
+A split is never guessed: a log whose rows are assigned to parts is only split so when that is asked for.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Columns:
     unwillingness: str | None = None
     category: str | None = None
     title: str | None = None
+    split: str | None = None
 
 
 GUESS_ALL = Columns()
@@ -61,7 +66,8 @@ def read_interactions(
     where they name no zone; plain numbers are taken as they are). Categories are a list as it is, or text
     split at `|`; an item on several rows has the first title and all the categories of those rows.
 
-    A (user, item) pair on several rows is an error, or its row first or last in time is kept.
+    A (user, item) pair on several rows is an error, or its row first or last in time is kept, with the
+    largest unwillingness of all of them: dropping a repeat never makes anybody more willing.
     """
     is_folder = path.is_dir()
     log_path = _log_in(path) if is_folder else path
@@ -118,7 +124,9 @@ def _find(table: Table, role: Role, columns: Columns, also: tuple[str, ...] = ()
         plain = {re.sub("[^a-z0-9]", "", name.lower()): name for name in reversed(present)}
         return next((plain[guess] for guess in (*GUESSES[role], *also) if guess in plain), None)
     if named not in present:
-        raise AssentError(f"{table.path}: no column {named!r} (--{role}-column); columns: {listed(present)}")
+        raise AssentError(
+            f"{table.path}: no column {named!r} (--columns {role}=); columns: {listed(present)}"
+        )
     return named
 
 
@@ -127,7 +135,7 @@ def _find_needed(table: Table, role: Role, columns: Columns, also: tuple[str, ..
     if found is None:
         raise AssentError(
             f"{table.path}: which column is the {role}? columns: {listed(table.frame.columns)}; "
-            f"accepted: {role}_id, or name it with --{role}-column NAME"
+            f"accepted: {role}_id, or name it with --columns {role}=NAME"
         )
     return found
 
@@ -145,6 +153,9 @@ def _log(table: Table, columns: Columns) -> pl.DataFrame:
             "time": cells.times(table, time) if time else no_values(table.frame.height, pl.Float64()),
         }
     )
+    split = _find(table, "split", columns)
+    if split is not None:
+        log = log.with_columns(table.frame[split].cast(pl.String).alias("split"))
     if unwillingness is None:
         return log
     return log.with_columns(cells.unwillingness(table, unwillingness).alias("unwillingness"))
@@ -164,6 +175,8 @@ def _each_pair_once(log: pl.DataFrame, path: Path, duplicates: Duplicates) -> pl
             f"({rows.height - rows.n_unique(pair)} such repetitions in all); "
             "accepted: each pair once, or keep one with --duplicates first|last"
         )
+    if "unwillingness" in log.columns:
+        log = log.with_columns(pl.col("unwillingness").max().over(pair))
     in_time = log.with_row_index("row").sort("time", maintain_order=True)
     return in_time.unique(pair, keep=duplicates, maintain_order=True).sort("row").drop("row")
 

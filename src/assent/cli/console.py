@@ -1,0 +1,123 @@
+"""What the commands share: where they print, how they show progress, how they fail."""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from assent.errors import AssentError
+from assent.files import refuse_to_overwrite, write_json
+from assent.progress import Advance
+
+out = Console()
+"""Results."""
+err = Console(stderr=True)
+"""Progress, notices and errors."""
+
+INTERRUPTED = 130
+WRONG_INPUT = 2
+
+
+def run_guarded(command: Callable[[], object]) -> None:
+    """Run a command; what is wrong outside the program becomes one line and exit code 2."""
+    warnings.showwarning = _show_warning
+    try:
+        command()
+    except AssentError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        err.print("assent: interrupted; the same command goes on where it was, if it writes to a folder")
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> None:
+    err.print(
+        f"assent: {' '.join(message.split())}", style="red", markup=False, highlight=False, soft_wrap=True
+    )
+    sys.exit(WRONG_INPUT)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    notice(str(message))
+
+
+def notice(message: str) -> None:
+    """Say something that is no result."""
+    err.print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+class TerminalProgress:
+    """Bars on the terminal, one per open task."""
+
+    def __init__(self) -> None:
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=err,
+            transient=True,
+        )
+        self._open = 0
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        """A bar until the task ends."""
+        if not self._open:
+            self._bars.start()
+        self._open += 1
+        number = self._bars.add_task(label, total=total)
+        try:
+            yield lambda: self._bars.advance(number)
+        finally:
+            self._bars.remove_task(number)
+            self._open -= 1
+            if not self._open:
+                self._bars.stop()
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: the first column is text, the others are figures."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def check_json(path: Path | None, *, replace: bool) -> None:
+    """Refuse an existing `--json` file before the work begins."""
+    if path is not None:
+        refuse_to_overwrite(path, replace=replace)
+
+
+def write_records(path: Path | None, records: Sequence[Mapping[str, Any]]) -> None:
+    """Write the records of `--json`, if it was given."""
+    if path is not None:
+        write_json(path, list(records))
+        notice(f"Records: {path}")
+
+
+def percent(value: float | None, error: float | None = None) -> str:
+    """A fraction as a percentage, with its standard error if there is one."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.2f}" if error is None else f"{100 * value:.2f} ±{100 * error:.2f}"
+
+
+def number(value: float | None, error: float | None = None) -> str:
+    """A figure, with its standard error if there is one."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if error is None else f"{value:.3f} ±{error:.3f}"

@@ -1,0 +1,124 @@
+"""`assent data describe` and `assent simulate`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assent.cli import options as o
+from assent.cli.console import check_json, notice, out, show_table, write_records
+from assent.data.describe import describe
+from assent.data.simulator import Preference, simulate
+from assent.errors import AssentError
+from assent.files import refuse_to_overwrite, write_with
+
+app = typer.Typer(help="Look at data.", no_args_is_help=True)
+
+
+@app.callback()
+def _data() -> None:
+    """Look at data."""
+
+
+@app.command("describe")
+def describe_command(
+    data: o.Data,
+    *,
+    columns: o.ColumnsOption = None,
+    items: o.Items = None,
+    duplicates: o.DuplicatesOption = "error",
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """Print how large and how dense a log is, and what is known of its items.
+
+    Examples:
+
+        assent data describe ratings.csv --columns user=member,item=film
+        assent data describe data/steam --json steam.json
+    """
+    check_json(json, replace=replace)
+    figures = describe(o.LogOptions(data, columns, items, duplicates).read())
+    rows = [[key.replace("_", " "), _shown(value)] for key, value in figures.items() if key != "name"]
+    show_table(str(figures["name"]), ["figure", "value"], rows)
+    write_records(json, [figures])
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:,.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+        case int():
+            return f"{value:,}"
+        case list():
+            return ", ".join(_share(each) for each in value) or "–"
+        case _:
+            return str(value)
+
+
+def _share(entry: Mapping[str, Any]) -> str:
+    return f"{entry['category']} {100 * float(entry['share']):.1f} %"
+
+
+def simulate_command(
+    *,
+    to: Annotated[Path, typer.Option(help="The csv or parquet file to write.", show_default=False)],
+    preference: Annotated[
+        Preference,
+        typer.Option(help="`paper`: no signal to learn from; `learnable`: people are shown what they like."),
+    ] = "learnable",
+    users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
+    items: Annotated[int, typer.Option(min=1, help="Items.")] = 1000,
+    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="η, threshold of interacting (paper).")] = 0.5,
+    noise: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of accidental interactions (learnable).")
+    ] = 0.2,
+    sensitivity: Annotated[str, typer.Option(help="a1,a2,a3 of the unwillingness.")] = "0.5,1,1",
+    seed: o.Seed = 0,
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """Write a simulated log with unwillingness: the paper's recipe, or one with preferences to learn.
+
+    Examples:
+
+        assent simulate --to sim.parquet
+        assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
+    """
+    check_json(json, replace=replace)
+    refuse_to_overwrite(to, replace=replace)
+    log = simulate(
+        preference=preference,
+        users=users,
+        items=items,
+        eta=eta,
+        noise=noise,
+        sensitivity=_three_numbers(sensitivity),
+        seed=seed,
+    )
+    table = log.table.join(log.items, on="item", how="left", maintain_order="left")
+    if to.suffix == ".parquet":
+        write_with(to, table.write_parquet)
+    elif to.suffix == ".csv":
+        flat = table.with_columns(table["category"].list.join("|"))
+        write_with(to, flat.write_csv)
+    else:
+        raise AssentError(f"--to {to}: accepted: a name that ends in .csv or .parquet")
+    figures = describe(log)
+    rows, people, things = (figures[key] for key in ("interactions", "users", "items"))
+    out.print(f"{rows:,} interactions of {people:,} users with {things:,} items", highlight=False)
+    notice(f"Written: {to}")
+    write_records(json, [figures])
+
+
+def _three_numbers(text: str) -> tuple[float, float, float]:
+    try:
+        a1, a2, a3 = (float(part) for part in text.split(","))
+    except ValueError:
+        raise AssentError(f"--sensitivity {text}: accepted: three numbers, for instance 0.5,1,1") from None
+    return a1, a2, a3

@@ -1,0 +1,167 @@
+"""`assent fit`, `assent demo` and `assent settings`."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+
+from assent.cli import options as o
+from assent.cli.console import (
+    TerminalProgress,
+    check_json,
+    notice,
+    number,
+    out,
+    percent,
+    show_table,
+    write_records,
+)
+from assent.cli.judge_commands import parse_points, show_frontier
+from assent.data.problem import Protocol
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.errors import AssentError
+from assent.experiments.run import Run, RunPlan, fit
+from assent.files import read_json
+from assent.game.objective import Objective
+from assent.methods import make_method
+from assent.models import MODELS
+from assent.settings import Settings
+
+DEMO_SEED = 7
+
+
+def fit_command(
+    data: o.Data,
+    *,
+    out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
+    method: Annotated[str, typer.Option(help="How to choose what is disclosed.")] = "ifrqe++",
+    objective: Annotated[
+        Objective, typer.Option(help="`nash`: each for herself (the paper); `welfare`: the sum of rewards.")
+    ] = Objective.WELFARE,
+    price: o.Price = 0.1,
+    frontier: Annotated[
+        str | None,
+        typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
+    ] = None,
+    frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = 2,
+    model: o.Model = "mf",
+    anchors: o.Anchors = 3,
+    set_: o.Set = None,
+    unwillingness: o.Unwillingness = None,
+    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
+    negatives: o.Negatives = 99,
+    seed: o.Seed = 0,
+    columns: o.ColumnsOption = None,
+    items: o.Items = None,
+    duplicates: o.DuplicatesOption = "error",
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """Choose what is worth disclosing, train on that alone, and report what it costs.
+
+    A killed fit goes on where it was when the same command is given again.
+
+    Examples:
+
+        assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
+        assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
+        assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    """
+    check_json(json, replace=replace)
+    make_method(method)
+    settings = o.read_settings(model, anchors, set_)
+    points = tuple(parse_points(frontier)) if frontier else ()
+    log_options = o.LogOptions(data, columns, items, duplicates)
+    log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
+    if replace:
+        remove_run(out)
+    plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds)
+    run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
+    _show_run(run)
+    write_records(json, run.records)
+
+
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("demo"),
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """The whole way on simulated data: choose, train, compare with other methods, report.
+
+    Examples:
+
+        assent demo
+        assent demo --out /tmp/assent-demo --replace
+    """
+    check_json(json, replace=replace)
+    if replace:
+        remove_run(out)
+    log = simulate(preference="learnable", noise=0.35, seed=DEMO_SEED)
+    problem = make_problem(log, Protocol.PAPER_TABLES, seed=DEMO_SEED)
+    plan = RunPlan(
+        price=1.0, seed=DEMO_SEED, unwillingness="simulated", points=(0.75, 0.5, 0.25), frontier_seeds=2
+    )
+    settings = Settings.model_validate({"model_settings": {"dimension": 32}})
+    run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
+    show_frontier(read_json(run.folder / "frontier.json"), "the demo's frontier")
+    _show_run(run)
+    write_records(json, run.records)
+
+
+def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.Replace = False) -> None:
+    """List every setting that `--set` takes, with its default.
+
+    Examples:
+
+        assent settings
+        assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
+    """
+    check_json(json, replace=replace)
+    rows = list(_settings_rows(Settings.model_validate({"model": model})))
+    show_table(f"settings of {model} (models: {', '.join(MODELS)})", ["setting", "default", "meaning"], rows)
+    write_records(json, [{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
+
+
+def remove_run(folder: Path) -> None:
+    """Delete a run folder; anything else is refused."""
+    if not folder.exists():
+        return
+    if not (folder / "settings.json").exists():
+        raise AssentError(f"{folder}: --replace only replaces run folders, and this holds no settings.json")
+    shutil.rmtree(folder)
+
+
+def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
+    rows: list[list[str]] = []
+    for name, field in type(settings).model_fields.items():
+        value: Any = getattr(settings, name)
+        if isinstance(value, BaseModel):
+            rows += _settings_rows(value, f"{prefix}{name}.")
+        else:
+            rows.append([f"{prefix}{name}", str(value), field.description or ""])
+    return rows
+
+
+def _show_run(run: Run) -> None:
+    rows = [
+        [
+            f"{record['method']} {record['objective']}".strip(),
+            percent(record["violation_share"]),
+            percent(record["ndcg"]),
+            percent(record["recall"]),
+            number(record["reward_sum"]),
+            number(record["reward_mean"]),
+            f"{record['seconds']:.1f}",
+        ]
+        for record in run.records
+    ]
+    title = f"{run.settings['dataset']}, {run.settings['protocol']}, price {run.settings['price']:g}"
+    columns = ["method", "violation %", "NDCG@5 %", "recall@5 %", "reward (sum)", "reward (mean)", "seconds"]
+    show_table(title, columns, rows)
+    disclosed = int(run.selection["disclosed"].sum())
+    out.print(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.", highlight=False)
+    notice(f"Report: {run.folder / 'report.html'}")

@@ -1,0 +1,183 @@
+"""`assent frontier` and `assent lds`: what methods and estimators are worth, by retraining."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assent.cli import options as o
+from assent.cli.console import (
+    TerminalProgress,
+    check_json,
+    notice,
+    number,
+    percent,
+    show_table,
+    write_records,
+)
+from assent.data.problem import Protocol
+from assent.errors import AssentError
+from assent.experiments.frontier import all_methods, frontier, parse_methods
+from assent.experiments.lds import LdsPlan, linear_datamodeling_score
+from assent.experiments.records import FIGURES
+from assent.files import write_text
+from assent.report import frontier_picture
+from assent.statistics import summarise
+
+OutFolder = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder that keeps what is done, so that a killed command goes on."),
+]
+
+
+def frontier_command(
+    data: o.Data,
+    *,
+    points: Annotated[str, typer.Option(help="Budgets, as shares of All's violation.")] = "0.75,0.5,0.25,0.1",
+    seeds: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 4,
+    methods: Annotated[
+        str | None, typer.Option(help="name or name:objective, separated by commas. Default: all.")
+    ] = None,
+    price: o.Price = 0.1,
+    model: o.Model = "mf",
+    anchors: o.Anchors = 3,
+    set_: o.Set = None,
+    unwillingness: o.Unwillingness = None,
+    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
+    negatives: o.Negatives = 99,
+    seed: o.Seed = 0,
+    columns: o.ColumnsOption = None,
+    items: o.Items = None,
+    duplicates: o.DuplicatesOption = "error",
+    out: OutFolder = None,
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """Measure quality against violation for every method, the budget reached by moving the price.
+
+    Each method chooses within each budget, a model is trained on its choice and tested, for every seed.
+
+    Examples:
+
+        assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
+        assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    """
+    check_json(json, replace=replace)
+    settings = o.read_settings(model, anchors, set_)
+    chosen = all_methods() if methods is None else parse_methods(methods)
+    budgets = parse_points(points)
+    log_options = o.LogOptions(data, columns, items, duplicates)
+    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
+    records = frontier(
+        problem,
+        settings,
+        methods=chosen,
+        points=budgets,
+        seeds=[seed + s for s in range(seeds)],
+        price=price,
+        cache=out and out / "frontier-cache.json",
+        progress=TerminalProgress(),
+    )
+    show_frontier(records, f"{problem.name}, {problem.protocol}, {seeds} seeds from {seed}")
+    if out:
+        write_text(out / "frontier.svg", frontier_picture(records))
+        notice(f"Picture: {out / 'frontier.svg'}")
+    write_records(json, records)
+
+
+def parse_points(text: str) -> list[float]:
+    """Budgets from text like 0.75,0.5."""
+    try:
+        points = [float(part) for part in text.split(",")]
+    except ValueError:
+        points = []
+    if not points or not all(0 < point <= 1 for point in points):
+        raise AssentError(f"--points {text}: accepted: numbers in (0, 1], for instance 0.75,0.5,0.25,0.1")
+    return points
+
+
+def show_frontier(records: list[dict[str, Any]], title: str) -> None:
+    """Print mean and standard error over seeds of every method at every point."""
+    labels = ("method", "objective", "point")
+    summary = summarise(records, by=labels, keys=FIGURES)
+    summary.sort(key=lambda row: (-row["point"], row["method"], row["objective"]))
+    rows = [
+        [
+            f"{row['method']} {row['objective']}".strip(),
+            f"{100 * row['point']:.0f}",
+            percent(row["violation_share"]),
+            percent(row["ndcg"], row["ndcg_error"]),
+            percent(row["recall"], row["recall_error"]),
+            percent(row["mrr"], row["mrr_error"]),
+            number(row["reward_sum"], row["reward_sum_error"]),
+            number(row["reward_mean"], row["reward_mean_error"]),
+        ]
+        for row in summary
+    ]
+    columns = [
+        "method",
+        "budget %",
+        "violation %",
+        "NDCG@5 %",
+        "recall@5 %",
+        "MRR@5 %",
+        "reward (sum)",
+        "reward (mean)",
+    ]
+    show_table(title, columns, rows)
+
+
+def lds_command(
+    data: o.Data,
+    *,
+    selections: Annotated[int, typer.Option(min=3, help="R, random selections to retrain on.")] = 32,
+    rate: Annotated[float, typer.Option(min=0.01, max=0.99, help="Share that each discloses.")] = 0.8,
+    truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
+    model: o.Model = "mf",
+    set_: o.Set = None,
+    unwillingness: o.Unwillingness = None,
+    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
+    negatives: o.Negatives = 99,
+    seed: o.Seed = 0,
+    columns: o.ColumnsOption = None,
+    duplicates: o.DuplicatesOption = "error",
+    out: OutFolder = None,
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """Print the linear datamodeling score of each influence estimator: how well it orders selections.
+
+    1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate.
+
+    Examples:
+
+        assent lds data/steam
+        assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
+    """
+    check_json(json, replace=replace)
+    settings = o.read_settings(model, 1, set_)
+    log_options = o.LogOptions(data, columns, None, duplicates)
+    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
+    records = linear_datamodeling_score(
+        problem,
+        settings,
+        LdsPlan(selections, rate, truth_seeds),
+        seed=seed,
+        cache=out,
+        progress=TerminalProgress(),
+    )
+    rows = [
+        [
+            record["estimator"],
+            record["level"],
+            number(record["lds"]),
+            f"{number(record['low'])} .. {number(record['high'])}",
+        ]
+        for record in sorted(records, key=lambda record: (record["level"], -record["lds"]))
+    ]
+    show_table(
+        f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
+        ["estimator", "level", "LDS", "95 % interval"],
+        rows,
+    )
+    write_records(json, records)

@@ -1,0 +1,167 @@
+"""The options that several commands have, and what they mean."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from assent import unwillingness
+from assent.cli.console import notice
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem, Protocol
+from assent.data.readers import Columns, Duplicates, read_interactions
+from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
+from assent.errors import AssentError
+from assent.settings import Settings
+
+_COLUMNS = "Reading DATA"
+_SPLIT = "Split and unwillingness"
+_HOW = "How"
+_OUTPUT = "Output"
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="A csv, tsv, parquet or RecBole .inter file, or a folder with one.", show_default=False
+    ),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=NAME,...",
+        help="What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= for "
+        "one that says train, valid or test. Usual names are found without.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+Items = Annotated[
+    Path | None, typer.Option(help="File with titles and categories of the items.", rich_help_panel=_COLUMNS)
+]
+DuplicatesOption = Annotated[
+    Duplicates,
+    typer.Option(help="What to do with a (user, item) pair on several rows.", rich_help_panel=_COLUMNS),
+]
+Unwillingness = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Where unwillingness comes from: {unwillingness.SOURCES}. Default: the column, else random.",
+        rich_help_panel=_SPLIT,
+        show_default=False,
+    ),
+]
+ProtocolOption = Annotated[
+    Protocol, typer.Option(help="How rows are split and ranked.", rich_help_panel=_SPLIT)
+]
+Negatives = Annotated[
+    int, typer.Option(min=1, help="Sampled negatives per validation and test row.", rich_help_panel=_SPLIT)
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_HOW)]
+Model = Annotated[str, typer.Option(help="The recommender.", rich_help_panel=_HOW)]
+Anchors = Annotated[int, typer.Option(min=1, help="T, anchors of IFRQE++.", rich_help_panel=_HOW)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any other setting, e.g. training.epochs=30; assent settings lists them.",
+        rich_help_panel=_HOW,
+    ),
+]
+Price = Annotated[
+    float,
+    typer.Option(min=0.0, help="Loss units that one unit of unwillingness costs.", rich_help_panel=_HOW),
+]
+Json = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the figures there too.", rich_help_panel=_OUTPUT),
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace what is there.", rich_help_panel=_OUTPUT)]
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How DATA is read."""
+
+    data: Path
+    columns: str | None
+    items: Path | None
+    duplicates: Duplicates
+
+    def read(self) -> Interactions:
+        """The log, without unwillingness unless it has a column."""
+        columns = parse_columns(self.columns)
+        return read_interactions(self.data, columns=columns, items=self.items, duplicates=self.duplicates)
+
+
+@dataclass(frozen=True)
+class ProblemOptions:
+    """How a log becomes a problem."""
+
+    log: LogOptions
+    unwillingness: str | None
+    protocol: Protocol
+    negatives: int
+    seed: int
+
+    def make(self) -> tuple[Interactions, Problem, str]:
+        """The log with unwillingness, its problem, and the source of the unwillingness."""
+        raw = self.log.read()
+        source = self.unwillingness or unwillingness.default_source(raw)
+        if self.unwillingness is None and source != "column":
+            notice(
+                f"{raw.name}: no column 'unwillingness', so it is drawn at random (seed {self.seed}); "
+                "choose another source with --unwillingness"
+            )
+        log = unwillingness.assign(raw, source, self.seed)
+        if "split" in log.table.columns:
+            problem = make_problem_from_parts(
+                *parts_of(log), self.protocol, seed=self.seed, negatives=self.negatives
+            )
+        else:
+            if short := too_short(log):
+                notice(f"{log.name}: {short} users have fewer than 3 interactions and serve in training only")
+            problem = make_problem(log, self.protocol, seed=self.seed, negatives=self.negatives)
+        never = unwillingness.without_never(log)[1]
+        if never:
+            notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
+        return log, problem, source
+
+
+def parse_columns(text: str | None) -> Columns:
+    """Columns from text like user=member,item=film."""
+    roles = [field.name for field in fields(Columns)]
+    named = {}
+    for part in text.split(",") if text else []:
+        role, equals, name = part.partition("=")
+        if not (equals and name) or role.strip() not in roles:
+            raise AssentError(f"--columns {part}: accepted: ROLE=NAME with a role of {', '.join(roles)}")
+        named[role.strip()] = name.strip()
+    return Columns(**named)
+
+
+def read_settings(model: str, anchors: int, overrides: list[str] | None) -> Settings:
+    """The settings from the options and from `--set` pairs like training.epochs=30."""
+    values: dict[str, Any] = {"model": model, "anchors": anchors}
+    for text in overrides or []:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
+        *path, last = key.strip().split(".")
+        place = values
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise AssentError(f"--set {text}: {part!r} has no settings of its own; see assent settings")
+        place[last] = value.strip()
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "settings"
+        raise AssentError(
+            f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings"
+        ) from None

@@ -1,0 +1,105 @@
+"""The frontier: quality against violation for every method, measured by retraining."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assent.data.problem import Problem
+from assent.errors import AssentError
+from assent.experiments.records import Stopwatch, record
+from assent.files import read_json, write_json
+from assent.game.objective import Objective
+from assent.methods import METHODS, Method, make_method
+from assent.progress import SILENT, Progress
+from assent.settings import Settings
+from assent.workbench import Workbench
+
+REFERENCES = ("all", "nothing")
+"""Methods that have no budget: they stand at the ends of the frontier."""
+
+
+def all_methods() -> list[Method]:
+    """Every method that can keep to a budget, with each objective that it distinguishes."""
+    return [
+        make_method(name, objective)
+        for name, kind in METHODS.items()
+        if name not in REFERENCES
+        for objective in kind.objectives or (Objective.WELFARE,)
+    ]
+
+
+def parse_methods(text: str) -> list[Method]:
+    """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective."""
+    chosen = []
+    for part in text.split(","):
+        name, _, objective = part.strip().partition(":")
+        method = make_method(name)
+        if name in REFERENCES:
+            continue
+        accepted = [each.value for each in method.objectives]
+        if objective and objective not in accepted:
+            raise AssentError(f"--methods {part}: objectives of {name}: {', '.join(accepted) or 'none'}")
+        wanted = [Objective(objective)] if objective else method.objectives or (Objective.WELFARE,)
+        chosen += [make_method(name, each) for each in wanted]
+    return chosen
+
+
+def frontier(
+    problem: Problem,
+    settings: Settings,
+    *,
+    methods: Sequence[Method],
+    points: Sequence[float],
+    seeds: Sequence[int],
+    price: float,
+    cache: Path | None = None,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Records of every method within each budget of `points` (shares of All's violation), for every seed.
+
+    A seed sets anchors, lots, initial parameters and negatives; the split and the unwillingness are the
+    problem's, so that all records of a seed are paired. All stands at point 1, Nothing at 0. With `cache`,
+    finished records are kept in that file and not computed again.
+    """
+    kept = _Kept(cache, problem, settings, price)
+    cells = [(method, point) for method in methods for point in points]
+    cells += [(make_method("all"), 1.0), (make_method("nothing"), 0.0)]
+    records = []
+    with progress.task("frontier", len(seeds) * len(cells)) as advance:
+        for seed in seeds:
+            bench = Workbench(problem, settings, seed, progress)
+            for method, point in cells:
+                key = f"{method.name}/{method.objective if method.objectives else ''}/{point}/{seed}"
+                if key not in kept.records:
+                    kept.add(key, _measure(bench, method, point, price))
+                records.append(kept.records[key])
+                advance()
+    return records
+
+
+def _measure(bench: Workbench, method: Method, point: float, price: float) -> dict[str, Any]:
+    watch = Stopwatch()
+    choice = method.within(bench, point)
+    trained = bench.final(choice.selection, label=f"{method.name} at {point:.0%}")
+    return record(bench, method, choice, trained, price=price, watch=watch) | {"point": point}
+
+
+class _Kept:
+    """Finished records by key, in a file that belongs to one problem and its settings."""
+
+    def __init__(self, path: Path | None, problem: Problem, settings: Settings, price: float) -> None:
+        self._path = path
+        self._mark = [problem.fingerprint(), settings.model_dump(mode="json"), price]
+        self.records: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            found = read_json(path)
+            if not isinstance(found, dict) or found.get("mark") != self._mark:
+                raise AssentError(
+                    f"{path}: records of other data or settings; choose another --out or delete this file"
+                )
+            self.records = found["records"]
+
+    def add(self, key: str, value: dict[str, Any]) -> None:
+        self.records[key] = value
+        if self._path is not None:
+            write_json(self._path, {"mark": self._mark, "records": self.records})

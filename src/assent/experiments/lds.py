@@ -1,0 +1,154 @@
+"""The linear datamodeling score: does influence order selections as retraining does?
+
+Over R random selections, the rank correlation between predicted and retrained validation loss: per user and
+averaged over users (level `own`), and of the sum over users (level `social`). Truth is the mean over several
+training seeds. Beside the estimators stands what a retraining with another seed scores: no estimate can be
+expected to do much better than that.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from assent.arrays import Bools, Floats
+from assent.data.problem import Problem
+from assent.evaluation import validation_losses
+from assent.files import write_with
+from assent.influence.estimate import Estimator
+from assent.influence.predict import Predictor
+from assent.progress import SILENT, Progress
+from assent.settings import Settings
+from assent.statistics import bootstrap_interval
+from assent.workbench import Workbench
+
+RETRAINED = "another seed"
+"""Stands where an estimator's name would, for the retraining that serves as a yardstick."""
+
+
+@dataclass(frozen=True)
+class LdsPlan:
+    """How much is retrained."""
+
+    selections: int = 32
+    """R."""
+    rate: float = 0.8
+    """Share of the interactions that each selection discloses."""
+    seeds: int = 3
+    """Trainings of each selection whose mean loss is the truth; one more is the yardstick."""
+
+
+def linear_datamodeling_score(
+    problem: Problem,
+    settings: Settings,
+    plan: LdsPlan,
+    *,
+    seed: int,
+    cache: Path | None = None,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """One record per estimator and level: dataset, model, estimator, level, lds, low, high.
+
+    `low` and `high` bound the 95 % bootstrap interval, over users for `own` and over selections for `social`.
+    With `cache`, the losses of each training are kept in that folder and found again by a later call.
+    """
+    drawn = [
+        np.random.default_rng((seed, 2, r)).random(len(problem.train)) < plan.rate
+        for r in range(plan.selections)
+    ]
+    retrained = _retrain(problem, settings, drawn, plan, seed=seed, cache=cache, progress=progress)
+    truth = retrained[:, :-1].mean(axis=1)
+    predictions = {RETRAINED: retrained[:, -1]}
+    bench = Workbench(problem, settings, seed, progress)
+    anchor, trained = bench.anchor(0)
+    with progress.task("predicting", len(Estimator)) as advance:
+        for estimator in Estimator:
+            predictor = Predictor.at(
+                problem,
+                anchor,
+                trained,
+                negatives=settings.training.negatives,
+                settings=settings.influence.model_copy(update={"estimator": estimator}),
+                seed=seed,
+            )
+            predictions[estimator.value] = np.array([predictor.losses(selection) for selection in drawn])
+            advance()
+    judged = np.unique(problem.valid.users)
+    return [
+        {"dataset": problem.name, "model": settings.model, "estimator": name, "level": level}
+        | _score(predicted[:, judged], truth[:, judged], level, seed)
+        for name, predicted in predictions.items()
+        for level in ("own", "social")
+    ]
+
+
+def rank_correlations(a: Floats, b: Floats) -> Floats:
+    """Spearman's correlation of each column of `a[n, m]` with that of `b[n, m]`, nan for constants: [m]."""
+    ranks = [stats.rankdata(each, axis=0) for each in (a, b)]
+    x, y = (each - each.mean(axis=0) for each in ranks)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation: Floats = (x * y).sum(axis=0) / np.sqrt((x**2).sum(axis=0) * (y**2).sum(axis=0))
+    return correlation
+
+
+def _score(predicted: Floats, truth: Floats, level: str, seed: int) -> dict[str, float | None]:
+    """The score of `predicted[R, users]` against `truth[R, users]` with its interval."""
+    if level == "own":
+        per_user = rank_correlations(predicted, truth)
+        per_user = per_user[np.isfinite(per_user)]
+        interval = bootstrap_interval(per_user, seed=seed)
+        score = float(per_user.mean())
+    else:
+        sums = np.stack([predicted.sum(axis=1), truth.sum(axis=1)], axis=1)
+        score = float(rank_correlations(sums[:, :1], sums[:, 1:])[0])
+        rng = np.random.default_rng(seed)
+        again = [sums[rng.integers(len(sums), size=len(sums))] for _ in range(2000)]
+        scores = [float(rank_correlations(some[:, :1], some[:, 1:])[0]) for some in again]
+        interval = (float(np.nanquantile(scores, 0.025)), float(np.nanquantile(scores, 0.975)))
+    low, high = interval if interval is not None else (None, None)
+    return {"lds": score, "low": low, "high": high}
+
+
+def _retrain(
+    problem: Problem,
+    settings: Settings,
+    drawn: list[Bools],
+    plan: LdsPlan,
+    *,
+    seed: int,
+    cache: Path | None,
+    progress: Progress,
+) -> Floats:
+    """Validation losses of every selection and training seed: [R, seeds + 1, n_users]."""
+    losses = np.zeros((len(drawn), plan.seeds + 1, problem.n_users))
+    with progress.task("retraining on random selections", losses.shape[0] * losses.shape[1]) as advance:
+        for r, selection in enumerate(drawn):
+            for s in range(plan.seeds + 1):
+                training_seed = seed + 1 + s
+                file = cache and cache / f"{_mark(problem, settings, selection, training_seed)}.npy"
+                if file and file.exists():
+                    losses[r, s] = np.load(file, allow_pickle=False)
+                else:
+                    trained = Workbench(problem, settings, training_seed).final(selection)
+                    losses[r, s] = validation_losses(problem, trained, settings.influence.loss)
+                    if file:
+                        write_with(file, partial(_save, losses[r, s]))
+                advance()
+    return losses
+
+
+def _save(values: Floats, path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+
+
+def _mark(problem: Problem, settings: Settings, selection: Bools, seed: int) -> str:
+    """A short name for all that determines a retraining's losses."""
+    relevant = settings.model_dump(mode="json", include={"model", "model_settings", "training"})
+    described = [problem.fingerprint(), relevant, settings.influence.loss, seed]
+    return blake2b(json.dumps(described).encode() + selection.tobytes(), digest_size=16).hexdigest()

@@ -1,0 +1,55 @@
+"""The flat records that figures are reported in: one per trained model."""
+
+import time
+from typing import Any
+
+from assent.evaluation import evaluate
+from assent.methods import Choice, Method
+from assent.workbench import Workbench
+
+FIGURES = (
+    "violation",
+    "violation_share",
+    "reward_sum",
+    "reward_mean",
+    "precision",
+    "recall",
+    "f1",
+    "ndcg",
+    "mrr",
+    "hit",
+    "seconds",
+)
+"""The keys of a record that are measured; the others say what was measured."""
+
+
+class Stopwatch:
+    """Wall-clock seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Seconds so far."""
+        return time.perf_counter() - self._start
+
+
+def record(
+    bench: Workbench, method: Method, choice: Choice, trained: Any, *, price: float, watch: Stopwatch
+) -> dict[str, Any]:
+    """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
+
+    `price` is that of the rewards; `decision_price` the one at which the method decided, where it knows one.
+    """
+    figures = evaluate(bench.problem, trained, choice.selection, price=price)
+    return {
+        "dataset": bench.problem.name,
+        "model": bench.settings.model,
+        "method": method.name,
+        "objective": method.objective.value if method.objectives else "",
+        "price": price,
+        "seed": bench.seed,
+        **figures,
+        "seconds": watch.seconds(),
+        "decision_price": choice.price if method.objectives else None,
+    }

@@ -1,0 +1,201 @@
+"""A run: from a log to a selection, a model, its figures and a report, in one folder.
+
+    settings.json      what the run depends on, written first
+    selection.parquet  one row per training interaction: disclosed or withheld, influence, break-even price
+    model.safetensors, model.json   the final model; it knows the disclosed interactions alone
+    metrics.json       flat records: the method, All and Nothing
+    frontier.json      flat records of all methods within budgets, where that was asked for
+    report.html        for people; written last, so a folder that has it is whole
+
+Until the run is done, the folder `.work` holds anchors and the state of trainings. They know withheld
+interactions and are deleted at the end.
+"""
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem
+from assent.errors import AssentError
+from assent.experiments.frontier import all_methods, frontier
+from assent.experiments.records import Stopwatch, record
+from assent.files import read_json, write_json, write_text, write_with
+from assent.game.objective import Objective
+from assent.game.prices import break_even_prices
+from assent.methods import Choice, make_method
+from assent.progress import SILENT, Progress
+from assent.report import ReportData, build_report
+from assent.settings import Settings
+from assent.training import Trained
+from assent.training.storage import FORMAT, check_format, load, save
+from assent.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run is asked to do."""
+
+    method: str = "ifrqe++"
+    objective: Objective = Objective.WELFARE
+    price: float = 0.1
+    seed: int = 0
+    unwillingness: str = "column"
+    """Where the unwillingness came from, for the record."""
+    points: tuple[float, ...] = ()
+    """Budgets, as shares of All's violation, at which the report compares all methods; none: it does not."""
+    frontier_seeds: int = 2
+    """Seeds of that comparison."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, read from its folder."""
+
+    folder: Path
+    settings: dict[str, Any]
+    selection: pl.DataFrame
+    trained: Trained
+    records: list[dict[str, Any]]
+
+
+def fit(
+    log: Interactions,
+    problem: Problem,
+    out: Path,
+    plan: RunPlan,
+    settings: Settings,
+    *,
+    progress: Progress = SILENT,
+) -> Run:
+    """Choose, train, evaluate and report into the folder `out`.
+
+    An unfinished run of the same plan in `out` is continued; any other folder there is refused.
+    """
+    description = describe(problem, plan, settings)
+    _claim(out, description)
+    bench = Workbench(problem, settings, plan.seed, progress, out / ".work")
+    watch = Stopwatch()
+    method = make_method(plan.method, plan.objective)
+    choice = method.at_price(bench, plan.price)
+    table = selection_table(log, problem, choice)
+    write_with(out / "selection.parquet", table.write_parquet)
+    trained = bench.final(choice.selection)
+    save(trained, out / "model")
+    own = record(bench, method, choice, trained, price=plan.price, watch=watch)
+    records = [own] + [
+        _reference(bench, name, plan.price) for name in ("all", "nothing") if name != method.name
+    ]
+    write_json(out / "metrics.json", records)
+    compared = _compare(problem, plan, settings, out, progress) if plan.points else []
+    data = ReportData(
+        dataset=problem.name,
+        protocol=problem.protocol,
+        settings=description,
+        method=method.name,
+        objective=own["objective"],
+        records=records,
+        frontier=compared,
+        selection=table,
+    )
+    write_text(out / "report.html", build_report(data))
+    bench.clear()
+    return Run(out, description, table, trained, records)
+
+
+def open_run(folder: Path) -> Run:
+    """Read a finished run; an unfinished one, another version's or another program's folder is refused."""
+    if not folder.is_dir():
+        raise AssentError(f"{folder}: no such run folder; make one with assent fit DATA --out {folder}")
+    description = read_json(folder / "settings.json")
+    check_format(folder / "settings.json", description)
+    if not (folder / "report.html").exists():
+        raise AssentError(f"{folder}: the run is not finished; repeat the assent fit that began it")
+    try:
+        selection = pl.read_parquet(folder / "selection.parquet")
+    except (OSError, pl.exceptions.PolarsError):
+        raise AssentError(f"{folder / 'selection.parquet'}: missing or damaged; run the fit again") from None
+    return Run(folder, description, selection, load(folder / "model"), read_json(folder / "metrics.json"))
+
+
+def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
+    """All that a run depends on, as JSON; two equal ones give equal runs."""
+    return {
+        "format": FORMAT,
+        "assent": version("assent"),
+        "dataset": problem.name,
+        "protocol": problem.protocol,
+        "fingerprint": problem.fingerprint(),
+        "method": plan.method,
+        "objective": plan.objective.value,
+        "price": plan.price,
+        "seed": plan.seed,
+        "split_seed": problem.seed,
+        "unwillingness": plan.unwillingness,
+        "frontier_points": list(plan.points),
+        "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
+        **settings.model_dump(mode="json"),
+    }
+
+
+def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.DataFrame:
+    """One row per training interaction: what it is, whether it is disclosed, and why."""
+    nothing = np.full(len(problem.train), None)
+    prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
+    table = pl.DataFrame(
+        {
+            "user": problem.user_ids[problem.train.users],
+            "item": problem.item_ids[problem.train.items],
+            "unwillingness": problem.unwillingness,
+            "disclosed": choice.selection,
+            "influence": nothing if choice.values is None else choice.values,
+            "price": nothing if prices is None else prices,
+        },
+        schema_overrides={"influence": pl.Float64, "price": pl.Float64},
+    )
+    about = table.join(log.items, on="item", how="left", maintain_order="left")
+    return about.with_columns(pl.col("category").fill_null([]))
+
+
+def _claim(out: Path, description: dict[str, Any]) -> None:
+    """Make `out` this run's folder, or find that it is already, unfinished."""
+    marker = out / "settings.json"
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if not marker.exists():
+            raise AssentError(f"{out}: already exists and is no run folder; choose another --out")
+        if (out / "report.html").exists():
+            raise AssentError(f"{out}: holds a finished run; choose another --out or pass --replace")
+        if read_json(marker) != description:
+            raise AssentError(
+                f"{out}: holds an unfinished run of other data or settings; "
+                "choose another --out or pass --replace"
+            )
+    write_json(marker, description)
+
+
+def _reference(bench: Workbench, name: str, price: float) -> dict[str, Any]:
+    watch = Stopwatch()
+    method = make_method(name)
+    choice = method.at_price(bench, price)
+    return record(bench, method, choice, bench.final(choice.selection, label=name), price=price, watch=watch)
+
+
+def _compare(
+    problem: Problem, plan: RunPlan, settings: Settings, out: Path, progress: Progress
+) -> list[dict[str, Any]]:
+    compared = frontier(
+        problem,
+        settings,
+        methods=all_methods(),
+        points=plan.points,
+        seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
+        price=plan.price,
+        cache=out / ".work" / "frontier.json",
+        progress=progress,
+    )
+    write_json(out / "frontier.json", compared)
+    return compared

@@ -1,0 +1,133 @@
+"""What a report is made from, and the figures that several of its sections need."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from assent.errors import AssentError
+from assent.statistics import mean_and_error, paired_difference
+
+Record = Mapping[str, Any]
+"""One trained model's figures; metrics and `violation_share` are fractions."""
+Way = tuple[str, str]
+"""A method with its objective ("" for methods without one)."""
+
+ALL: Way = ("all", "")
+NOTHING: Way = ("nothing", "")
+QUALITY = "ndcg"
+"""The metric that the words and the figure speak of."""
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """A finished run."""
+
+    dataset: str
+    protocol: str
+    settings: Mapping[str, object]
+    """All settings, JSON-like and nested, with the method, objective, price, source and seeds."""
+    method: str
+    objective: str
+    """What the run used; "" for methods without an objective."""
+    records: Sequence[Record]
+    """One flat record per trained model: dataset, model, method, objective, price, seed, violation,
+    violation_share (of All's), reward_sum, reward_mean, precision, recall, f1, ndcg, mrr, hit, seconds.
+    The run's method, All and Nothing are among them."""
+    frontier: Sequence[Record]
+    """The same with `point`, the budget as a share of All's violation; empty where it was not measured."""
+    selection: pl.DataFrame
+    """The decision of the run's first record, one row per training interaction: user and item (String), title
+    (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]),
+    disclosed (Boolean), influence and price (Float64; the price is the break-even price, inf where disclosing
+    costs nothing; both null where the method estimates nothing)."""
+
+    @property
+    def way(self) -> Way:
+        """The run's method and objective."""
+        return self.method, self.objective
+
+    @property
+    def price(self) -> float | None:
+        """The price at which the run decided; None for methods that know none."""
+        price = self.of(self.way)[0].get("price")
+        return float(price) if price is not None and math.isfinite(price) else None
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the method estimated what interactions are worth."""
+        return self.selection["influence"].null_count() < self.selection.height
+
+    def of(self, way: Way) -> list[Record]:
+        """The run's records of one method and objective."""
+        return [record for record in self.records if way_of(record) == way]
+
+
+def checked(data: ReportData) -> ReportData:
+    """The data, unless a report cannot be made from it."""
+    for way in (ALL, NOTHING, data.way):
+        if not data.of(way):
+            raise AssentError(
+                f"records: none of method {way[0]!r} with objective {way[1]!r}; "
+                "a report needs the run's method, 'all' and 'nothing'"
+            )
+    if not data.selection.height:
+        raise AssentError("selection: no rows; a report needs one per training interaction")
+    return data
+
+
+def way_of(record: Record) -> Way:
+    """The method and objective of a record."""
+    return record["method"], record.get("objective") or ""
+
+
+def mean(records: Sequence[Record], key: str = QUALITY) -> float:
+    """Mean of a figure over records."""
+    return mean_and_error([record[key] for record in records])[0]
+
+
+def standard_error(records: Sequence[Record], key: str = QUALITY) -> float | None:
+    """Standard error of that mean over the records' seeds; None for one seed."""
+    return mean_and_error([record[key] for record in records])[1]
+
+
+class Gap(NamedTuple):
+    """How much better ours is than theirs in NDCG, over the seeds that both have."""
+
+    difference: float
+    error: float | None
+    """Standard error of the difference; None for one seed."""
+
+    @property
+    def sign(self) -> int:
+        """1 ahead or −1 behind by more than the standard error, 0 level; without an error, of the mean."""
+        return int(self.difference > (self.error or 0)) - int(self.difference < -(self.error or 0))
+
+
+def gap(ours: Sequence[Record], theirs: Sequence[Record], scale: float = 1.0) -> Gap | None:
+    """Mean over common seeds of NDCG(ours) − scale · NDCG(theirs), paired by seed; None without any."""
+    first, second = ({record["seed"]: record[QUALITY] for record in records} for records in (ours, theirs))
+    seeds = sorted(first.keys() & second.keys())
+    if not seeds:
+        return None
+    found = paired_difference([first[seed] for seed in seeds], [scale * second[seed] for seed in seeds])
+    return Gap(found.mean, found.error)
+
+
+class Kept(NamedTuple):
+    """Quality as a ratio to All's, with the standard error of that ratio (None for one seed)."""
+
+    ratio: float
+    error: float | None
+
+
+def kept(ours: Sequence[Record], everything: Sequence[Record]) -> Kept | None:
+    """r = mean NDCG of ours / mean NDCG of All; its error is that of (ours − r · All) / All; None if All is 0."""
+    base = mean(everything)
+    if not base:
+        return None
+    ratio = mean(ours) / base
+    around = gap(ours, everything, scale=ratio)
+    return Kept(ratio, around.error / base if around and around.error is not None else None)

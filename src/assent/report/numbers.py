@@ -1,0 +1,69 @@
+"""Numbers as the report writes them: fractions as percent, three significant digits, narrow spaces."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+THIN = "\u202f"
+"""Narrow space that does not break: between a number and its unit."""
+MINUS = "\u2212"
+NONE = "\u2013"
+"""What stands where there is no number."""
+
+
+def fixed(value: float, decimals: int) -> str:
+    """`value` with that many decimals, thousands separated; never a negative zero."""
+    text = f"{abs(value):,.{decimals}f}"
+    return f"{MINUS}{text}" if value < 0 and any(digit in text for digit in "123456789") else text
+
+
+def number(value: float) -> str:
+    """Three significant digits without trailing zeros; ∞ for infinity, powers of ten for the very small."""
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(value)))
+    if exponent < -4:
+        return f"{fixed(value / 10.0**exponent, 1)}·10{str(exponent).translate(_SUPERSCRIPTS)}"
+    text = fixed(value, max(0, 2 - exponent))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def share(fraction: float) -> str:
+    """A share in whole percent; what is neither nothing nor everything never reads as 0 % or 100 %."""
+    if 1e-9 < fraction < 0.005:
+        return f"<1{THIN}%"
+    if 0.995 <= fraction < 1 - 1e-9:
+        return f">99{THIN}%"
+    return percent(fraction)
+
+
+def percent(fraction: float, decimals: int = 0) -> str:
+    """A fraction in percent."""
+    return f"{fixed(100 * fraction, decimals)}{THIN}%"
+
+
+def percent_with_error(fraction: float, error: float | None, decimals: int) -> str:
+    """A fraction in percent with its standard error, where there is one."""
+    if error is None:
+        return percent(fraction, decimals)
+    return f"{fixed(100 * fraction, decimals)} ± {percent(error, decimals)}"
+
+
+def decimals_for(values: Iterable[float]) -> int:
+    """Decimals that give the largest of `values` three significant digits (at least 0, at most 3)."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    return min(3, max(0, 2 - math.floor(math.log10(largest)))) if largest else 1
+
+
+def listed(words: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def plural(n: int, singular: str) -> str:
+    """A count with its noun: 1 seed, 4 seeds."""
+    return f"{n:,} {singular}" if n == 1 else f"{n:,} {singular}s"
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -1,0 +1,116 @@
+"""What the report calls things, and the headline: computed from the figures, as plain where they are bad."""
+
+from collections.abc import Mapping, Sequence
+
+from assent.report.data import ALL, NOTHING, Kept, ReportData, Way, kept, mean, standard_error
+from assent.report.numbers import decimals_for, percent, percent_with_error, share
+
+METRIC = "NDCG@5"
+
+_METHODS: Mapping[str, tuple[str, str]] = {
+    "all": ("All", "uses everything, as recommenders do today."),
+    "nothing": ("Nothing", "uses no interaction at all."),
+    "random": ("Random", "draws lots."),
+    "threshold": ("Threshold", "uses what its owner minds least, whatever it is worth."),
+    "occurrence": ("Occurrence", "uses what many others have too and its owner minds little."),
+    "ifrqe": ("IFRQE", "weighs what each interaction is estimated to be worth against what its owner minds."),
+    "ifrqe++": ("IFRQE++", "does the same with estimates from several trained models."),
+}
+_OBJECTIVES: Mapping[str, str] = {
+    "welfare": "counts what an interaction does for everybody.",
+    "nash": "counts only what an interaction does for its owner.",
+}
+_CLEAR_LIFT = 1.1
+"""Below this multiple of Nothing's quality, All's is too close to it for shares of it to mean much."""
+
+
+def name(way: Way) -> str:
+    """A method as readers see it, with its objective: IFRQE++ (welfare)."""
+    method, objective = way
+    label = _METHODS[method][0] if method in _METHODS else method
+    return f"{label} ({objective})" if objective else label
+
+
+def described(ways: Sequence[Way]) -> list[tuple[str, str]]:
+    """Name and description of the methods and objectives that are known, each once."""
+    methods = [_METHODS[method] for method in dict.fromkeys(way[0] for way in ways) if method in _METHODS]
+    objectives = dict.fromkeys(way[1] for way in ways if way[1] in _OBJECTIVES)
+    return methods + [(f"({objective})", _OBJECTIVES[objective]) for objective in objectives]
+
+
+def headline(data: ReportData) -> str:
+    """The run in one sentence."""
+    quality = kept(data.of(data.way), data.of(ALL))
+    used = _used(mean(data.of(data.way), "violation_share"))
+    if quality is None:
+        return f"{used} finds no test item, and neither does using everything"
+    if data.way == ALL:
+        return "Everything is used, whatever people would rather not share"
+    return f"{used} {_effect(quality)}"
+
+
+def _used(violation_share: float) -> str:
+    if violation_share == 0:
+        return "Using nothing that people would rather not share"
+    if violation_share == 1:
+        return "Using everything, also what people would rather not share,"
+    return f"Using {share(violation_share)} of what people would rather not share"
+
+
+def _effect(quality: Kept) -> str:
+    """What happens to the quality."""
+    ratio, error = quality
+    change = abs(ratio - 1)
+    if change < 0.005 or (error is not None and change <= error):
+        return f"keeps the recommendation quality: {percent(ratio, 1)} of it"
+    if ratio > 1:
+        return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"
+    if ratio >= 0.9:
+        return f"keeps {share(ratio)} of the recommendation quality"
+    if ratio >= 0.5:
+        return f"loses {share(change)} of the recommendation quality"
+    return f"loses most of the recommendation quality: only {share(ratio)} is left"
+
+
+def in_figures(data: ReportData) -> list[str]:
+    """The sentences below the headline: the figures behind it, and what they are worth."""
+    groups = [data.of(way) for way in (data.way, ALL, NOTHING)]
+    means = [mean(records) for records in groups]
+    decimals = decimals_for(100 * value for value in means)
+    run, everything, nothing = (
+        percent_with_error(value, standard_error(records), decimals)
+        for value, records in zip(means, groups, strict=True)
+    )
+    reached = {
+        ALL: f"{METRIC} is {everything} with everything and {nothing} with nothing.",
+        NOTHING: f"{METRIC} is {nothing} with nothing, against {everything} with everything.",
+    }
+    return [
+        reached.get(
+            data.way,
+            f"{METRIC} is {run}, against {everything} with everything and {nothing} with nothing.",
+        ),
+        *_within_error(kept(data.of(data.way), data.of(ALL)), data.way),
+        *_lift(*means, way=data.way),
+    ]
+
+
+def _within_error(quality: Kept | None, way: Way) -> list[str]:
+    if way == ALL or quality is None or quality.error is None or abs(quality.ratio - 1) > quality.error:
+        return []
+    return ["The difference from using everything is within one standard error."]
+
+
+def _lift(run: float, everything: float, nothing: float, *, way: Way) -> list[str]:
+    """How much of what data adds remains: a share of All's quality flatters where Nothing does well too."""
+    if everything < _CLEAR_LIFT * nothing:
+        return [
+            "With everything the recommender is hardly better than with nothing, "
+            "so this data cannot show what disclosing is worth."
+        ]
+    if way in (ALL, NOTHING) or not everything > nothing:
+        return []
+    lift = (run - nothing) / (everything - nothing)
+    if lift <= 0:
+        return ["That is no better than using nothing."]
+    return [f"Of what using everything adds to using nothing, that is {share(lift)}."]
