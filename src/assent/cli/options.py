@@ -32,8 +32,8 @@ ColumnsOption = Annotated[
     typer.Option(
         "--columns",
         metavar="ROLE=NAME,...",
-        help="What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= for "
-        "one that says train, valid or test. Usual names are found without.",
+        help="What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= "
+        "for one that says train, valid or test. Usual names are found without.",
         rich_help_panel=_COLUMNS,
         show_default=False,
     ),

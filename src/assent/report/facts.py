@@ -69,9 +69,10 @@ def _against(way: Way, ours: Points, rival: Way, theirs: Points) -> str:
     if not gaps:
         return f"{name(rival)} was measured at other points or seeds and cannot be compared."
     parts = []
-    for sign, word in ((1, "ahead of it"), (0, "level with it"), (-1, "behind it")):
+    for sign, word in ((1, "ahead"), (0, "level"), (-1, "behind")):
         if here := _signed(gaps, sign):
-            parts.append(f"{word} at {_places(here)}{_largest(here) if sign else ''}")
+            where = "every point" if len(here) == len(gaps) > 1 else _places(here)
+            parts.append(f"{word} at {where}{_largest(here) if sign else ''}")
     return f"Against {name(rival)}: {'; '.join(parts)}."
 
 

@@ -10,12 +10,12 @@ class Html(str):
     __slots__ = ()
 
 
-def tag(name: str, *parts: str, **attributes: str) -> Html:
+def tag(name: str, /, *parts: str, **attributes: str) -> Html:
     """An element with its content; `class_` and `aria_label` stand for `class` and `aria-label`."""
     return Html(f"{_opening(name, attributes)}{join(parts)}</{name}>")
 
 
-def void(name: str, **attributes: str) -> Html:
+def void(name: str, /, **attributes: str) -> Html:
     """An element that has no content, such as `meta`."""
     return Html(_opening(name, attributes))
 

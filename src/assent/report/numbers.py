@@ -17,7 +17,7 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits without trailing zeros; ∞ for infinity, powers of ten for the very small."""
+    """Three significant digits; ∞ for infinity, powers of ten for the very small."""
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
     if value == 0:
@@ -25,8 +25,7 @@ def number(value: float) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if exponent < -4:
         return f"{fixed(value / 10.0**exponent, 1)}·10{str(exponent).translate(_SUPERSCRIPTS)}"
-    text = fixed(value, max(0, 2 - exponent))
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return fixed(value, max(0, 2 - exponent))
 
 
 def share(fraction: float) -> str:
@@ -47,7 +46,7 @@ def percent_with_error(fraction: float, error: float | None, decimals: int) -> s
     """A fraction in percent with its standard error, where there is one."""
     if error is None:
         return percent(fraction, decimals)
-    return f"{fixed(100 * fraction, decimals)} ± {percent(error, decimals)}"
+    return f"{fixed(100 * fraction, decimals)}{THIN}±{THIN}{percent(error, decimals)}"
 
 
 def decimals_for(values: Iterable[float]) -> int:

@@ -22,6 +22,8 @@ _OBJECTIVES: Mapping[str, str] = {
 }
 _CLEAR_LIFT = 1.1
 """Below this multiple of Nothing's quality, All's is too close to it for shares of it to mean much."""
+_FLATTERY = 0.02
+"""How far the share of All's quality may exceed the share of what All adds to Nothing, unsaid."""
 
 
 def name(way: Way) -> str:
@@ -33,9 +35,11 @@ def name(way: Way) -> str:
 
 def described(ways: Sequence[Way]) -> list[tuple[str, str]]:
     """Name and description of the methods and objectives that are known, each once."""
-    methods = [_METHODS[method] for method in dict.fromkeys(way[0] for way in ways) if method in _METHODS]
-    objectives = dict.fromkeys(way[1] for way in ways if way[1] in _OBJECTIVES)
-    return methods + [(f"({objective})", _OBJECTIVES[objective]) for objective in objectives]
+    methods, objectives = {way[0] for way in ways}, {way[1] for way in ways}
+    return [
+        *(text for method, text in _METHODS.items() if method in methods),
+        *((f"({objective})", text) for objective, text in _OBJECTIVES.items() if objective in objectives),
+    ]
 
 
 def headline(data: ReportData) -> str:
@@ -62,14 +66,19 @@ def _effect(quality: Kept) -> str:
     ratio, error = quality
     change = abs(ratio - 1)
     if change < 0.005 or (error is not None and change <= error):
-        return f"keeps the recommendation quality: {percent(ratio, 1)} of it"
+        return f"keeps the recommendation quality: {relative(ratio)} of it"
     if ratio > 1:
         return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"
     if ratio >= 0.9:
-        return f"keeps {share(ratio)} of the recommendation quality"
+        return f"keeps {relative(ratio)} of the recommendation quality"
     if ratio >= 0.5:
-        return f"loses {share(change)} of the recommendation quality"
+        return f"loses {percent(change)} of the recommendation quality"
     return f"loses most of the recommendation quality: only {share(ratio)} is left"
+
+
+def relative(ratio: float) -> str:
+    """A ratio to All's quality in percent, with a decimal where whole percents would hide the difference."""
+    return percent(ratio, 1 if abs(ratio - 1) < 0.01 else 0)
 
 
 def in_figures(data: ReportData) -> list[str]:
@@ -113,4 +122,6 @@ def _lift(run: float, everything: float, nothing: float, *, way: Way) -> list[st
     lift = (run - nothing) / (everything - nothing)
     if lift <= 0:
         return ["That is no better than using nothing."]
-    return [f"Of what using everything adds to using nothing, that is {share(lift)}."]
+    if run / everything - lift < _FLATTERY:
+        return []
+    return [f"Of what using everything adds to using nothing, it keeps {share(lift)}."]

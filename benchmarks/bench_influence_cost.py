@@ -1,0 +1,35 @@
+"""Target 2: influence of all interactions at T anchors plus the game, against training one anchor."""
+
+import time
+
+from assent.game.objective import Objective
+from assent.game.solve import solve
+from assent.settings import Settings
+from assent.workbench import Workbench
+from common import load, verdict
+
+if __name__ == "__main__":
+    for name in ("diginetica", "steam", "amazon_video_games"):
+        bench = Workbench(load(name), Settings(), seed=0)
+        anchors = bench.settings.anchors
+        bench.anchor(0)  # warms up
+        start = time.perf_counter()
+        bench.anchor(anchors - 1)
+        training = (time.perf_counter() - start) / (anchors - 1)
+        start = time.perf_counter()
+        estimates = bench.estimates(anchors)
+        influence = time.perf_counter() - start
+        start = time.perf_counter()
+        for objective in Objective:
+            solve(estimates, objective=objective, price=0.1)
+        game = time.perf_counter() - start
+        print(
+            f"{name}: one anchor {training:.2f} s, influence at {anchors} {influence:.2f} s, game {game:.3f} s"
+        )
+        verdict(
+            f"{name}, influence at one anchor + game / training",
+            (influence / anchors + game) / training,
+            1,
+            "",
+        )
+        verdict(f"{name}, influence at all anchors + game / training", (influence + game) / training, 1, "")

@@ -1,0 +1,64 @@
+"""What the benchmarks share: where the data is, how a command is measured."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from assent.data.problem import Problem, Protocol
+from assent.data.readers import read_interactions
+from assent.data.split import make_problem
+from assent.unwillingness import assign
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def data_folder() -> Path:
+    """The folder with the real data sets: ASSENT_DATA, or ../shared/data beside the project."""
+    folder = Path(os.environ.get("ASSENT_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        sys.exit(f"skipped: no data at {folder}; set ASSENT_DATA to the folder with the data sets")
+    return folder
+
+
+def load(name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0) -> Problem:
+    """A real data set with random unwillingness, split."""
+    log = assign(read_interactions(data_folder() / name), "random", seed)
+    return make_problem(log, protocol, seed=seed)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took."""
+
+    cpu: float
+    """Seconds of user and system time."""
+    wall: float
+    """Seconds."""
+    peak: float
+    """GB of resident memory."""
+
+
+def measure(arguments: list[str], *, threads: int) -> Cost:
+    """Run the assent command with so many threads and measure it; its own output goes to stderr."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "POLARS_MAX_THREADS": str(threads)}
+    command = [str(Path(sys.executable).with_name("assent")), *arguments]
+    subprocess.run(command, check=True, env=environment, stdout=sys.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Cost(
+        cpu=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        wall=time.perf_counter() - start,
+        peak=after.ru_maxrss / 2**20,
+    )
+
+
+def verdict(name: str, value: float, limit: float, unit: str, *, at_most: bool = True) -> None:
+    """Print a figure beside its target."""
+    met = value <= limit if at_most else value >= limit
+    sign = "≤" if at_most else "≥"
+    print(f"{name}: {value:.4g} {unit} (target {sign} {limit:g} {unit}) {'met' if met else 'MISSED'}")

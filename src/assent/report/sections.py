@@ -1,0 +1,214 @@
+"""The sections between the headline and the background."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from assent.report.data import ALL, NOTHING, Record, ReportData, Way, mean, standard_error, way_of
+from assent.report.examples import MOST_ROWS, example_users, reason
+from assent.report.facts import by_point, frontier_facts, reference
+from assent.report.figures import Line, measured_figure, predicted_figure
+from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
+from assent.report.numbers import NONE, fixed, number, percent, plural, share
+from assent.report.predicted import Predicted, predicted_path
+from assent.report.table import method_groups, method_table
+from assent.report.withheld import (
+    by_category,
+    by_popularity,
+    by_unwillingness,
+    category_finding,
+    popularity_finding,
+    unwillingness_finding,
+)
+from assent.report.words import METRIC, described, name
+
+_METRIC_MEANING = (
+    f"{METRIC} says how far up the right item stands among the first five suggestions: 100\u202f% is always first, "
+    "0\u202f% never among them."
+)
+
+
+def frontier_section(data: ReportData) -> Html:
+    """Quality against violation: measured where it was, else predicted, else the run's own points."""
+    predicted = None if data.frontier else predicted_path(data.selection)
+    content = _measured(data) if predicted is None else _predicted(predicted)
+    return tag("section", tag("h2", "What quality costs in disclosure"), content)
+
+
+def _measured(data: ReportData) -> Html:
+    lines = _lines(data)
+    run = _line(data.way, [data.of(data.way)])
+    spoken = "; ".join(
+        f"{name(line.way)} {percent(y, 1)} at {share(x)}"
+        for line in lines
+        for x, y in zip(line.violation, line.quality, strict=True)
+    )
+    figure = measured_figure(lines, run, label=f"{METRIC} at each share of All’s violation: {spoken}.")
+    caption = f"Up is better, left is kinder. Bars are standard errors over seeds. {_METRIC_MEANING}"
+    facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
+    return join([_captioned(figure, caption), facts])
+
+
+def _predicted(path: Predicted) -> Html:
+    (violation, gain), everything = path.run, float(path.gain[-1])
+    said = (
+        f"Predicted, not measured: the run discloses {share(violation)} of All’s violation for "
+        f"{percent(gain)} of the largest predicted gain; using everything has {percent(everything)} of it."
+    )
+    figure = predicted_figure(path.violation, path.gain, path.run, label=said)
+    caption = (
+        "Predicted, not measured. Interactions are disclosed one after the other by falling break-even price; "
+        "the gain is the sum of their estimated influence, as a share of the largest sum that any selection has."
+    )
+    return join([_captioned(figure, caption), paragraph(said), _how_to_measure()])
+
+
+def _how_to_measure() -> Html:
+    command = tag("code", "assent frontier")
+    return paragraph(command, " trains a model at each of several budgets and measures this curve.")
+
+
+def _lines(data: ReportData) -> list[Line]:
+    """A line per method of the frontier, the run's first; a point for what the run's own table has besides."""
+    ends = (ALL, NOTHING)
+    measured = list(dict.fromkeys(way_of(record) for record in data.frontier if way_of(record) not in ends))
+    measured.sort(key=lambda way: way != data.way)
+    own = dict.fromkeys(way_of(record) for record in data.records if way_of(record) not in (*ends, *measured))
+    curves = [_line(way, list(reversed(by_point(data.frontier, way).values()))) for way in measured]
+    points = [_line(way, [data.of(way)]) for way in own]
+    return [*curves, *points, *(_line(way, [reference(data, way)]) for way in ends)]
+
+
+def _line(way: Way, groups: Sequence[Sequence[Record]]) -> Line:
+    return Line(
+        way,
+        violation=[mean(records, "violation_share") for records in groups],
+        quality=[mean(records) for records in groups],
+        error=[standard_error(records) for records in groups],
+    )
+
+
+def _captioned(figure: Html, caption: str) -> Html:
+    return tag("figure", figure, tag("figcaption", caption))
+
+
+def methods_section(data: ReportData) -> Html:
+    """Every figure of every method."""
+    groups = method_groups(data)
+    ways = list(dict.fromkeys(way_of(row) for group in groups for row in group.rows))
+    notes = [
+        "Means with standard errors over seeds; violation, as a share of All’s, and metrics in percent. The best at "
+        "each point is in bold, which means little where another is within the standard error.",
+        "Reward (sum) counts each person’s validation loss summed over her samples, as the definition says; reward "
+        "(mean) counts their mean, as published tables do, and puts Nothing ahead whenever the price is large. "
+        "Rewards compare only at the same price.",
+    ]
+    meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
+    return tag(
+        "section",
+        tag("h2", "The methods in figures"),
+        method_table(groups, data.way),
+        *(tag("p", note, class_="note") for note in notes),
+        tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
+    )
+
+
+def withheld_section(selection: pl.DataFrame) -> Html:
+    """What kind of interaction was withheld."""
+    withheld = selection.height - int(selection["disclosed"].sum())
+    title = tag("h2", "What was withheld")
+    if withheld in (0, selection.height):
+        what = "Every interaction was withheld" if withheld else "No interaction was withheld"
+        return tag("section", title, paragraph(f"{what}, so there are no kinds to tell apart."))
+    opening = paragraph(
+        f"{withheld:,} of {plural(selection.height, 'interaction')} were withheld, "
+        f"{share(withheld / selection.height)} of all."
+    )
+    bands, popularity, categories = by_unwillingness(selection), by_popularity(selection), by_category(selection)
+    parts = [
+        _kinds("By unwillingness", "Unwilling\u00adness", bands, unwillingness_finding(bands)),
+        _kinds("By how many others have the item", "Also had by", popularity, popularity_finding(popularity)),
+    ]
+    if categories.height:
+        average = float(selection.select(pl.col("unwillingness").mean()).item())
+        finding = category_finding(categories, average)
+        parts.insert(0, _kinds("By category", "Category", categories, finding))
+    return tag("section", title, opening, *parts)
+
+
+def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
+    head = tag("tr", *(header(text) for text in (column, "Withheld", "Interactions", "Mean unwilling\u00adness")))
+    rows = (
+        tag(
+            "tr",
+            header(tag("bdi", row["group"]), scope="row"),
+            tag("td", _bar(row["withheld"]), tag("span", share(row["withheld"])), class_="bar"),
+            tag("td", f"{row['interactions']:,}"),
+            tag("td", fixed(row["unwillingness"], 2)),
+        )
+        for row in groups.iter_rows(named=True)
+    )
+    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="kinds")
+    return join([tag("h3", title), paragraph(finding), scrolling(table, title)])
+
+
+def _bar(fraction: float) -> Html:
+    width = f"width:{100 * fraction:.1f}%"
+    return tag("span", tag("span", style=width), class_="track", aria_hidden="true")
+
+
+def examples_section(data: ReportData) -> Html:
+    """Three people with the reason for each decision."""
+    private = (
+        "Whoever reads this sees these people’s interactions, the withheld ones too: "
+        "keep this file as closely as the log itself."
+    )
+    users = example_users(data.selection)
+    title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
+    return tag("section", tag("h2", title), paragraph(private), *(_person(data, user) for user in users))
+
+
+def _person(data: ReportData, user: str) -> Html:
+    theirs = data.selection.filter(pl.col("user") == user)
+    disclosed = int(theirs["disclosed"].sum())
+    shown = theirs.head(MOST_ROWS).sort(
+        "price", "unwillingness", descending=[True, False], nulls_last=True, maintain_order=True
+    )
+    titles = ["Interaction", "Decision", "Unwillingness"]
+    titles += ["Influence", "Break-even price"] if data.estimated else []
+    head = tag("thead", tag("tr", *(header(title) for title in titles)))
+    body = tag("tbody", *(_decision(row, data) for row in shown.iter_rows(named=True)))
+    rest = theirs.height - shown.height
+    summary = f": {disclosed:,} of {plural(theirs.height, 'interaction')} disclosed"
+    return join(
+        [
+            tag("h3", "User ", tag("bdi", user), summary),
+            scrolling(tag("table", head, body, class_="person"), f"Interactions of user {user}"),
+            tag("p", f"and {rest:,} more", class_="note") if rest else "",
+        ]
+    )
+
+
+def _decision(row: dict[str, Any], data: ReportData) -> Html:
+    decision = "disclosed" if row["disclosed"] else "withheld"
+    cells = [
+        header(tag("bdi", row["title"] or row["item"]), *_categories(row["category"]), scope="row"),
+        tag("td", *_said(row, decision, data), class_="decision"),
+        tag("td", fixed(row["unwillingness"], 2)),
+    ]
+    if data.estimated:
+        figures = (row["influence"], row["price"])
+        cells += [tag("td", NONE if value is None else number(value)) for value in figures]
+    return tag("tr", *cells)
+
+
+def _categories(categories: Sequence[str] | None) -> list[Html]:
+    return [tag("small", tag("bdi", ", ".join(categories)))] if categories else []
+
+
+def _said(row: dict[str, Any], decision: str, data: ReportData) -> list[Html]:
+    pill = tag("span", decision, class_=f"pill {decision}")
+    if not data.estimated:
+        return [pill]
+    return [pill, tag("small", reason(row, price=data.price, objective=data.objective))]

@@ -1,0 +1,98 @@
+"""Small games with every effect written out, and what brute force says about them."""
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+from assent.arrays import Bools, Floats, Ints
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+
+GRID = 16
+"""Drawn figures are multiples of 1/16: their sums and products are exact, so that ties are ties."""
+
+
+def make_game(
+    owners: Ints, unwillingness: Floats, anchors: Bools, effects: Floats, losses: Floats
+) -> Estimates:
+    """A game with `effects[T, N, Z]`: own influence is the owner's entry, social the sum of the column."""
+    rows = np.arange(len(owners))
+    return Estimates(
+        owners=owners,
+        n_users=losses.shape[1],
+        unwillingness=unwillingness,
+        anchors=anchors,
+        own=effects[:, owners, rows],
+        social=effects.sum(axis=1),
+        losses=losses,
+        effects=tuple(sparse.csr_array(effect) for effect in effects),
+    )
+
+
+def eighths(low: int = 0, high: int = 8) -> st.SearchStrategy[float]:
+    """Multiples of 1/8; without arguments, of unwillingness."""
+    return st.integers(low, high).map(lambda eighth: eighth / 8)
+
+
+@st.composite
+def games(draw: st.DrawFn, n_anchors: int, longest: int = 8, most_users: int = 3) -> Estimates:
+    """Games of few users with histories of 0 to `longest` interactions, all figures on the grid."""
+    counts = draw(st.lists(st.integers(0, longest), min_size=1, max_size=most_users).filter(any))
+    owners = np.repeat(np.arange(len(counts)), counts)
+    on_grid = st.integers(-GRID, GRID)
+    return make_game(
+        owners,
+        draw(arrays(np.float64, len(owners), elements=eighths())),
+        draw(arrays(np.bool_, (n_anchors, len(owners)))),
+        draw(arrays(np.int64, (n_anchors, len(counts), len(owners)), elements=on_grid)) / GRID,
+        draw(arrays(np.int64, (n_anchors, len(counts)), elements=on_grid)) / GRID,
+    )
+
+
+def random_game(
+    seed: int, *, n_anchors: int, n_users: int = 3, longest: int = 3, disagreement: float
+) -> Estimates:
+    """A game whose anchors know one linear truth, each with normal errors of size `disagreement`."""
+    rng = np.random.default_rng(seed)
+    owners = np.repeat(np.arange(n_users), rng.integers(1, longest, n_users, endpoint=True))
+    anchors = rng.random((n_anchors, len(owners))) < 0.7
+    is_own = owners == np.arange(n_users)[:, None]
+    truth = rng.normal(0.3, 0.5, is_own.shape) * np.where(is_own, 1.0, 0.5)
+    effects = truth + disagreement * rng.normal(size=(n_anchors, *truth.shape))
+    losses = 5 - anchors @ truth.T
+    return make_game(owners, rng.random(len(owners)), anchors, effects, losses)
+
+
+def all_selections(length: int) -> Bools:
+    """[2^length, length]"""
+    bits: Ints = np.arange(2**length)[:, None] >> np.arange(length)
+    return (bits & 1).astype(np.bool_)
+
+
+def payoffs(game: Estimates, selections: Bools, price: float, objective: Objective) -> Floats:
+    """What each player maximises under each of `selections[m, Z]`: [m, N].
+
+    Her reward (eq. 4) as the anchor nearest to the joint selection predicts it; the sum of all for welfare.
+    """
+    distances = (selections[:, None] != game.anchors).sum(axis=2)
+    rewards = np.empty((len(selections), game.n_users))
+    for t, effects in enumerate(game.effects):
+        here = distances.argmin(axis=1) == t
+        moved = selections[here] - game.anchors[t].astype(np.float64)
+        rewards[here] = moved @ effects.toarray().T - game.losses[t]
+    for u in range(game.n_users):
+        hers = game.owners == u
+        rewards[:, u] -= price * (selections[:, hers] @ game.unwillingness[hers])
+    if objective is Objective.WELFARE:
+        rewards[:] = rewards.sum(axis=1, keepdims=True)
+    return rewards
+
+
+def choices_of(game: Estimates, user: int, selection: Bools) -> Bools:
+    """The joint selections that `user` can choose between when the others keep to `selection`: [2^|S|, Z]."""
+    hers = np.flatnonzero(game.owners == user)
+    mine = all_selections(len(hers))
+    joint = np.repeat(selection[None], len(mine), axis=0)
+    joint[:, hers] = mine
+    return joint

@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal, norm
+
+from assent.arrays import Bools, Floats, Ints
+from assent.game.cells import Cells, cells, normal_cells
+
+from .games import all_selections, make_game
+
+SEVERAL = pytest.mark.parametrize("n_anchors", [2, 3, 5])
+seeds = st.integers(0, 2**32)
+
+
+def cells_of(anchors: Bools, strategy: Floats) -> Cells:
+    """The cells of a game in which nothing but the anchors and the strategy matters."""
+    n_anchors, length = anchors.shape
+    owners: Ints = np.zeros(length, dtype=np.int64)
+    effects, losses = np.zeros((n_anchors, 1, length)), np.zeros((n_anchors, 1))
+    return cells(make_game(owners, np.zeros(length), anchors, effects, losses), strategy)
+
+
+def shares(distances: Ints) -> Floats:
+    """Who is nearest in each row of `distances[m, T]`; ties are shared."""
+    nearest = distances == distances.min(axis=1, keepdims=True)
+    return np.asarray(nearest / nearest.sum(axis=1, keepdims=True))
+
+
+def enumerated(anchors: Bools, strategy: Floats) -> Floats:
+    """The probability of each cell, from all outcomes of independent bits."""
+    outcomes = all_selections(anchors.shape[1])
+    weights = np.where(outcomes, strategy, 1 - strategy).prod(axis=1)
+    return np.asarray(weights @ shares((outcomes[:, None] != anchors).sum(axis=2)))
+
+
+def exact(mean: Floats, cov: Floats) -> Floats:
+    """P(D_t < D_s for all s ≠ t) of normal distances, from the distribution function of the differences."""
+    found = []
+    for t in range(len(mean)):
+        minus = np.delete(np.eye(len(mean))[t] - np.eye(len(mean)), t, axis=0)
+        found.append(multivariate_normal.cdf(np.zeros(len(minus)), minus @ mean, minus @ cov @ minus.T))
+    return np.array(found)
+
+
+def finite_differences(mean: Floats, cov: Floats, step: float = 1e-3) -> Floats:
+    """∂ probability_t / ∂ mean_s, [t, s]."""
+    moves = step * np.eye(len(mean))
+    return np.array([(exact(mean + m, cov) - exact(mean - m, cov)) / (2 * step) for m in moves]).T
+
+
+def some_normal(n_anchors: int, seed: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n_anchors, n_anchors))
+    return rng.normal(size=n_anchors), root @ root.T
+
+
+@SEVERAL
+@pytest.mark.parametrize("length", [12, 14])
+def test_cells_of_few_bits_agree_with_enumeration(n_anchors: int, length: int) -> None:
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        anchors, strategy = rng.random((n_anchors, length)) < 0.5, rng.uniform(0.3, 0.7, length)
+        found = cells_of(anchors, strategy).probability
+        np.testing.assert_allclose(found, enumerated(anchors, strategy), atol=0.04)
+
+
+@SEVERAL
+def test_cells_of_many_bits_agree_with_draws(n_anchors: int) -> None:
+    rng = np.random.default_rng(n_anchors)
+    anchors, strategy = rng.random((n_anchors, 2000)) < 0.9, rng.uniform(0.2, 1, 2000)
+    outcomes = rng.random((20_000, 2000)) < strategy
+    distances = np.stack([(outcomes != anchor).sum(axis=1) for anchor in anchors], axis=1)
+    found = cells_of(anchors, strategy).probability
+    np.testing.assert_allclose(found, shares(distances).mean(axis=0), atol=0.02)
+    assert found.max() < 0.95
+
+
+@SEVERAL
+@settings(max_examples=20, deadline=None)
+@given(seed=seeds)
+def test_probabilities_sum_to_one_and_slopes_to_nothing(n_anchors: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    found = cells_of(rng.random((n_anchors, 40)) < 0.7, rng.random(40))
+    assert found.probability.min() >= 0
+    assert found.probability.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found.slopes.sum(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(found.slopes.sum(axis=1), 0, atol=1e-12)
+    assert (np.diag(found.slopes) <= 0).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds)
+def test_two_normal_distances_have_a_closed_form(seed: int) -> None:
+    mean, cov = some_normal(2, seed)
+    spread = np.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])
+    gap = (mean[1] - mean[0]) / spread
+    found = normal_cells(mean, cov)
+    np.testing.assert_allclose(found.probability, [norm.cdf(gap), norm.cdf(-gap)], atol=0.005)
+    slope = norm.pdf(gap) / spread
+    np.testing.assert_allclose(found.slopes, [[-slope, slope], [slope, -slope]], rtol=1e-9)
+    np.testing.assert_allclose(found.slopes, finite_differences(mean, cov), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_three_normal_distances_agree_with_their_distribution_function(seed: int) -> None:
+    mean, cov = some_normal(3, seed)
+    found = normal_cells(mean, cov)
+    np.testing.assert_allclose(found.probability, exact(mean, cov), atol=0.01)
+    np.testing.assert_allclose(found.slopes, finite_differences(mean, cov), atol=0.01)
+
+
+@pytest.mark.parametrize("n_anchors", [3, 5])
+def test_slopes_are_those_of_the_probabilities(n_anchors: int) -> None:
+    mean, cov = some_normal(n_anchors, 1)
+    found = normal_cells(mean, cov)
+    for s, move in enumerate(0.2 * np.eye(n_anchors)):
+        rise = normal_cells(mean + move, cov).probability - normal_cells(mean - move, cov).probability
+        np.testing.assert_allclose(rise / 0.4, found.slopes[:, s], atol=0.02)
+
+
+@given(st.integers(2, 5), seeds)
+def test_pure_strategies_make_the_nearest_certain(n_anchors: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    anchors, selection = rng.random((n_anchors, 9)) < 0.6, rng.random(9) < 0.6
+    found = cells_of(anchors, selection.astype(np.float64))
+    expected = shares((anchors != selection).sum(axis=1)[None])[0]
+    np.testing.assert_allclose(found.probability, expected, atol=1e-12)
+    np.testing.assert_array_equal(found.slopes, 0)
+
+
+def test_anchors_at_the_same_distance_share() -> None:
+    anchors = np.array([[True, False, False], [False, True, False], [False, False, True], [True, True, True]])
+    found = cells_of(anchors, np.zeros(3))
+    np.testing.assert_allclose(found.probability, [1 / 3, 1 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_anchors_that_coincide_share_one_cell(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    anchors, strategy = rng.random((2, 12)) < 0.5, rng.uniform(0.3, 0.7, 12)
+    apart, twice = cells_of(anchors, strategy), cells_of(anchors[[0, 0, 1]], strategy)
+    together = np.array([[1, 1, 0], [0, 0, 1]])
+    np.testing.assert_allclose(together @ twice.probability, apart.probability, atol=0.005)
+    assert twice.probability[0] == pytest.approx(twice.probability[1], abs=0.005)
+    # Both copies move at once, so the probability that moves to the other anchor is the same as from one.
+    np.testing.assert_allclose(together @ twice.slopes @ together.T, apart.slopes, atol=0.005)
+
+
+def test_cells_are_the_same_on_every_call() -> None:
+    mean, cov = some_normal(5, 3)
+    one, same = normal_cells(mean, cov), normal_cells(mean, cov)
+    np.testing.assert_array_equal(one.probability, same.probability)
+    np.testing.assert_array_equal(one.slopes, same.slopes)

@@ -1,0 +1,96 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assent.arrays import Bools
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+
+from .games import all_selections, eighths, games, make_game
+
+any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
+
+
+def draw_selection(data: st.DataObject, game: Estimates) -> Bools:
+    length = len(game.owners)
+    return np.array(data.draw(st.lists(st.booleans(), min_size=length, max_size=length)))
+
+
+def hamming(a: Bools, b: Bools) -> int:
+    return sum(bool(x) != bool(y) for x, y in zip(a, b, strict=True))
+
+
+@given(any_games, st.data())
+def test_distance_of_a_selection_counts_the_bits_that_differ(game: Estimates, data: st.DataObject) -> None:
+    selection = draw_selection(data, game)
+    expected = [hamming(selection, anchor) for anchor in game.anchors]
+    assert game.distances(selection.astype(np.float64)).tolist() == expected
+
+
+@given(games(n_anchors=2, longest=3, most_users=2), st.data())
+def test_distance_of_a_strategy_is_the_expected_one(game: Estimates, data: st.DataObject) -> None:
+    length = len(game.owners)
+    strategy = np.array(data.draw(st.lists(eighths(), min_size=length, max_size=length)))
+    expected = np.zeros(2)
+    for selection in all_selections(length):
+        weight = np.prod(
+            [p if disclosed else 1 - p for p, disclosed in zip(strategy, selection, strict=True)]
+        )
+        expected += [weight * hamming(selection, anchor) for anchor in game.anchors]
+    np.testing.assert_allclose(game.distances(strategy), expected, atol=1e-12)
+
+
+@given(any_games, st.data())
+def test_nearest_is_the_first_of_the_nearest(game: Estimates, data: st.DataObject) -> None:
+    selection = draw_selection(data, game)
+    distances = [hamming(selection, anchor) for anchor in game.anchors]
+    assert game.nearest(selection) == distances.index(min(distances))
+
+
+@given(any_games, st.data())
+def test_predictions_are_those_of_the_nearest_anchor_centred_there(
+    game: Estimates, data: st.DataObject
+) -> None:
+    selection = draw_selection(data, game)
+    price = data.draw(eighths(0, 16))
+    t = game.nearest(selection)
+    effects = game.effects[t].toarray()
+    losses, rewards = [], []
+    for u in range(game.n_users):
+        loss, paid = game.losses[t, u], 0.0
+        for k, owner in enumerate(game.owners):
+            loss -= (int(selection[k]) - int(game.anchors[t, k])) * effects[u, k]
+            paid += game.unwillingness[k] if owner == u and selection[k] else 0.0
+        losses.append(loss)
+        rewards.append(-loss - price * paid)
+    np.testing.assert_allclose(game.predicted_losses(selection), losses, atol=1e-12)
+    np.testing.assert_allclose(game.predicted_rewards(selection, price), rewards, atol=1e-12)
+
+
+@given(any_games)
+def test_an_anchor_predicts_its_own_losses(game: Estimates) -> None:
+    first = {anchor.tobytes(): t for t, anchor in reversed(list(enumerate(game.anchors)))}
+    for anchor in game.anchors:
+        np.testing.assert_array_equal(game.predicted_losses(anchor), game.losses[first[anchor.tobytes()]])
+
+
+@given(any_games)
+def test_nash_counts_own_influence_and_welfare_social(game: Estimates) -> None:
+    assert game.values(Objective.NASH) is game.own
+    assert game.values(Objective.WELFARE) is game.social
+    assert game.n_anchors == len(game.anchors)
+
+
+def test_a_worked_example() -> None:
+    game = make_game(
+        owners=np.array([0, 0, 1]),
+        unwillingness=np.array([0.5, 0.25, 1.0]),
+        anchors=np.array([[True, True, True], [False, False, True]]),
+        effects=np.array([[[1.0, 2.0, 0.0], [0.5, 0.0, 3.0]], [[4.0, 0.0, 0.0], [0.0, 0.0, 1.0]]]),
+        losses=np.array([[10.0, 20.0], [30.0, 40.0]]),
+    )
+    selection = np.array([True, False, False])
+    np.testing.assert_array_equal(game.distances(selection.astype(np.float64)), [2, 2])
+    np.testing.assert_array_equal(game.predicted_losses(selection), [12, 23])
+    np.testing.assert_array_equal(game.predicted_rewards(selection, 2.0), [-13, -23])
+    np.testing.assert_array_equal(game.predicted_losses(np.array([False, False, False])), [30, 41])

@@ -1,0 +1,94 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from assent.errors import AssentError
+from assent.files import atomic_path, read_json, refuse_to_overwrite, write_json, write_text, write_with
+
+
+def only_file(folder: Path) -> Path:
+    (found,) = folder.iterdir()
+    return found
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A file with old content, alone in its folder."""
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    return path
+
+
+def test_a_finished_file_replaces_the_old_one(target: Path) -> None:
+    with atomic_path(target) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == target.parent  # a rename is atomic within one file system only
+        assert target.read_text() == "old"
+    assert only_file(target.parent).read_text() == "new"
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(target: Path) -> None:
+    with pytest.raises(RuntimeError, match="half-way"), atomic_path(target) as temporary:
+        temporary.write_text("ne")
+        raise RuntimeError("half-way")
+    assert only_file(target.parent) == target
+    assert target.read_text() == "old"
+
+
+def test_an_interrupt_leaves_the_old_file_and_nothing_else(target: Path) -> None:
+    def interrupted(path: Path) -> None:
+        path.write_text("ne")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_with(target, interrupted)
+    assert only_file(target.parent) == target
+    assert target.read_text() == "old"
+
+
+def test_a_failed_first_write_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), atomic_path(tmp_path / "new.txt"):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_folders_are_made_and_others_may_read(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file.txt"
+    write_text(path, "Grüße ☂")
+    assert path.read_bytes() == "Grüße ☂".encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+    value = {"name": "Grüße ☂", "numbers": [1, 0.1, -1e300], "nothing": None, "nested": {"yes": True}}
+    write_json(tmp_path / "file.json", value)
+    assert read_json(tmp_path / "file.json") == value
+    assert "Grüße ☂" in (tmp_path / "file.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_json_lacks_are_refused(target: Path, value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(target, {"value": value})
+    assert only_file(target.parent).read_text() == "old"
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff\xfe", b"not json"])
+def test_damaged_json_names_its_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.json"
+    path.write_bytes(content)
+    with pytest.raises(AssentError, match=r"broken\.json: not valid JSON"):
+        read_json(path)
+
+
+def test_missing_json_names_its_file(tmp_path: Path) -> None:
+    with pytest.raises(AssentError, match=r"missing\.json: no such file"):
+        read_json(tmp_path / "missing.json")
+
+
+def test_only_a_user_who_asks_overwrites(target: Path) -> None:
+    refuse_to_overwrite(target.with_name("other.txt"), replace=False)
+    refuse_to_overwrite(target, replace=True)
+    with pytest.raises(AssentError, match=r"file\.txt: already exists.*--replace"):
+        refuse_to_overwrite(target, replace=False)

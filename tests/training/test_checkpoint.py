@@ -1,0 +1,298 @@
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.errors import AssentError
+from assent.hashing import mix
+from assent.models import MFSettings
+from assent.progress import SILENT, Advance, Progress
+from assent.training import Disclosed, Trained, TrainingSettings, checkpoint, disclose, train, trainer
+from assent.training.checkpoint import fingerprint
+
+EPOCHS = 8
+MODEL = MFSettings(dimension=4)
+SETTINGS = TrainingSettings(epochs=EPOCHS, learning_rate=0.05, batch_size=64, evaluate_every=2)
+
+
+def small_data() -> Disclosed:
+    problem = make_problem(
+        simulate(preference="learnable", users=40, items=30, seed=0), "full", negatives=5
+    )
+    return disclose(problem, np.random.default_rng(0).random(len(problem.train)) < 0.8)
+
+
+@pytest.fixture(scope="module")
+def data() -> Disclosed:
+    return small_data()
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where checkpoints go, after each epoch."""
+    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN_SAVES", 0)
+    return tmp_path / "run.progress"
+
+
+class Interrupted(Exception):
+    """The process was killed."""
+
+
+@dataclass
+class Interrupter:
+    """Ends a training once so many epochs are done."""
+
+    epochs: int
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        done = iter(range(1, total + 1))
+
+        def advance() -> None:
+            if next(done) == self.epochs:
+                raise Interrupted
+
+        yield advance
+
+
+def fitted(
+    data: Disclosed,
+    path: Path | None,
+    *,
+    settings: TrainingSettings = SETTINGS,
+    model: MFSettings = MODEL,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> Trained:
+    return train(
+        data,
+        model="mf",
+        model_settings=model,
+        settings=settings,
+        seed=seed,
+        progress=progress,
+        checkpoint=path,
+    )
+
+
+def leave_checkpoint(data: Disclosed, path: Path, epochs: int, **changed: Any) -> None:
+    with pytest.raises(Interrupted):
+        fitted(data, path, progress=Interrupter(epochs), **changed)
+    assert counters(path)["epoch"] == epochs
+
+
+def counters(path: Path) -> dict[str, Any]:
+    with safe_open(path, framework="pt") as file:
+        found: dict[str, Any] = json.loads(file.metadata()["state"])
+    return found
+
+
+def result(trained: Trained) -> tuple[bytes, int, float | None]:
+    tables = [value.numpy().tobytes() for value in trained.model.state_dict().values()]
+    return b"".join(tables), trained.epochs, trained.monitor
+
+
+@pytest.fixture
+def epochs_run(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The epochs that are really run, as they are."""
+    run = trainer._run_epoch
+    epochs: list[int] = []
+
+    def counted(*arguments: Any, epoch: int, **rest: Any) -> None:
+        epochs.append(epoch)
+        run(*arguments, epoch=epoch, **rest)
+
+    monkeypatch.setattr(trainer, "_run_epoch", counted)
+    return epochs
+
+
+@pytest.mark.parametrize("done", [1, 2, 5, EPOCHS])
+def test_a_resumed_training_ends_with_the_same_bytes(
+    data: Disclosed, path: Path, epochs_run: list[int], done: int
+) -> None:
+    whole = fitted(data, None)
+    leave_checkpoint(data, path, done)
+    epochs_run.clear()
+    resumed = fitted(data, path)
+    assert epochs_run == list(range(done, EPOCHS))
+    assert result(resumed) == result(whole)
+    assert not path.exists()
+
+
+def test_a_training_can_be_interrupted_again_and_again(data: Disclosed, path: Path) -> None:
+    for done in range(1, EPOCHS):
+        leave_checkpoint(data, path, done)
+    assert result(fitted(data, path)) == result(fitted(data, None))
+
+
+def test_early_stopping_is_resumed_too(data: Disclosed, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best parameters and the wait go on from where they were."""
+    settings = SETTINGS.model_copy(update={"evaluate_every": 1, "patience": 4})
+    scores = [0.1, 0.9, 0.3, 0.2, 0.1, 0.0]
+
+    def fall(_data: Disclosed, _seed: int) -> Any:
+        left = iter(scores[counters(path)["epoch"] if path.exists() else 0 :])
+        return lambda _model: next(left)
+
+    monkeypatch.setattr(trainer, "_monitor", fall)
+    whole = fitted(data, None, settings=settings)
+    assert (whole.epochs, whole.monitor) == (2, 0.9)
+    leave_checkpoint(data, path, 4, settings=settings)
+    assert counters(path) == {"epoch": 4, "best_epoch": 2, "best_score": 0.9, "waited": 2}
+    assert result(fitted(data, path, settings=settings)) == result(whole)
+
+
+def test_a_finished_training_leaves_nothing(data: Disclosed, path: Path) -> None:
+    fitted(data, path)
+    assert not list(path.parent.iterdir())
+
+
+def test_without_a_path_nothing_is_written(
+    data: Disclosed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN_SAVES", 0)
+    fitted(data, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_saving_is_not_done_all_the_time(data: Disclosed, tmp_path: Path) -> None:
+    path = tmp_path / "run.progress"
+    with pytest.raises(Interrupted):
+        fitted(data, path, progress=Interrupter(EPOCHS))
+    assert not path.exists()
+
+
+def without_last_row(data: Disclosed) -> Disclosed:
+    return replace(data, rows=data.rows[:-1], row_keys=data.row_keys[:-1])
+
+
+def with_other_ids(data: Disclosed) -> Disclosed:
+    return replace(data, row_keys=mix(data.row_keys))
+
+
+def without_last_validation_row(data: Disclosed) -> Disclosed:
+    return replace(data, valid=data.valid[:-1], valid_keys=data.valid_keys[:-1])
+
+
+@pytest.mark.parametrize("change", [without_last_row, with_other_ids, without_last_validation_row])
+def test_a_checkpoint_of_other_data_is_not_used(
+    data: Disclosed, path: Path, epochs_run: list[int], change: Any
+) -> None:
+    leave_checkpoint(change(data), path, 3)
+    epochs_run.clear()
+    again = fitted(data, path)
+    assert epochs_run == list(range(EPOCHS))
+    assert result(again) == result(fitted(data, None))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": 1},
+        {"model": MFSettings(dimension=4, strength=0.5)},
+        {"model": MFSettings(dimension=5)},
+        {"settings": SETTINGS.model_copy(update={"learning_rate": 0.01})},
+        {"settings": SETTINGS.model_copy(update={"epochs": EPOCHS + 1})},
+        {"settings": SETTINGS.model_copy(update={"negatives": 2})},
+    ],
+    ids=lambda changed: "-".join(changed),
+)
+def test_a_checkpoint_of_other_settings_is_not_used(
+    data: Disclosed, path: Path, epochs_run: list[int], changed: dict[str, Any]
+) -> None:
+    leave_checkpoint(data, path, 3, **changed)
+    epochs_run.clear()
+    again = fitted(data, path)
+    assert epochs_run == list(range(EPOCHS))
+    assert result(again) == result(fitted(data, None))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
+def test_a_truncated_checkpoint_is_not_used(
+    data: Disclosed, path: Path, epochs_run: list[int], share: float
+) -> None:
+    leave_checkpoint(data, path, 3)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    epochs_run.clear()
+    again = fitted(data, path)
+    assert epochs_run == list(range(EPOCHS))
+    assert result(again) == result(fitted(data, None))
+
+
+def test_a_failed_training_keeps_the_last_checkpoint(data: Disclosed, path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"learning_rate": 1e30, "batch_size": None})
+    with pytest.raises(AssentError, match="epoch 2"):
+        fitted(data, path, settings=settings)
+    assert counters(path)["epoch"] == 1
+
+
+def test_a_fingerprint_names_all_that_a_training_depends_on(data: Disclosed) -> None:
+    def marks() -> Iterator[str]:
+        for changed in (data, without_last_row(data), with_other_ids(data), without_last_validation_row(data)):
+            yield fingerprint(changed, "mf", MODEL, SETTINGS, 0)
+        yield fingerprint(replace(data, user_ids=np.append(data.user_ids, "zzz")), "mf", MODEL, SETTINGS, 0)
+        yield fingerprint(replace(data, item_ids=np.append(data.item_ids, "zzz")), "mf", MODEL, SETTINGS, 0)
+        yield fingerprint(data, "other", MODEL, SETTINGS, 0)
+        yield fingerprint(data, "mf", MFSettings(dimension=5), SETTINGS, 0)
+        yield fingerprint(data, "mf", MODEL, TrainingSettings(), 0)
+        yield fingerprint(data, "mf", MODEL, SETTINGS, 1)
+
+    every = list(marks())
+    assert len(set(every)) == len(every)
+    assert list(marks()) == every
+
+
+VICTIM = """
+import sys, time
+from contextlib import contextmanager
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_checkpoint as here
+
+class Slow:
+    @contextmanager
+    def task(self, label, total):
+        left = iter(range(total - 1, -1, -1))
+        def advance():
+            print("epoch", flush=True)
+            time.sleep(60 if next(left) == 1 else 0.005)  # it never gets to the last epoch
+        yield advance
+
+here.checkpoint._SECONDS_BETWEEN_SAVES = 0
+here.fitted(here.small_data(), Path(sys.argv[2]), progress=Slow())
+"""
+
+
+def test_a_killed_process_is_resumed_by_another(data: Disclosed, path: Path, epochs_run: list[int]) -> None:
+    whole = fitted(data, None)
+    command = [sys.executable, "-c", VICTIM, str(Path(__file__).parent), str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        seen = random.randint(1, EPOCHS - 1)
+        for _ in range(seen):
+            assert victim.stdout.readline() == "epoch\n"
+        time.sleep(random.uniform(0, 0.02))
+        victim.kill()
+    assert victim.returncode == -signal.SIGKILL
+
+    epochs_run.clear()
+    done = counters(path)["epoch"]
+    assert seen <= done < EPOCHS
+    resumed = fitted(data, path)
+    assert epochs_run == list(range(done, EPOCHS))
+    assert result(resumed) == result(whole)
