@@ -24,5 +24,6 @@ if __name__ == "__main__":
         for rival in ("random", "threshold"):
             gain = paired_difference(ours, scores(rival, "", point))
             print(
-                f"at {point:.0%}: {sum(ours) / len(ours):.1f}, above {rival} by {gain.mean:.1f} ± {gain.error:.1f}"
+                f"at {point:.0%}: NDCG@5 {sum(ours) / len(ours):.1f} %, "
+                f"above {rival} by {gain.mean:.1f} ± {gain.error:.1f}"
             )

@@ -24,7 +24,8 @@ if __name__ == "__main__":
             solve(estimates, objective=objective, price=0.1)
         game = time.perf_counter() - start
         print(
-            f"{name}: one anchor {training:.2f} s, influence at {anchors} {influence:.2f} s, game {game:.3f} s"
+            f"{name}: training an anchor {training:.2f} s, "
+            f"influence at {anchors} anchors {influence:.2f} s, game {game:.3f} s"
         )
         verdict(
             f"{name}, influence at one anchor + game / training",

@@ -1,4 +1,4 @@
-"""Target 4: memory grows with interactions, not with 2^history: 5,000 interactions of one user are ordinary."""
+"""Target 4: memory grows with interactions, not with 2^history: a history of 5,000 is ordinary."""
 
 import tempfile
 from pathlib import Path

@@ -1,1 +1,58 @@
-"""assent: recommendation that asks before it uses."""
+"""assent: recommendation that asks before it uses.
+
+The way of the data, in the order in which these names are met:
+
+    read_interactions → assign (unwillingness) → make_problem → Workbench → make_method → final → evaluate
+"""
+
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem, Protocol
+from assent.data.readers import Columns, read_interactions
+from assent.data.simulator import simulate
+from assent.data.split import make_problem, make_problem_from_parts
+from assent.errors import AssentError
+from assent.evaluation import evaluate
+from assent.experiments.frontier import frontier
+from assent.experiments.lds import LdsPlan, linear_datamodeling_score
+from assent.experiments.run import Run, RunPlan, fit, open_run
+from assent.game.objective import Objective
+from assent.game.prices import break_even_prices, price_path
+from assent.methods import METHODS, Choice, Method, make_method
+from assent.models import MODELS, Recommender
+from assent.settings import Settings
+from assent.training import Trained
+from assent.unwillingness import assign
+from assent.workbench import Workbench
+
+__all__ = [
+    "METHODS",
+    "MODELS",
+    "AssentError",
+    "Choice",
+    "Columns",
+    "Interactions",
+    "LdsPlan",
+    "Method",
+    "Objective",
+    "Problem",
+    "Protocol",
+    "Recommender",
+    "Run",
+    "RunPlan",
+    "Settings",
+    "Trained",
+    "Workbench",
+    "assign",
+    "break_even_prices",
+    "evaluate",
+    "fit",
+    "frontier",
+    "linear_datamodeling_score",
+    "make_method",
+    "make_problem",
+    "make_problem_from_parts",
+    "open_run",
+    "price_path",
+    "read_interactions",
+    "simulate",
+]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Keys = npt.NDArray[np.uint64]
 """uint64 array of hash values."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def string_keys(names: Iterable[str]) -> Keys:
@@ -29,8 +30,14 @@ def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
 
 
 def uniform(keys: Keys) -> npt.NDArray[np.float64]:
-    """Keys to numbers in [0, 1): the upper 53 bits, the precision of a double."""
-    return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    """Keys to numbers strictly between 0 and 1, from their upper 52 bits."""
+    numbers: npt.NDArray[np.float64] = ((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return numbers
+
+
+def uniforms(keys: Keys, count: int) -> npt.NDArray[np.float64]:
+    """`count` numbers strictly between 0 and 1 per key: [len(keys), count]."""
+    return uniform(splitmix64(keys[:, None] + np.arange(count, dtype=np.uint64) * _GOLDEN))
 
 
 def below(keys: Keys, bound: int) -> npt.NDArray[np.int64]:
@@ -40,7 +47,7 @@ def below(keys: Keys, bound: int) -> npt.NDArray[np.int64]:
 
 def splitmix64(state: Keys) -> Keys:
     """One output of the SplitMix64 generator (Steele et al., 2014) at each state; wraps modulo 2^64."""
-    z = state + np.uint64(0x9E3779B97F4A7C15)
+    z = state + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

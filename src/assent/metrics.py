@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from assent.arrays import Bools, Floats, Ints
 from assent.errors import AssentError
+from assent.hashing import mix
 
 Scores = npt.NDArray[np.floating[Any]]
 """Floating-point array [rows, candidates]; larger is better, -inf marks an excluded candidate."""
@@ -28,7 +29,7 @@ def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
     if np.isnan(scores).any():
         raise AssentError("scores: the model has diverged (NaN); train it with a lower learning rate")
     rows, columns = np.nonzero(_contenders(scores, users, k=k, seed=seed))
-    draw = _draw(seed, users[rows], columns)
+    draw = mix(seed, users[rows], columns)
     columns = columns[np.lexsort((draw, -scores[rows, columns], rows))]
     places = np.arange(len(rows)) - np.searchsorted(rows, rows)
     kept = places < k
@@ -113,24 +114,8 @@ def _contenders(scores: Scores, users: Ints, *, k: int, seed: int) -> Bools:
     contends = allowed & (scores >= threshold)
     crowded = np.flatnonzero(contends.sum(axis=1) > k)
     tied = scores[crowded] == threshold[crowded]
-    draw = _draw(seed, users[crowded, None], np.arange(n_candidates))
+    draw = mix(seed, users[crowded, None], np.arange(n_candidates))
     draw[~tied] = np.iinfo(np.uint64).max
     first_drawn = draw <= np.partition(draw, k - 1, axis=1)[:, k - 1, None]
     contends[crowded] &= ~tied | first_drawn
     return contends
-
-
-def _draw(seed: int, users: Ints, columns: Ints) -> npt.NDArray[np.uint64]:
-    """A pseudo-random number per (seed, user, column); it needs no state, unlike a generator."""
-    number = _splitmix64(np.array([seed], dtype=np.uint64))
-    for part in (users, columns):
-        number = _splitmix64(number + part.astype(np.uint64))
-    return number
-
-
-def _splitmix64(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """One output of the SplitMix64 generator (Steele et al., 2014) at each state; wraps modulo 2^64."""
-    z = state + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

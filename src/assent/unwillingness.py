@@ -8,12 +8,10 @@ keeps its unwillingness however the log is sorted, filtered or cut. They are bel
 
 import warnings
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from scipy.special import expit, ndtri
 
@@ -22,6 +20,7 @@ from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
 from assent.data.rules import EVERYTHING_ELSE, Rules, parse_unwillingness, read_rules
 from assent.errors import AssentError
+from assent.hashing import Keys, string_keys, uniforms
 
 COLUMN: Final = "unwillingness"
 SOURCES: Final = (
@@ -33,9 +32,6 @@ Sensitivity = tuple[float, float, float]
 PAPER_SENSITIVITY: Final[Sensitivity] = (0.5, 1.0, 1.0)
 FEATURE_SPREAD: Final = 0.97
 """Standard deviation of a feature; with it the simulator matches the paper's numbers of interactions."""
-
-Keys = npt.NDArray[np.uint64]
-"""Well-mixed 64-bit numbers that stand for ids."""
 
 
 def assign(interactions: Interactions, source: str, seed: int) -> Interactions:
@@ -195,9 +191,9 @@ def simulated(
             f"sensitivity {low:g},{high:g},{spread:g}: accepted: a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
         )
     users, items = interactions.table["user"], interactions.table["item"]
-    own = _uniforms(_keys(users, "sensitivity", seed), 2)
+    own = uniforms(_keys(users, "sensitivity", seed), 2)
     scale, level = low + (high - low) * own[:, 0], spread * ndtri(own[:, 1])
-    layer = ndtri(_uniforms(_keys(pl.Series(["g"]), "layer", seed), 2 * features + 1)[0])
+    layer = ndtri(uniforms(_keys(pl.Series(["g"]), "layer", seed), 2 * features + 1)[0])
     e_u, e_v = draw_features(users, "user", seed, features), draw_features(items, "item", seed, features)
     # Not a matrix product: its rounding would depend on the number of rows.
     g = (np.hstack([e_u, e_v]) * layer[:-1]).sum(axis=1) + layer[-1]
@@ -208,7 +204,7 @@ def simulated(
 
 def draw_features(ids: pl.Series, kind: str, seed: int, features: int) -> Floats:
     """Simulated features [len(ids), features] of "user" or "item" ids: normal with `FEATURE_SPREAD`."""
-    return FEATURE_SPREAD * np.asarray(ndtri(_uniforms(_keys(ids, f"{kind} features", seed), features)))
+    return FEATURE_SPREAD * np.asarray(ndtri(uniforms(_keys(ids, f"{kind} features", seed), features)))
 
 
 def _sensitivity(text: str, source: str) -> Sensitivity:
@@ -241,21 +237,9 @@ def _pair(rows: pl.DataFrame) -> str:
 def _keys(ids: pl.Series, kind: str, seed: int) -> Keys:
     """A number per row that depends on (seed, kind, id) alone: on no other row, no process, no machine."""
     distinct = ids.unique()
-    digests = (blake2b(f"{seed}/{kind}/{name}".encode(), digest_size=8).digest() for name in distinct)
-    numbers = np.frombuffer(b"".join(digests), dtype="<u8")
+    numbers = string_keys(f"{seed}/{kind}/{name}" for name in distinct)
     return ids.replace_strict(distinct, pl.Series(numbers), return_dtype=pl.UInt64).to_numpy()
 
 
-def _uniforms(keys: Keys, count: int) -> Floats:
-    """`count` uniform draws per key, [len(keys), count], strictly between 0 and 1 (SplitMix64)."""
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = keys[:, None] + steps
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    uniforms: Floats = ((mixed >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    return uniforms
-
-
 def _draw(keys: Keys) -> pl.Series:
-    return pl.Series(_uniforms(keys, 1)[:, 0])
+    return pl.Series(uniforms(keys, 1)[:, 0])

@@ -237,8 +237,8 @@ def test_times_of_parquet_types(tmp_path: Path, values: pl.Series, seconds: floa
     ("log", "duplicates", "kept"),
     [
         ("u,i,9,0\nu,j,1,0\nu,i,3,1\nu,i,9,0.5\n", "first", [("u", "j", 1.0, 0.0), ("u", "i", 3.0, 1.0)]),
-        ("u,i,9,0\nu,j,1,0\nu,i,3,1\nu,i,9,0.5\n", "last", [("u", "j", 1.0, 0.0), ("u", "i", 9.0, 0.5)]),
-        ("u,i,,0\nu,j,,0\nu,i,,1\n", "first", [("u", "i", None, 0.0), ("u", "j", None, 0.0)]),
+        ("u,i,9,0\nu,j,1,0\nu,i,3,1\nu,i,9,0.5\n", "last", [("u", "j", 1.0, 0.0), ("u", "i", 9.0, 1.0)]),
+        ("u,i,,0\nu,j,,0\nu,i,,1\n", "first", [("u", "i", None, 1.0), ("u", "j", None, 0.0)]),
         ("u,i,,0\nu,j,,0\nu,i,,1\n", "last", [("u", "j", None, 0.0), ("u", "i", None, 1.0)]),
         (
             "v,i,,0\nu,i,,1\nu,j,,0\n",
@@ -494,7 +494,21 @@ def test_damage_is_refused_in_one_line_or_harmless(
 def test_named_column_that_is_absent(tmp_path: Path, role: str) -> None:
     path = write(tmp_path / "log.csv", "user,item\na,b\n")
     message = refusal(path, columns=Columns(**{role: "nope"}))
-    assert message == f"{path}: no column 'nope' (--{role}-column); columns: 'user', 'item'"
+    assert message == f"{path}: no column 'nope' (--columns {role}=); columns: 'user', 'item'"
+
+
+def test_a_dropped_repeat_never_makes_anybody_more_willing(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", "user,item,unwillingness\na,b,1\na,b,0.2\na,c,0.3\n")
+    for duplicates in ("first", "last"):
+        table = read_interactions(path, duplicates=duplicates).table
+        assert table["unwillingness"].to_list() == [1.0, 0.3]
+
+
+def test_a_split_column_is_kept_only_when_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", "user,item,split\na,b,train\na,c,test\n")
+    assert "split" not in read_interactions(path).table.columns
+    named = read_interactions(path, columns=Columns(split="split")).table
+    assert named["split"].to_list() == ["train", "test"]
 
 
 def test_one_column_for_user_and_item(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ differentiation and dense linear algebra in double precision.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, hessian, jacrev
 
-from assent.arrays import Bools
+from assent.arrays import Bools, Ints
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
@@ -72,7 +72,8 @@ class Case:
 
     def oracle(self, settings: InfluenceSettings) -> "Oracle":
         """What `prepare` gives for these settings, with dense derivatives of it."""
-        return Oracle(*prepare(**self.arguments, settings=settings))
+        known_users = np.unique(self.problem.train.users)
+        return Oracle(*prepare(**self.arguments, settings=settings), settings.loss, known_users)
 
     def __str__(self) -> str:
         return self.name
@@ -84,6 +85,9 @@ class Oracle:
 
     curvature: Curvature
     valid: ValidSamples
+    loss: Loss
+    known_users: Ints
+    """The problem's index of each user of the model."""
 
     @property
     def model(self) -> MF:
@@ -107,9 +111,9 @@ class Oracle:
         """F = Σ_k õ_k ℓ_k."""
         return self.samples.anchor @ self.train_losses(theta)
 
-    def valid_losses(self, theta: Tensor, loss: Loss) -> Tensor:
+    def valid_losses(self, theta: Tensor) -> Tensor:
         """L of every validation row: [n]."""
-        return loss.of(self._forward(theta, self.valid.users, self.valid.items)[0])
+        return self.loss.of(self._forward(theta, self.valid.users, self.valid.items)[0])
 
     def sum_per_user(self, rows: Tensor) -> Tensor:
         """Sum `rows[n, ...]` of the validation rows over their owners: [problem users, ...]."""
@@ -120,9 +124,10 @@ class Oracle:
         """∇ℓ_k of every training row: [Z, P]."""
         return jacrev(self.train_losses)(self.theta)
 
-    def user_gradients(self, loss: Loss) -> Tensor:
+    @cached_property
+    def user_gradients(self) -> Tensor:
         """∇L_u of every user of the problem: [problem users, P]."""
-        return self.sum_per_user(jacrev(partial(self.valid_losses, loss=loss))(self.theta))
+        return self.sum_per_user(jacrev(self.valid_losses)(self.theta))
 
     @cached_property
     def matrix(self) -> Tensor:
@@ -151,6 +156,27 @@ class Oracle:
             return self.samples.anchor @ self._train_forward(theta)[1] @ self.samples.weights
 
         return hessian(penalty)(self.theta) + self._damping()
+
+    def star(self, user: int) -> Tensor:
+        """H⁻¹ ∇_{p_u} L_u in the star around a user of the model, 0 outside of it: [P].
+
+        Of H it has the rows and columns of p_u and of the items of her samples; an item's block is diagonal.
+        """
+        items = self.samples.items[self.samples.users == user].unique()
+        own, others = self.places(torch.tensor([user])), self.places(self.model.n_users + items)
+        places = torch.cat([own, others])
+        system = self.matrix[places][:, places]
+        system[len(own) :, len(own) :] = torch.diag(self.matrix.diagonal()[others])
+        b = torch.zeros(len(places), dtype=system.dtype)
+        b[: len(own)] = self.user_gradients[self.known_users[user], own]
+        x = torch.zeros_like(self.theta)
+        x[places] = torch.linalg.solve(system, b)
+        return x
+
+    def places(self, rows: Tensor) -> Tensor:
+        """Where the numbers of some rows of the tables are in a flattened vector."""
+        d = self.model.settings.dimension
+        return (rows[:, None] * d + torch.arange(d)).flatten()
 
     def table(self, vector: Tensor) -> Tensor:
         """`vector[P]` in the shape that `Curvature` works with."""

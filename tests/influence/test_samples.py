@@ -31,8 +31,8 @@ def test_no_negative_is_an_item_of_its_user(case: Case) -> None:
 @pytest.mark.parametrize("loss", Loss)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_losses_per_user_are_those_of_the_evaluation(case: Case, loss: Loss) -> None:
-    oracle = case.oracle(case.settings(Estimator.GAUSS_NEWTON))
-    per_user = oracle.valid.per_user(oracle.valid_losses(oracle.theta, loss))
+    oracle = case.oracle(case.settings(Estimator.GAUSS_NEWTON, loss=loss))
+    per_user = oracle.valid.per_user(oracle.valid_losses(oracle.theta))
     assert_close(per_user, validation_losses(case.problem, case.trained, loss))
 
 

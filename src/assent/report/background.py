@@ -13,18 +13,18 @@ _RANKED = {
     "full": "each person’s last interaction was ranked among all items",
 }
 _GLOSSARY = {
-    "interaction": "one thing that one person did: she, an item, a time.",
+    "interaction": "one thing that one person did with one item, at one time.",
     "unwillingness": "how much she minds its use, from 0 (use it freely) to 1 (never use it).",
     "selection": "the decision for each interaction: disclosed, or withheld from the recommender altogether.",
     "price": "how much recommendation loss one unit of unwillingness is held to be worth. "
     "A high price withholds more.",
-    "violation": "the unwillingness that a selection discloses, summed for each person and averaged over people.",
-    "reward": "what a person gets: minus her loss on the validation interactions, minus price times her part of "
-    "the violation.",
+    "violation": "the unwillingness that a selection discloses, summed per person and averaged over people.",
+    "reward": "what a person gets: minus her loss on the validation interactions, minus price times what is "
+    "disclosed of her unwillingness.",
 }
 _SAMPLED = (
-    "Ranking among 99 sampled items is easier than among all, and may order methods differently; the protocol "
-    "“full” ranks among all."
+    "Ranking among 99 sampled items is easier than among all, and may order methods differently; "
+    "the protocol “full” ranks among all."
 )
 
 
@@ -49,7 +49,7 @@ def _done(data: ReportData) -> str:
     return (
         f"{data.dataset}: {plural(data.selection.height, 'training interaction')} of {plural(users, 'user')} "
         f"with {plural(items, 'item')}. Protocol {data.protocol}{ranked}. "
-        f"Every figure was measured with {plural(len(seeds), 'seed')}: {listed([str(seed) for seed in seeds])}."
+        f"Models were trained with {plural(len(seeds), 'seed')}: {listed([str(seed) for seed in seeds])}."
     )
 
 
@@ -101,10 +101,10 @@ def _spaced(key: str) -> str:
 
 def _limits(data: ReportData) -> list[str]:
     limits = [
-        "Quality was measured on held-out interactions of a log. How people would react to the recommendations, "
-        "or to being asked, is not in it.",
+        "Quality was measured on held-out interactions of a log. How people would react to the "
+        "recommendations, or to being asked, is not in it.",
         "What people marked as “never” was left out from the start: it is in no figure, not even in All’s.",
-        "Influence is a first-order estimate of what one interaction does to a loss. It can be wrong for single "
-        "interactions, and does not add up exactly over many.",
+        "Influence is a first-order estimate of what one interaction does to a loss. It can be wrong for "
+        "single interactions, and does not add up exactly over many.",
     ]
     return [*limits, _SAMPLED] if "paper-tables" in data.protocol else limits

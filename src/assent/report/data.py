@@ -124,7 +124,7 @@ class Kept(NamedTuple):
 
 
 def kept(ours: Sequence[Record], everything: Sequence[Record]) -> Kept | None:
-    """r = mean NDCG of ours / mean NDCG of All; its error is that of (ours − r · All) / All; None if All is 0."""
+    """Ratio r of the mean NDCGs, with the error of (ours − r · All) / All; None if All's is 0."""
     base = mean(everything)
     if not base:
         return None

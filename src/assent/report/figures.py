@@ -4,10 +4,10 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -51,7 +51,12 @@ _LOOKS: Mapping[Way, Look] = {
     ALL: Look("ink", "h", ":"),
     NOTHING: Look("ink", "d", "none"),
 }
-_OTHER_LOOKS = (Look("purple", "P"), Look("purple", "<", "--"), Look("purple", ">", ":"), Look("grey", "H", ":"))
+_OTHER_LOOKS = (
+    Look("purple", "P"),
+    Look("purple", "<", "--"),
+    Look("purple", ">", ":"),
+    Look("grey", "H", ":"),
+)
 """For methods that have no look of their own."""
 
 
@@ -77,6 +82,8 @@ class _Canvas:
 
 _CANVASES = (_Canvas("wide", 800, 400, 14), _Canvas("narrow", 400, 330, 13))
 _LEGEND_ROW = 24
+_SMALLEST_SPAN = 0.1
+"""Of the best quality: what the scale shows at least, so that small differences do not look large."""
 
 
 def measured_figure(lines: Sequence[Line], run: Line, *, label: str) -> Html:
@@ -87,7 +94,7 @@ def measured_figure(lines: Sequence[Line], run: Line, *, label: str) -> Html:
         for line in lines:
             _plot(axes, line, looks[line.way], ours=line.way == run.way)
         _mark(axes, 100 * run.violation[0], 100 * run.quality[0])
-        _leave_out_nothing(axes, lines)
+        _leave_out_nothing(axes, [*lines, run])
         axes.set_ylabel(METRIC)
 
     return _drawn(draw, "measured", label)
@@ -118,18 +125,27 @@ def _plot(axes: Axes, line: Line, look: Look, *, ours: bool) -> None:
 
 def _leave_out_nothing(axes: Axes, lines: Sequence[Line]) -> None:
     """Let the scale end above Nothing where it would take more room than all the rest, and say so there."""
-    levels = [quality for line in lines for quality in line.quality if line.way != NOTHING]
+    levels = [
+        quality + side * (error or 0)
+        for line in lines
+        if line.way != NOTHING
+        for quality, error in zip(line.quality, line.error, strict=True)
+        for side in (-1, 1)
+    ]
     nothing = next(line.quality[0] for line in lines if line.way == NOTHING)
     low, high = min(levels), max(levels)
-    span = max(high - low, 0.02)
-    if nothing > low - span:
+    span = max(high - low, _SMALLEST_SPAN * high)
+    if nothing >= low - span:
         return
     axes.set_ylim(100 * (low - 0.3 * span), 100 * (high + 0.1 * span))
     bottom = axes.get_ylim()[0]
     look = _LOOKS[NOTHING]
     axes.plot(0, bottom, marker=look.marker, markersize=9, color=_COLOURS[look.colour], clip_on=False)
     axes.annotate(
-        f"{fixed(100 * nothing, 1)}{THIN}%, below this scale", (0, bottom), (10, 8), textcoords="offset points"
+        f"{fixed(100 * nothing, 1)}{THIN}%, below this scale",
+        (0, bottom),
+        (10, 8),
+        textcoords="offset points",
     )
 
 
@@ -138,11 +154,13 @@ def predicted_figure(violation: Floats, gain: Floats, run: tuple[float, float], 
 
     def draw(axes: Axes) -> None:
         axes.plot(
-            100 * violation, 100 * gain, color=_COLOURS["blue"], linewidth=2.4, label="predicted, falling price"
+            100 * violation,
+            100 * gain,
+            color=_COLOURS["blue"],
+            linewidth=2.4,
+            label="predicted, falling price",
         )
-        end = (100 * violation[-1], 100 * gain[-1])
-        look = _LOOKS[ALL]
-        axes.plot(*end, marker=look.marker, color=_COLOURS[look.colour], markersize=9, linestyle="", label="All")
+        _plot(axes, Line(ALL, violation[-1:].tolist(), gain[-1:].tolist(), [None]), _LOOKS[ALL], ours=False)
         _mark(axes, 100 * run[0], 100 * run[1])
         axes.set_ylabel("predicted gain")
 
@@ -178,24 +196,9 @@ def _drawn(draw: Callable[[Axes], None], key: str, label: str) -> Html:
 
 
 def _svg(draw: Callable[[Axes], None], key: str, canvas: _Canvas) -> Html:
-    style = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "assent",
-        "text.parse_math": False,
-        "font.family": "DejaVu Sans",
-        "font.size": canvas.font,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.axisbelow": True,
-        "axes.facecolor": "none",
-        "figure.facecolor": "none",
-        "grid.color": _COLOURS["rule"],
-        "grid.linewidth": 1,
-        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _COLOURS["ink"]),
-        "axes.edgecolor": _COLOURS["grey"],
-    }
-    with mpl.rc_context(style):
-        figure = Figure(layout="constrained")
+    """The drawing in one size, with its axes in percent and its legend below."""
+    with mpl.rc_context(_style(canvas.font)):
+        figure = Figure(dpi=72, layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
         axes.set_xlim(-4, 104)
@@ -203,24 +206,46 @@ def _svg(draw: Callable[[Axes], None], key: str, canvas: _Canvas) -> Html:
         axes.grid(axis="y")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{THIN}%"))
-        handles, labels = axes.get_legend_handles_labels()
-        columns = max(1, min(4, canvas.width // (45 + 8 * max(map(len, labels)))))
-        rows = -(-len(labels) // columns)
-        figure.legend(
-            handles, labels, loc="outside lower left", ncols=columns, frameon=False, borderaxespad=0.2
-        )
-        figure.set_dpi(72)
+        rows = _legend(figure, axes, canvas.width)
+        # At 72 dots per inch a point is a unit of the SVG: letters come out in the size that is asked for.
         figure.set_size_inches(canvas.width / 72, (canvas.height + _LEGEND_ROW * rows) / 72)
         written = io.BytesIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        FigureCanvasSVG(figure).print_svg(written, metadata=nothing)
+        figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return _inline(written.getvalue().decode(), f"{key}-{canvas.name}")
+
+
+def _style(font: int) -> dict[Any, Any]:
+    """Text as text, fixed ids, no background: what a page needs to restyle a figure, the same every time."""
+    return {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "assent",
+        "text.parse_math": False,
+        "font.family": "DejaVu Sans",
+        "font.size": font,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.axisbelow": True,
+        "axes.edgecolor": _COLOURS["grey"],
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "grid.color": _COLOURS["rule"],
+        "grid.linewidth": 1,
+        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _COLOURS["ink"]),
+    }
+
+
+def _legend(figure: Figure, axes: Axes, width: int) -> int:
+    """Put the legend below the axes, in as many columns as fit; how many rows it takes."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = max(1, min(4, width // (45 + 8 * max(map(len, labels)))))
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, borderaxespad=0.2)
+    return -(-len(labels) // columns)
 
 
 def _inline(svg: str, prefix: str) -> Html:
     """An SVG file as part of a page: without prolog and size, ids and colours made the page's own.
 
-    Ids need a prefix because both sizes stand in the page: a reference into the hidden one would draw nothing.
+    Ids need a prefix because both sizes stand in the page: references into the hidden one would draw nothing.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)

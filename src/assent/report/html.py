@@ -1,4 +1,4 @@
-"""HTML by small functions: whatever is not `Html` already is escaped, so that no id or title can break out."""
+"""HTML by small functions: what is not `Html` already is escaped, so that no id or title can break out."""
 
 from collections.abc import Iterable
 from html import escape

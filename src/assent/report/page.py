@@ -73,7 +73,8 @@ def _quality(data: ReportData) -> Html:
         return _large(NONE, "of the quality with everything", "which finds no test item")
     seeds = "measured with one seed"
     if quality.error is not None:
-        seeds = f"±{THIN}{percent(quality.error, 1)}, standard error over {plural(len(data.of(data.way)), 'seed')}"
+        runs = plural(len(data.of(data.way)), "seed")
+        seeds = f"±{THIN}{percent(quality.error, 1)}, standard error over {runs}"
     return _large(relative(quality.ratio), "of the quality with everything", seeds)
 
 

@@ -24,8 +24,8 @@ from assent.report.withheld import (
 from assent.report.words import METRIC, described, name
 
 _METRIC_MEANING = (
-    f"{METRIC} says how far up the right item stands among the first five suggestions: 100\u202f% is always first, "
-    "0\u202f% never among them."
+    f"{METRIC} says how far up the right item stands among the first five suggestions: "
+    f"{percent(1)} is always first, {percent(0)} never among them."
 )
 
 
@@ -53,13 +53,14 @@ def _measured(data: ReportData) -> Html:
 def _predicted(path: Predicted) -> Html:
     (violation, gain), everything = path.run, float(path.gain[-1])
     said = (
-        f"Predicted, not measured: the run discloses {share(violation)} of All’s violation for "
-        f"{percent(gain)} of the largest predicted gain; using everything has {percent(everything)} of it."
+        f"The run discloses {share(violation)} of All’s violation for {percent(gain)} of the largest "
+        f"predicted gain; using everything has {percent(everything)} of it."
     )
-    figure = predicted_figure(path.violation, path.gain, path.run, label=said)
+    figure = predicted_figure(path.violation, path.gain, path.run, label=f"Predicted, not measured. {said}")
     caption = (
-        "Predicted, not measured. Interactions are disclosed one after the other by falling break-even price; "
-        "the gain is the sum of their estimated influence, as a share of the largest sum that any selection has."
+        "Predicted, not measured. Interactions are disclosed one after the other by falling break-even "
+        "price; the gain is the sum of their estimated influence, as a share of the largest sum that any "
+        "selection has."
     )
     return join([_captioned(figure, caption), paragraph(said), _how_to_measure()])
 
@@ -70,12 +71,12 @@ def _how_to_measure() -> Html:
 
 
 def _lines(data: ReportData) -> list[Line]:
-    """A line per method of the frontier, the run's first; a point for what the run's own table has besides."""
+    """A line per method of the frontier, the run's first; a point for each that only the run's table has."""
     ends = (ALL, NOTHING)
     measured = list(dict.fromkeys(way_of(record) for record in data.frontier if way_of(record) not in ends))
     measured.sort(key=lambda way: way != data.way)
     own = dict.fromkeys(way_of(record) for record in data.records if way_of(record) not in (*ends, *measured))
-    curves = [_line(way, list(reversed(by_point(data.frontier, way).values()))) for way in measured]
+    curves = [_line(way, list(by_point(data.frontier, way).values())[::-1]) for way in measured]
     points = [_line(way, [data.of(way)]) for way in own]
     return [*curves, *points, *(_line(way, [reference(data, way)]) for way in ends)]
 
@@ -98,11 +99,11 @@ def methods_section(data: ReportData) -> Html:
     groups = method_groups(data)
     ways = list(dict.fromkeys(way_of(row) for group in groups for row in group.rows))
     notes = [
-        "Means with standard errors over seeds; violation, as a share of All’s, and metrics in percent. The best at "
-        "each point is in bold, which means little where another is within the standard error.",
-        "Reward (sum) counts each person’s validation loss summed over her samples, as the definition says; reward "
-        "(mean) counts their mean, as published tables do, and puts Nothing ahead whenever the price is large. "
-        "Rewards compare only at the same price.",
+        "Means with standard errors over seeds; violation, as a share of All’s, and metrics in percent. The "
+        "best at each point is in bold, which means little where another is within the standard error.",
+        "Reward (sum) counts each person’s validation loss summed over her samples, as the definition says; "
+        "reward (mean) counts their mean, as published tables do, and puts Nothing ahead whenever the price "
+        "is large. Rewards compare only at the same price.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
     return tag(
@@ -125,7 +126,11 @@ def withheld_section(selection: pl.DataFrame) -> Html:
         f"{withheld:,} of {plural(selection.height, 'interaction')} were withheld, "
         f"{share(withheld / selection.height)} of all."
     )
-    bands, popularity, categories = by_unwillingness(selection), by_popularity(selection), by_category(selection)
+    bands, popularity, categories = (
+        by_unwillingness(selection),
+        by_popularity(selection),
+        by_category(selection),
+    )
     parts = [
         _kinds("By unwillingness", "Unwilling\u00adness", bands, unwillingness_finding(bands)),
         _kinds("By how many others have the item", "Also had by", popularity, popularity_finding(popularity)),
@@ -138,7 +143,9 @@ def withheld_section(selection: pl.DataFrame) -> Html:
 
 
 def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
-    head = tag("tr", *(header(text) for text in (column, "Withheld", "Interactions", "Mean unwilling\u00adness")))
+    head = tag(
+        "tr", *(header(text) for text in (column, "Withheld", "Interactions", "Mean unwilling\u00adness"))
+    )
     rows = (
         tag(
             "tr",

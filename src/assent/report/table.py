@@ -76,7 +76,9 @@ def method_table(groups: Sequence[Group], run: Way) -> Html:
     """The groups as a table in a box that scrolls; the rows of the run's method are marked."""
     rows = [row for group in groups for row in group.rows]
     decimals = {
-        column.key: max(1, decimals_for(column.scale * row[column.key] for row in rows if row[column.key] is not None))
+        column.key: max(
+            1, decimals_for(column.scale * row[column.key] for row in rows if row[column.key] is not None)
+        )
         for column in _COLUMNS
     }
     titles = ["Method", *(column.title for column in _COLUMNS), "Price"]
@@ -127,7 +129,11 @@ def _cells(group: Group, column: Column, decimals: int) -> list[Html]:
     best = texts[values.index(max(known))] if known and column in group.compared else None
     bold = best if len(set(texts)) > 1 else None
     return [
-        tag("td", tag("b", text) if text == bold else text, *_spread(row[f"{column.key}_error"], column, decimals))
+        tag(
+            "td",
+            tag("b", text) if text == bold else text,
+            *_spread(row[f"{column.key}_error"], column, decimals),
+        )
         for text, row in zip(texts, group.rows, strict=True)
     ]
 

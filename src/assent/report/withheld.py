@@ -1,7 +1,7 @@
 """What kind of interaction was withheld: by category, by unwillingness, by how many others have the item.
 
-Each table has one row per group: `group` (its label), `interactions` (how many), `withheld` (the share of them)
-and `unwillingness` (its mean).
+Each table has one row per group: `group` (its label), `interactions` (how many), `withheld` (the share of
+them) and `unwillingness` (its mean).
 """
 
 from typing import Any

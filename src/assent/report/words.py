@@ -45,27 +45,25 @@ def described(ways: Sequence[Way]) -> list[tuple[str, str]]:
 def headline(data: ReportData) -> str:
     """The run in one sentence."""
     quality = kept(data.of(data.way), data.of(ALL))
-    used = _used(mean(data.of(data.way), "violation_share"))
-    if quality is None:
-        return f"{used} finds no test item, and neither does using everything"
     if data.way == ALL:
-        return "Everything is used, whatever people would rather not share"
+        return "Everything is used, also what people would rather not share"
+    used = "Using nothing" if data.way == NOTHING else _used(mean(data.of(data.way), "violation_share"))
+    if quality is None:
+        return f"{used} cannot be judged: even with everything, no test item is found"
     return f"{used} {_effect(quality)}"
 
 
 def _used(violation_share: float) -> str:
     if violation_share == 0:
-        return "Using nothing that people would rather not share"
-    if violation_share == 1:
-        return "Using everything, also what people would rather not share,"
+        return "Using only what people share freely"
     return f"Using {share(violation_share)} of what people would rather not share"
 
 
 def _effect(quality: Kept) -> str:
-    """What happens to the quality."""
+    """What happens to the quality; a rise within the standard error is not called one."""
     ratio, error = quality
     change = abs(ratio - 1)
-    if change < 0.005 or (error is not None and change <= error):
+    if change < 0.005 or 1 < ratio <= 1 + (error or 0):
         return f"keeps the recommendation quality: {relative(ratio)} of it"
     if ratio > 1:
         return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"

@@ -1,0 +1,243 @@
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assent.workbench
+from assent.arrays import Bools
+from assent.data.problem import Problem
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.errors import AssentError
+from assent.experiments.frontier import all_methods, frontier, parse_methods
+from assent.experiments.records import FIGURES
+from assent.files import read_json, write_json
+from assent.game.objective import Objective
+from assent.methods import METHODS
+from assent.models import MFSettings
+from assent.settings import Settings
+from assent.training import Trained, TrainingSettings
+from assent.workbench import Workbench
+
+Records = list[dict[str, Any]]
+
+SETTINGS = Settings(
+    model_settings=MFSettings(dimension=8), training=TrainingSettings(epochs=5), anchors=2, rounds=10
+)
+KEYS = {
+    "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",
+    "reward_mean", "precision", "recall", "f1", "ndcg", "mrr", "hit", "seconds", "point", "decision_price",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    log = simulate(preference="learnable", users=60, items=80, seed=3)
+    return make_problem(log, "paper-tables", negatives=19)
+
+
+def measure(
+    problem: Problem,
+    methods: str = "threshold,random,ifrqe:welfare",
+    *,
+    settings: Settings = SETTINGS,
+    points: Sequence[float] = (0.5,),
+    seeds: Sequence[int] = (0,),
+    price: float = 0.1,
+    cache: Path | None = None,
+) -> Records:
+    return frontier(
+        problem,
+        settings,
+        methods=parse_methods(methods),
+        points=points,
+        seeds=seeds,
+        price=price,
+        cache=cache,
+    )
+
+
+def timeless(records: Records) -> Records:
+    return [{key: value for key, value in each.items() if key != "seconds"} for each in records]
+
+
+@pytest.fixture(scope="module")
+def records(problem: Problem) -> Records:
+    return measure(problem, "threshold,random,ifrqe", points=(0.5, 0.25), seeds=(0, 1))
+
+
+def test_there_is_a_record_of_every_method_point_and_seed(records: Records) -> None:
+    places = [(each["method"], each["objective"], each["point"], each["seed"]) for each in records]
+    expected = [
+        (method, objective, point, seed)
+        for seed in (0, 1)
+        for method, objective, points in [
+            ("threshold", "", (0.5, 0.25)),
+            ("random", "", (0.5, 0.25)),
+            ("ifrqe", "nash", (0.5, 0.25)),
+            ("ifrqe", "welfare", (0.5, 0.25)),
+            ("all", "", (1.0,)),
+            ("nothing", "", (0.0,)),
+        ]
+        for point in points
+    ]
+    assert places == expected
+
+
+def test_a_record_is_flat_and_says_what_was_measured(records: Records, problem: Problem) -> None:
+    for each in records:
+        assert set(each) == KEYS
+        assert set(FIGURES) < KEYS
+        assert each["dataset"] == problem.name == "simulated-learnable"
+        assert each["model"] == "mf"
+        assert each["price"] == 0.1
+        assert all(isinstance(each[key], float) for key in FIGURES)
+        assert all(0 <= each[key] <= 1 for key in ("precision", "recall", "f1", "ndcg", "mrr", "hit"))
+        assert each["seconds"] > 0
+        assert (each["decision_price"] is None) == (each["method"] != "ifrqe")
+        assert each["violation"] == pytest.approx(each["violation_share"] * problem.violation())
+        # 20 samples of the one validation row of each user; the price is paid once either way.
+        paid = 0.1 * each["violation"]
+        assert each["reward_sum"] + paid == pytest.approx(20 * (each["reward_mean"] + paid))
+
+
+def test_all_and_nothing_stand_at_the_ends_and_budgets_between(records: Records) -> None:
+    for each in records:
+        if each["method"] in ("all", "nothing"):
+            assert each["violation_share"] == each["point"]
+        else:
+            assert each["point"] - 0.01 < each["violation_share"] <= each["point"] + 1e-9
+
+
+def test_seeds_are_different_records_of_the_same_split(records: Records) -> None:
+    first, second = ([each for each in records if each["seed"] == seed] for seed in (0, 1))
+    for one, other in zip(first, second, strict=True):
+        by_lot = one["method"] in ("random", "ifrqe")
+        assert (one["violation"] != other["violation"]) == by_lot
+        if one["method"] != "nothing":
+            assert one["reward_sum"] != other["reward_sum"]
+
+
+def test_a_record_does_not_depend_on_what_else_is_measured(records: Records, problem: Problem) -> None:
+    alone = timeless(measure(problem, "ifrqe:welfare", points=(0.25,), seeds=(1,)))
+    assert all(each in timeless(records) for each in alone)
+    assert [each["method"] for each in alone] == ["ifrqe", "all", "nothing"]
+
+
+def count_trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The labels of the models that are trained from now on."""
+    labels: list[str] = []
+    train: Callable[..., Trained] = assent.workbench.train
+
+    def counted(*args: Any, **kwargs: Any) -> Trained:
+        labels.append(kwargs["label"])
+        return train(*args, **kwargs)
+
+    monkeypatch.setattr(assent.workbench, "train", counted)
+    return labels
+
+
+def test_the_methods_of_a_seed_share_its_anchors(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = count_trainings(monkeypatch)
+    measure(problem, "ifrqe,ifrqe++", points=(0.5, 0.25), seeds=(4,))
+    assert [label for label in labels if label.startswith("anchor")] == ["anchor 1", "anchor 2"]
+    assert len(labels) == 2 + 4 * 2 + 2
+    assert "ifrqe++ at 25%" in labels
+
+
+def test_finished_records_are_not_computed_again(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "folder" / "cache.json"
+    first = measure(problem, cache=cache)
+
+    def refuse(self: Workbench, selection: Bools, label: str = "") -> Trained:
+        raise AssertionError(f"trained {label}")
+
+    monkeypatch.setattr(Workbench, "final", refuse)
+    labels = count_trainings(monkeypatch)
+    assert measure(problem, cache=cache) == first
+    assert measure(problem, "random", cache=cache) == first[1:2] + first[3:]
+    assert labels == []
+    with pytest.raises(AssertionError, match="trained random at 40%"):
+        measure(problem, "random", points=(0.4,), cache=cache)
+
+
+def test_a_killed_frontier_goes_on_where_it_was(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache.json"
+    final = Workbench.final
+
+    def killed(self: Workbench, selection: Bools, label: str = "") -> Trained:
+        if label.startswith("ifrqe"):
+            raise KeyboardInterrupt
+        return final(self, selection, label)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Workbench, "final", killed)
+        with pytest.raises(KeyboardInterrupt):
+            measure(problem, cache=cache)
+    assert len(read_json(cache)["records"]) == 2
+    labels = count_trainings(monkeypatch)
+    whole = measure(problem, cache=cache)
+    assert labels == ["anchor 1", "ifrqe at 50%", "all at 100%", "nothing at 0%"]
+    assert timeless(whole) == timeless(measure(problem))
+
+
+def test_a_cache_of_something_else_is_refused(problem: Problem, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.json"
+    measure(problem, "threshold", cache=cache)
+    message = r"cache\.json: records of other data or settings; choose another --out or delete this file"
+    log = simulate(preference="learnable", users=60, items=80, seed=4)
+    with pytest.raises(AssentError, match=message):
+        measure(make_problem(log, "paper-tables", negatives=19), "threshold", cache=cache)
+    with pytest.raises(AssentError, match=message):
+        measure(problem, "threshold", settings=SETTINGS.model_copy(update={"anchors": 3}), cache=cache)
+    with pytest.raises(AssentError, match=message):
+        measure(problem, "threshold", price=0.2, cache=cache)
+    write_json(cache, [])
+    with pytest.raises(AssentError, match=message):
+        measure(problem, "threshold", cache=cache)
+    cache.write_text("{")
+    with pytest.raises(AssentError, match="not valid JSON"):
+        measure(problem, "threshold", cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("threshold", [("threshold", "")]),
+        ("ifrqe", [("ifrqe", "nash"), ("ifrqe", "welfare")]),
+        ("ifrqe++:nash", [("ifrqe++", "nash")]),
+        (" random , ifrqe:welfare", [("random", ""), ("ifrqe", "welfare")]),
+        ("all,threshold,nothing", [("threshold", "")]),
+    ],
+)
+def test_methods_are_read_from_text(text: str, expected: list[tuple[str, str]]) -> None:
+    found = parse_methods(text)
+    assert [(each.name, each.objective.value if each.objectives else "") for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("magic", "--method magic: unknown; accepted: all, nothing, random"),
+        ("", "--method : unknown; accepted"),
+        ("threshold,", "--method : unknown; accepted"),
+        ("threshold:nash", "--methods threshold:nash: objectives of threshold: none"),
+        ("random,ifrqe:greed", "--methods ifrqe:greed: objectives of ifrqe: nash, welfare"),
+    ],
+)
+def test_text_that_names_no_method_is_refused(text: str, message: str) -> None:
+    with pytest.raises(AssentError, match=f"^{message}"):
+        parse_methods(text)
+
+
+def test_all_methods_are_those_of_the_registry_that_keep_a_budget() -> None:
+    found = [(each.name, each.objective) for each in all_methods()]
+    assert {name for name, _ in found} == set(METHODS) - {"all", "nothing"}
+    assert len(set(found)) == len(found)
+    for name in ("ifrqe", "ifrqe++"):
+        assert {objective for each, objective in found if each == name} == set(Objective)

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from assent.influence.estimate import Estimator, influence, solve_stars, valid_gradient
+from assent.influence.own import Stars
+from influence.cases import STAR_CASES, Case, learnable_case, settled_case
+
+OPERATORS = [Estimator.GAUSS_NEWTON, Estimator.TRUNCATED]
+
+
+@pytest.mark.parametrize("case", STAR_CASES, ids=str)
+def test_no_item_is_twice_among_the_samples_of_a_user(case: Case) -> None:
+    samples = case.oracle(case.settings(Estimator.GAUSS_NEWTON)).samples
+    for user in samples.users.unique():
+        items = samples.items[samples.users == user].flatten()
+        assert len(items.unique()) == len(items)
+
+
+@pytest.mark.parametrize("estimator", OPERATORS)
+@pytest.mark.parametrize("case", STAR_CASES, ids=str)
+def test_every_star_is_solved_as_its_dense_system(case: Case, estimator: Estimator) -> None:
+    settings = case.settings(estimator)
+    oracle = case.oracle(settings)
+    b = valid_gradient(oracle.model, oracle.valid, settings.loss).vector[: oracle.model.n_users]
+    stars = Stars(oracle.curvature)
+    solution = solve_stars(stars, b, settings)
+    dense = torch.stack([oracle.star(user) for user in range(oracle.model.n_users)])
+    assert solution.residual < 1e-10
+    for user, x in enumerate(solution.x):
+        assert_close(x, oracle.table(dense[user])[user], rtol=1e-6, atol=1e-9)
+    rows = (oracle.train_gradients * dense[oracle.samples.users]).sum(1)
+    assert_close(stars.along(solution.x), rows, rtol=1e-6, atol=1e-9)
+    assert rows.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("estimator", OPERATORS)
+@pytest.mark.parametrize("case", STAR_CASES, ids=str)
+def test_precondition_divides_by_the_diagonal_of_the_users(case: Case, estimator: Estimator) -> None:
+    oracle = case.oracle(case.settings(estimator))
+    diagonal = oracle.table(oracle.matrix.diagonal())[: oracle.model.n_users]
+    x = torch.ones_like(diagonal)
+    assert_close(Stars(oracle.curvature).precondition(x), x / diagonal)
+
+
+def test_a_user_without_validation_rows_has_no_own_influence() -> None:
+    case = STAR_CASES[0]
+    own = influence(**case.arguments, settings=case.settings(Estimator.GAUSS_NEWTON)).own
+    silent = ~np.isin(case.problem.train.users, case.problem.valid.users)
+    assert silent.any()
+    assert (own[silent] == 0).all()
+    assert (own[~silent] != 0).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "estimator"),
+    [
+        (learnable_case(users=40, items=30, dimension=3), Estimator.GAUSS_NEWTON),
+        (settled_case(), Estimator.GAUSS_NEWTON),
+        (settled_case(), Estimator.TRUNCATED),
+    ],
+    ids=str,
+)
+def test_stars_come_close_to_the_whole_inverse(case: Case, estimator: Estimator) -> None:
+    settings = case.settings(estimator)
+    own = influence(**case.arguments, settings=settings).own
+    oracle = case.oracle(settings)
+    solved = torch.linalg.solve(oracle.matrix, oracle.train_gradients.T).T
+    whole = (oracle.user_gradients[case.problem.train.users] * solved).sum(1).numpy()
+    correlation = np.corrcoef(own, whole)[0, 1]
+    assert correlation > 0.97
+    assert np.polyfit(whole, own, 1)[0] == pytest.approx(1, abs=0.15)
