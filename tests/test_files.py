@@ -28,21 +28,14 @@ def test_a_finished_file_replaces_the_old_one(target: Path) -> None:
     assert only_file(target.parent).read_text() == "new"
 
 
-def test_an_error_leaves_the_old_file_and_nothing_else(target: Path) -> None:
-    with pytest.raises(RuntimeError, match="half-way"), atomic_path(target) as temporary:
-        temporary.write_text("ne")
-        raise RuntimeError("half-way")
-    assert only_file(target.parent) == target
-    assert target.read_text() == "old"
-
-
-def test_an_interrupt_leaves_the_old_file_and_nothing_else(target: Path) -> None:
-    def interrupted(path: Path) -> None:
+@pytest.mark.parametrize("error", [OSError("No space left"), KeyboardInterrupt()], ids=repr)
+def test_an_error_leaves_the_old_file_and_nothing_else(target: Path, error: BaseException) -> None:
+    def fail_half_way(path: Path) -> None:
         path.write_text("ne")
-        raise KeyboardInterrupt
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
-        write_with(target, interrupted)
+    with pytest.raises(type(error)):
+        write_with(target, fail_half_way)
     assert only_file(target.parent) == target
     assert target.read_text() == "old"
 

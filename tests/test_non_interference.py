@@ -130,7 +130,7 @@ def swap_items(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 def invent_items(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     """Each withheld row turns into one of an item that no other row has; some sort first, some last."""
-    names = [f"{'!~'[int(rng.integers(2))]}new {rng.integers(1e9)}-{row}" for row in range(table.height)]
+    names = [f"{'!~'[int(rng.integers(2))]}new {rng.integers(10**9)}-{row}" for row in range(table.height)]
     return table.with_columns(
         item=pl.when(is_withheld(table)).then(pl.Series(names)).otherwise(pl.col("item"))
     )
@@ -159,7 +159,7 @@ def add_rows(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     added = pl.DataFrame(
         {
             "user": users,
-            "item": [f"added {rng.integers(5)}-{rng.integers(1e9)}" for _ in users],
+            "item": [f"added {rng.integers(10**9)}" for _ in users],
             "time": rng.random(len(users)) * 10,
             "unwillingness": rng.random(len(users)),
             "split": ["train"] * len(users),
@@ -191,8 +191,10 @@ def test_withheld_rows_leave_no_trace_in_the_model(
     table = split_log(seed=0, share=0.6)
     changed = change(table, np.random.default_rng(1))
     assert not changed.equals(table)
-    assert changed.filter(~is_withheld(changed)).sort("user", "item").equals(
-        table.filter(~is_withheld(table)).sort("user", "item")
+    assert (
+        changed.filter(~is_withheld(changed))
+        .sort("user", "item")
+        .equals(table.filter(~is_withheld(table)).sort("user", "item"))
     )
     assert model_files(changed, settings, tmp_path / "b") == model_files(table, settings, tmp_path / "a")
 
@@ -290,7 +292,7 @@ def test_the_model_names_nobody_and_nothing_withheld(tmp_path: Path) -> None:
     assert b"new" not in files["model.json"] + files["model.safetensors"]
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """The process ended here."""
 
 
@@ -303,18 +305,19 @@ class Killer:
 
         def advance() -> None:
             if next(done) == 3:
-                raise Killed
+                raise KilledError
 
         yield advance
 
 
 def checkpoint_of(table: pl.DataFrame, settings: TrainingSettings, path: Path) -> dict[str, object]:
     """What a training that is killed leaves at `path`."""
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         fitted(table, settings, progress=Killer(), path=path)
     with safe_open(path, framework="np") as file:
         tensors = {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118
-        return tensors | file.metadata()
+        metadata: dict[str, object] = file.metadata()
+    return tensors | metadata
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -334,7 +337,7 @@ def test_withheld_rows_leave_no_trace_in_a_checkpoint(
 
 
 def test_what_the_anchors_know_does_not_reach_the_final_model(tmp_path: Path) -> None:
-    """A workbench that has trained on withheld rows, and kept that on disk, forgets it for the final model."""
+    """A workbench that has trained on withheld rows, and kept that on disk, does not pass it on."""
     table = split_log(seed=0, share=0.6)
     settings = Settings(model_settings=MODEL, training=STEADY)
     problem, selection = problem_of(table)

@@ -41,8 +41,8 @@ def uniforms(keys: Keys, count: int) -> npt.NDArray[np.float64]:
 
 
 def below(keys: Keys, bound: int) -> npt.NDArray[np.int64]:
-    """Keys to integers in [0, bound)."""
-    return (keys % np.uint64(bound)).astype(np.int64)
+    """Keys to integers in [0, bound); to 0 where there is no such integer."""
+    return (keys % np.uint64(max(bound, 1))).astype(np.int64)
 
 
 def splitmix64(state: Keys) -> Keys:

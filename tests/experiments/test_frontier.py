@@ -1,10 +1,9 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import assent.workbench
 from assent.arrays import Bools
 from assent.data.problem import Problem
 from assent.data.simulator import simulate
@@ -17,7 +16,7 @@ from assent.game.objective import Objective
 from assent.methods import METHODS
 from assent.models import MFSettings
 from assent.settings import Settings
-from assent.training import Trained, TrainingSettings
+from assent.training import Trained, TrainingSettings, train
 from assent.workbench import Workbench
 
 Records = list[dict[str, Any]]
@@ -128,13 +127,12 @@ def test_a_record_does_not_depend_on_what_else_is_measured(records: Records, pro
 def count_trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The labels of the models that are trained from now on."""
     labels: list[str] = []
-    train: Callable[..., Trained] = assent.workbench.train
 
     def counted(*args: Any, **kwargs: Any) -> Trained:
         labels.append(kwargs["label"])
         return train(*args, **kwargs)
 
-    monkeypatch.setattr(assent.workbench, "train", counted)
+    monkeypatch.setattr("assent.workbench.train", counted)
     return labels
 
 

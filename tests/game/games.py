@@ -1,6 +1,7 @@
 """Small games with every effect written out, and what brute force says about them."""
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
@@ -9,6 +10,8 @@ from assent.arrays import Bools, Floats, Ints
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 
+steady = settings(deadline=None, derandomize=True)
+"""The same examples on every run, however slow the machine."""
 GRID = 16
 """Drawn figures are multiples of 1/16: their sums and products are exact, so that ties are ties."""
 

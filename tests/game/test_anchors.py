@@ -5,9 +5,12 @@ from hypothesis import strategies as st
 
 from assent.game.anchors import draw_anchors
 
+from .games import steady
+
 seeds = st.integers(0, 2**32)
 
 
+@steady
 @given(seeds, st.integers(1, 4), st.integers(0, 4))
 def test_the_first_anchors_do_not_depend_on_how_many_follow(seed: int, few: int, more: int) -> None:
     short = draw_anchors(50, few, rate=0.9, seed=seed)
@@ -33,6 +36,7 @@ def test_anchors_and_seeds_are_independent_draws() -> None:
     assert np.abs(correlations).max() < 0.04
 
 
+@steady
 @given(seeds)
 def test_a_higher_rate_only_adds(seed: int) -> None:
     low, high = (draw_anchors(200, 2, rate=rate, seed=seed) for rate in (0.4, 0.6))

@@ -6,7 +6,7 @@ from assent.arrays import Bools
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 
-from .games import all_selections, eighths, games, make_game
+from .games import all_selections, eighths, games, make_game, steady
 
 any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
 
@@ -20,6 +20,7 @@ def hamming(a: Bools, b: Bools) -> int:
     return sum(bool(x) != bool(y) for x, y in zip(a, b, strict=True))
 
 
+@steady
 @given(any_games, st.data())
 def test_distance_of_a_selection_counts_the_bits_that_differ(game: Estimates, data: st.DataObject) -> None:
     selection = draw_selection(data, game)
@@ -27,6 +28,7 @@ def test_distance_of_a_selection_counts_the_bits_that_differ(game: Estimates, da
     assert game.distances(selection.astype(np.float64)).tolist() == expected
 
 
+@steady
 @given(games(n_anchors=2, longest=3, most_users=2), st.data())
 def test_distance_of_a_strategy_is_the_expected_one(game: Estimates, data: st.DataObject) -> None:
     length = len(game.owners)
@@ -40,6 +42,7 @@ def test_distance_of_a_strategy_is_the_expected_one(game: Estimates, data: st.Da
     np.testing.assert_allclose(game.distances(strategy), expected, atol=1e-12)
 
 
+@steady
 @given(any_games, st.data())
 def test_nearest_is_the_first_of_the_nearest(game: Estimates, data: st.DataObject) -> None:
     selection = draw_selection(data, game)
@@ -47,6 +50,7 @@ def test_nearest_is_the_first_of_the_nearest(game: Estimates, data: st.DataObjec
     assert game.nearest(selection) == distances.index(min(distances))
 
 
+@steady
 @given(any_games, st.data())
 def test_predictions_are_those_of_the_nearest_anchor_centred_there(
     game: Estimates, data: st.DataObject
@@ -67,6 +71,7 @@ def test_predictions_are_those_of_the_nearest_anchor_centred_there(
     np.testing.assert_allclose(game.predicted_rewards(selection, price), rewards, atol=1e-12)
 
 
+@steady
 @given(any_games)
 def test_an_anchor_predicts_its_own_losses(game: Estimates) -> None:
     first = {anchor.tobytes(): t for t, anchor in reversed(list(enumerate(game.anchors)))}
@@ -74,6 +79,7 @@ def test_an_anchor_predicts_its_own_losses(game: Estimates) -> None:
         np.testing.assert_array_equal(game.predicted_losses(anchor), game.losses[first[anchor.tobytes()]])
 
 
+@steady
 @given(any_games)
 def test_nash_counts_own_influence_and_welfare_social(game: Estimates) -> None:
     assert game.values(Objective.NASH) is game.own

@@ -11,7 +11,7 @@ from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.solve import response_values, solve, worth_disclosing
 
-from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game
+from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
 prices = eighths(0, 24)
@@ -25,11 +25,12 @@ def most_profitable(game: Estimates, user: int, price: float, objective: Objecti
     joint = choices_of(game, user, others)
     mine, payoff = joint[:, hers], payoffs(game, joint, price, objective)[:, user]
     best = np.flatnonzero(payoff == payoff.max())
-    return mine[best[mine[best].sum(axis=1).argmin()]]
+    least: Bools = mine[best[mine[best].sum(axis=1).argmin()]]
+    return least
 
 
 @BOTH
-@settings(max_examples=60, deadline=None)
+@settings(steady, max_examples=60)
 @given(game=games(n_anchors=1), price=prices)
 def test_one_anchor_agrees_with_brute_force(objective: Objective, game: Estimates, price: float) -> None:
     found = solve(game, objective=objective, price=price)
@@ -42,7 +43,7 @@ def test_one_anchor_agrees_with_brute_force(objective: Objective, game: Estimate
 
 
 @BOTH
-@settings(deadline=None)
+@steady
 @given(game=games(n_anchors=1))
 def test_what_is_worth_exactly_its_price_is_withheld(objective: Objective, game: Estimates) -> None:
     values = game.values(objective)[0]
@@ -52,7 +53,7 @@ def test_what_is_worth_exactly_its_price_is_withheld(objective: Objective, game:
 
 
 @BOTH
-@settings(deadline=None)
+@steady
 @given(game=games(n_anchors=1))
 def test_price_0_takes_what_has_value_and_a_huge_price_only_what_is_free(
     objective: Objective, game: Estimates
@@ -64,7 +65,7 @@ def test_price_0_takes_what_has_value_and_a_huge_price_only_what_is_free(
 
 
 @BOTH
-@settings(deadline=None)
+@steady
 @given(game=games(n_anchors=1), price=prices, more=eighths(), data=st.data())
 def test_raising_ones_unwillingness_changes_that_interaction_alone_and_only_to_withheld(
     objective: Objective, game: Estimates, price: float, more: float, data: st.DataObject
@@ -80,7 +81,7 @@ def test_raising_ones_unwillingness_changes_that_interaction_alone_and_only_to_w
 
 @BOTH
 @pytest.mark.parametrize("n_anchors", [2, 3])
-@settings(max_examples=25, deadline=None)
+@settings(steady, max_examples=25)
 @given(data=st.data(), price=prices)
 def test_several_anchors_end_in_a_response_to_the_values_reported(
     objective: Objective, n_anchors: int, data: st.DataObject, price: float

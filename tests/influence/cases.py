@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call, hessian, jacrev
+from torch.func import functional_call, jacfwd, jacrev
 
 from assent.arrays import Bools, Ints
 from assent.data.problem import Problem, Protocol, Rows
@@ -28,7 +28,7 @@ from assent.training import Trained, TrainingSettings
 from assent.workbench import Workbench
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A problem, an anchor and a model in double precision, with what `prepare` asks for besides."""
 
@@ -122,12 +122,12 @@ class Oracle:
     @cached_property
     def train_gradients(self) -> Tensor:
         """∇ℓ_k of every training row: [Z, P]."""
-        return jacrev(self.train_losses)(self.theta)
+        return jacobian(self.train_losses, self.theta)
 
     @cached_property
     def user_gradients(self) -> Tensor:
         """∇L_u of every user of the problem: [problem users, P]."""
-        return self.sum_per_user(jacrev(self.valid_losses)(self.theta))
+        return self.sum_per_user(jacobian(self.valid_losses, self.theta))
 
     @cached_property
     def matrix(self) -> Tensor:
@@ -136,7 +136,7 @@ class Oracle:
 
     def hessian(self) -> Tensor:
         """∇²F + damping."""
-        return hessian(self.anchor_loss)(self.theta) + self._damping()
+        return hessian(self.anchor_loss, self.theta) + self._damping()
 
     def gauss_newton(self) -> Tensor:
         """Jᵀ W J of the logits, with W the second derivatives of the losses by them, + ridge."""
@@ -146,7 +146,7 @@ class Oracle:
 
         sigma = torch.sigmoid(logits(self.theta))
         weights = (self.samples.anchor[:, None] * self.samples.weights).flatten()
-        J = jacrev(logits)(self.theta)
+        J = jacobian(logits, self.theta)
         return J.T @ ((weights * sigma * (1 - sigma)).unsqueeze(1) * J) + self.ridge()
 
     def ridge(self) -> Tensor:
@@ -155,14 +155,14 @@ class Oracle:
         def penalty(theta: Tensor) -> Tensor:
             return self.samples.anchor @ self._train_forward(theta)[1] @ self.samples.weights
 
-        return hessian(penalty)(self.theta) + self._damping()
+        return hessian(penalty, self.theta) + self._damping()
 
     def star(self, user: int) -> Tensor:
         """H⁻¹ ∇_{p_u} L_u in the star around a user of the model, 0 outside of it: [P].
 
         Of H it has the rows and columns of p_u and of the items of her samples; an item's block is diagonal.
         """
-        items = self.samples.items[self.samples.users == user].unique()
+        items = torch.from_numpy(np.unique(self.samples.items[self.samples.users == user]))
         own, others = self.places(torch.tensor([user])), self.places(self.model.n_users + items)
         places = torch.cat([own, others])
         system = self.matrix[places][:, places]
@@ -199,20 +199,37 @@ class Oracle:
         return logits, penalties
 
 
+def jacobian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """The derivatives of a vector, or of a number, by θ: [..., P]."""
+    derivatives: Tensor = jacrev(function)(at)
+    return derivatives
+
+
+def hessian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """The second derivatives of a vector, or of a number, by θ: [..., P, P]."""
+    derivatives: Tensor = jacfwd(jacrev(function))(at)
+    return derivatives
+
+
 def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """A local minimum near `start`, to the precision of doubles."""
+    """A local minimum near `start`, as exactly as comparing values of the loss can tell."""
     theta = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
-        [theta], max_iter=2000, history_size=50, tolerance_grad=1e-9, tolerance_change=0, line_search_fn="strong_wolfe"
+        [theta],
+        max_iter=1000,
+        history_size=50,
+        tolerance_grad=1e-6,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
     )
 
     def closure() -> Tensor:
         optimizer.zero_grad()
         value = loss(theta)
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call]
         return value
 
-    optimizer.step(closure)
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
     return theta.detach()
 
 
@@ -275,10 +292,15 @@ def learnable_case(*, users: int, items: int, dimension: int) -> Case:
     return Case(f"learnable {users} x {items}", problem, anchor, trained, negatives=1, draws=4)
 
 
+def trained_case() -> Case:
+    """A small model as training leaves it, with a loss that the negatives influence draws do not minimise."""
+    return learnable_case(users=40, items=30, dimension=3)
+
+
 @cache
 def settled_case() -> Case:
-    """A model at a minimum of its training loss with fixed negatives, where Theorem 1 holds."""
-    case = learnable_case(users=40, items=30, dimension=3)
+    """The same at a minimum of the loss with the negatives that influence draws, where Theorem 1 holds."""
+    case = trained_case()
     oracle = case.oracle(case.settings(Estimator.TRUNCATED))
     theta = oracle.table(minimise(oracle.anchor_loss, oracle.theta))
     model = MF(case.model.sizes, case.model.settings).double()

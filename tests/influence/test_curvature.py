@@ -105,9 +105,11 @@ def curvlinops_product(curvature: Curvature, x: Tensor) -> Tensor:
         [model.user_table, model.item_table],
         [(torch.cat([samples.users[:, None], samples.items], dim=1), labels)],
     )
-    users, items = x.split([model.n_users, model.n_items])
     unknown = torch.zeros_like(x[:1])
-    image_users, image_items = operator @ [torch.cat([users, unknown]), torch.cat([items, unknown])]
+    image_users, image_items = operator @ [
+        torch.cat([x[: model.n_users], unknown]),
+        torch.cat([x[model.n_users :], unknown]),
+    ]
     return torch.cat([image_users[:-1], image_items[:-1]])
 
 

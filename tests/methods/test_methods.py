@@ -242,7 +242,7 @@ def test_ifrqe_pp_with_one_anchor_is_ifrqe(objective: Objective, problem: Proble
 @pytest.mark.parametrize("objective", list(Objective))
 def test_ifrqe_pp_with_more_anchors_is_not(objective: Objective, bench: Workbench) -> None:
     one, several = make_method("ifrqe", objective), make_method("ifrqe++", objective)
-    assert not np.array_equal(one.at_price(bench, 0.2).values, several.at_price(bench, 0.2).values)
+    assert not np.array_equal(one.at_price(bench, 0.2).selection, several.at_price(bench, 0.2).selection)
 
 
 def altered(bench: Workbench, change: Callable[[Estimates], Estimates]) -> Workbench:

@@ -29,9 +29,7 @@ SETTINGS = TrainingSettings(epochs=EPOCHS, learning_rate=0.05, batch_size=64, ev
 
 
 def small_data() -> Disclosed:
-    problem = make_problem(
-        simulate(preference="learnable", users=40, items=30, seed=0), "full", negatives=5
-    )
+    problem = make_problem(simulate(preference="learnable", users=40, items=30, seed=0), "full", negatives=5)
     return disclose(problem, np.random.default_rng(0).random(len(problem.train)) < 0.8)
 
 
@@ -47,7 +45,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run.progress"
 
 
-class Interrupted(Exception):
+class KilledError(Exception):
     """The process was killed."""
 
 
@@ -63,7 +61,7 @@ class Interrupter:
 
         def advance() -> None:
             if next(done) == self.epochs:
-                raise Interrupted
+                raise KilledError
 
         yield advance
 
@@ -89,7 +87,7 @@ def fitted(
 
 
 def leave_checkpoint(data: Disclosed, path: Path, epochs: int, **changed: Any) -> None:
-    with pytest.raises(Interrupted):
+    with pytest.raises(KilledError):
         fitted(data, path, progress=Interrupter(epochs), **changed)
     assert counters(path)["epoch"] == epochs
 
@@ -171,7 +169,7 @@ def test_without_a_path_nothing_is_written(
 
 def test_saving_is_not_done_all_the_time(data: Disclosed, tmp_path: Path) -> None:
     path = tmp_path / "run.progress"
-    with pytest.raises(Interrupted):
+    with pytest.raises(KilledError):
         fitted(data, path, progress=Interrupter(EPOCHS))
     assert not path.exists()
 
@@ -209,7 +207,7 @@ def test_a_checkpoint_of_other_data_is_not_used(
         {"settings": SETTINGS.model_copy(update={"epochs": EPOCHS + 1})},
         {"settings": SETTINGS.model_copy(update={"negatives": 2})},
     ],
-    ids=lambda changed: "-".join(changed),
+    ids="-".join,
 )
 def test_a_checkpoint_of_other_settings_is_not_used(
     data: Disclosed, path: Path, epochs_run: list[int], changed: dict[str, Any]
@@ -243,7 +241,12 @@ def test_a_failed_training_keeps_the_last_checkpoint(data: Disclosed, path: Path
 
 def test_a_fingerprint_names_all_that_a_training_depends_on(data: Disclosed) -> None:
     def marks() -> Iterator[str]:
-        for changed in (data, without_last_row(data), with_other_ids(data), without_last_validation_row(data)):
+        for changed in (
+            data,
+            without_last_row(data),
+            with_other_ids(data),
+            without_last_validation_row(data),
+        ):
             yield fingerprint(changed, "mf", MODEL, SETTINGS, 0)
         yield fingerprint(replace(data, user_ids=np.append(data.user_ids, "zzz")), "mf", MODEL, SETTINGS, 0)
         yield fingerprint(replace(data, item_ids=np.append(data.item_ids, "zzz")), "mf", MODEL, SETTINGS, 0)

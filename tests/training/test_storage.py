@@ -11,7 +11,7 @@ from assent.models import MF, MFSettings, Sizes
 from assent.training import Trained, storage
 from assent.training.storage import FORMAT, load, save
 
-IDS = {"user_ids": ["", "Zoë", "o'Hara, \"Ann\"", "日本\n☂"], "item_ids": ["1", "10", "2", "Grüße", "𝄞"]}
+IDS = {"user_ids": ["", "Zoë", 'o\'Hara, "Ann"', "日本\n☂"], "item_ids": ["1", "10", "2", "Grüße", "𝄞"]}
 
 
 def some_model(seed: int = 0, dimension: int = 3) -> Trained:
@@ -77,7 +77,8 @@ def rewrite(path: Path, **changed: Any) -> None:
 def test_another_format_is_refused_with_its_version(path: Path) -> None:
     rewrite(path, format=FORMAT + 1, assent="9.9.9")
     with pytest.raises(
-        AssentError, match=rf"model\.json: format {FORMAT + 1} \(written by assent 9\.9\.9\).*reads format {FORMAT}"
+        AssentError,
+        match=rf"model\.json: format {FORMAT + 1} \(written by assent 9\.9\.9\).*reads format {FORMAT}",
     ):
         load(path)
 
@@ -161,7 +162,9 @@ def half_written(tensors: object, file: Path) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_write_that_fails_half_way_leaves_the_old_model(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_half_way_leaves_the_old_model(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = contents(path)
     monkeypatch.setattr(storage, "save_file", half_written)
     with pytest.raises(OSError, match="No space left"):

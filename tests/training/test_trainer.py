@@ -3,6 +3,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from assent.errors import AssentError
 from assent.evaluation import candidate_scores, ranked_metrics, view
 from assent.losses import sample_losses
 from assent.metrics import mean_metrics, ranking_metrics, top_hits
-from assent.models import MFSettings, Recommender
+from assent.models import MF, MFSettings, Recommender
 from assent.progress import Advance
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train, trainer
 from assent.training.disclosed import monitor_candidates, negatives
@@ -58,6 +59,34 @@ def test_the_same_seed_gives_the_same_bytes(problem: Problem) -> None:
     assert parameters(first) == parameters(again)
     assert (first.epochs, first.monitor, first.seed) == (again.epochs, again.monitor, again.seed)
     assert parameters(fitted(data, seed=4)) != parameters(first)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_seed_decides_where_a_training_starts(problem: Problem, seed: int) -> None:
+    still = TrainingSettings(epochs=1, learning_rate=1e-30)
+    trained = fitted(disclose(problem, everything(problem)), still, seed=seed)
+    initial = MF(trained.model.sizes, MFSettings(dimension=8))
+    initial.initialise(torch.Generator().manual_seed(seed))
+    for found, expected in zip(
+        trained.model.state_dict().values(), initial.state_dict().values(), strict=True
+    ):
+        assert torch.equal(found[:-1], expected[:-1])
+
+
+def test_the_learning_rate_falls_along_a_cosine(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+
+    class Recorder(torch.optim.Adam):
+        def step(self, closure: Any = None) -> Any:
+            rates.append(self.param_groups[0]["lr"])
+            return super().step(closure)
+
+    monkeypatch.setattr(torch.optim, "Adam", Recorder)
+    data = disclose(problem, everything(problem))
+    fitted(data, QUICK)
+    steps = QUICK.epochs * math.ceil(len(data.rows) / 64)
+    expected = 0.05 / 2 * (1 + np.cos(np.pi * np.arange(steps) / steps))
+    np.testing.assert_allclose(rates, expected)
 
 
 def test_it_learns_what_is_planted(problem: Problem) -> None:
@@ -150,6 +179,9 @@ def test_without_validation_rows_the_last_epoch_is_kept(problem: Problem) -> Non
     unwatched = replace(data, valid=data.valid[:0], valid_keys=data.valid_keys[:0])
     trained = fitted(unwatched)
     assert (trained.epochs, trained.monitor) == (4, None)
+    for table in trained.model.state_dict().values():
+        assert table[-1].any()
+        torch.testing.assert_close(table[-1], table[:-1].mean(0))  # what the unknown are given
 
 
 def test_the_monitor_is_ndcg_of_the_validation_rows(problem: Problem) -> None:
@@ -172,7 +204,9 @@ def test_the_monitor_is_ndcg_of_the_validation_rows(problem: Problem) -> None:
 
 def test_a_diverging_training_names_the_epoch_and_the_batch(problem: Problem) -> None:
     data = disclose(problem, everything(problem))
-    with pytest.raises(AssentError, match=r"the loss is (nan|inf) at epoch 1, batch 2; lower --learning-rate"):
+    with pytest.raises(
+        AssentError, match=r"the loss is (nan|inf) at epoch 1, batch 2; lower --learning-rate"
+    ):
         fitted(data, TrainingSettings(learning_rate=1e30, batch_size=64))
     with pytest.raises(AssentError, match=r"the loss is (nan|inf) at epoch 2, batch 1; .* \(now 1e\+30\)"):
         fitted(data, TrainingSettings(learning_rate=1e30))

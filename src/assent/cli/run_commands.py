@@ -60,7 +60,8 @@ def explain(
     opened = open_run(run)
     table = rows_of_user(opened.selection, user)
     price = float(opened.settings["price"])
-    words = in_words(table, price)
+    objective = opened.records[0]["objective"]
+    words = in_words(table, price, objective)
     rows = [_explained(row, text) for row, text in zip(table.iter_rows(named=True), words, strict=True)]
     columns = ["item", "unwillingness", "influence", "break-even price", "", "in words"]
     show_table(f"interactions of {user}, price {price:g}", columns, rows)

@@ -51,7 +51,7 @@ class InfluenceSettings(BaseModel):
 
     estimator: Estimator = Field(Estimator.TRUNCATED, description="what stands for the inverse Hessian")
     loss: Loss = Field(Loss.PAIRWISE, description="validation loss that value is measured on")
-    damping: float = Field(0.1, gt=0, description="added to the Hessian's diagonal; one sample adds l2")
+    damping: float = Field(0.5, gt=0, description="added to the Hessian's diagonal; one sample adds l2")
     draws: int = Field(4, ge=1, description="negatives per row that stand for the training's expectation")
     truncation: int = Field(4, ge=1, description="conjugate-gradient steps of the truncated inverse")
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")

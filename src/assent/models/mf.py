@@ -65,8 +65,10 @@ class MF(Recommender):
         """p_u · q_i and c/2 · (|p_u|² + |q_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         p = F.embedding(users, self.user_table)
         q = F.embedding(items, self.item_table)
-        logits = (q @ p.unsqueeze(-1)).squeeze(-1)
-        return logits, 0.5 * self.l2 * (p.square().sum(-1, keepdim=True) + q.square().sum(-1))
+        # vecdot takes half the time of a batched matrix product or of squares and sums, with its gradients.
+        logits = torch.linalg.vecdot(q, p.unsqueeze(1))
+        lengths = torch.linalg.vecdot(p, p).unsqueeze(1) + torch.linalg.vecdot(q, q)
+        return logits, 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor) -> Tensor:
         """p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""

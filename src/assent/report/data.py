@@ -34,10 +34,12 @@ class ReportData:
     """What the run used; "" for methods without an objective."""
     records: Sequence[Record]
     """One flat record per trained model: dataset, model, method, objective, price, seed, violation,
-    violation_share (of All's), reward_sum, reward_mean, precision, recall, f1, ndcg, mrr, hit, seconds.
-    The run's method, All and Nothing are among them."""
+    violation_share (of All's), reward_sum, reward_mean, precision, recall, f1, ndcg, mrr, hit, seconds; also
+    decision_price where the price of the decision is not that of the rewards. The run's method, All and
+    Nothing are among them."""
     frontier: Sequence[Record]
-    """The same with `point`, the budget as a share of All's violation; empty where it was not measured."""
+    """The same with `point`, the budget as a share of All's violation; empty where it was not measured. All's
+    and Nothing's records in it, where there are any, stand for theirs in the figure and the table."""
     selection: pl.DataFrame
     """The decision of the run's first record, one row per training interaction: user and item (String), title
     (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]),
@@ -81,6 +83,29 @@ def checked(data: ReportData) -> ReportData:
 def way_of(record: Record) -> Way:
     """The method and objective of a record."""
     return record["method"], record.get("objective") or ""
+
+
+Points = Mapping[float, Sequence[Record]]
+"""The records of one method by the point of the frontier, the largest first."""
+
+
+def by_point(frontier: Sequence[Record], way: Way) -> Points:
+    """The frontier's records of one method and objective, by falling point."""
+    groups: dict[float, list[Record]] = {}
+    for record in frontier:
+        if way_of(record) == way:
+            groups.setdefault(record["point"], []).append(record)
+    return dict(sorted(groups.items(), reverse=True))
+
+
+def budgeted_ways(frontier: Sequence[Record]) -> list[Way]:
+    """The methods that a frontier compares, in their order; not All and Nothing, its ends."""
+    return [way for way in dict.fromkeys(way_of(record) for record in frontier) if way not in (ALL, NOTHING)]
+
+
+def reference(data: ReportData, way: Way) -> list[Record]:
+    """All's or Nothing's records: those measured with the frontier or else those of the run."""
+    return [record for record in data.frontier if way_of(record) == way] or data.of(way)
 
 
 def mean(records: Sequence[Record], key: str = QUALITY) -> float:
@@ -131,3 +156,13 @@ def kept(ours: Sequence[Record], everything: Sequence[Record]) -> Kept | None:
     ratio = mean(ours) / base
     around = gap(ours, everything, scale=ratio)
     return Kept(ratio, around.error / base if around and around.error is not None else None)
+
+
+def spread(data: ReportData) -> float | None:
+    """Standard deviation of All's NDCG from seed to seed, relative to its mean; None where one seed is known.
+
+    For a run of one seed this is the only measure of how much chance there is in its figures.
+    """
+    everything = reference(data, ALL)
+    error, base = standard_error(everything), mean(everything)
+    return error * math.sqrt(len(everything)) / base if error is not None and base else None

@@ -26,12 +26,17 @@ def example_users(selection: pl.DataFrame) -> list[str]:
     return chosen
 
 
-def reason(row: dict[str, Any], *, price: float | None, objective: str) -> str:
-    """Why one row of the selection was disclosed or withheld, in words.
+def in_words(rows: pl.DataFrame, price: float | None, objective: str = "") -> list[str]:
+    """Why each row of a selection was disclosed or withheld, in words.
 
     `price` is the run's. At a price, an interaction is disclosed iff its influence exceeds price ·
     unwillingness; a budget may also disclose what is not worth its cost, or leave out what is.
     """
+    columns = ("unwillingness", "disclosed", "influence", "price")
+    return [_reason(row, price, objective) for row in rows.select(columns).iter_rows(named=True)]
+
+
+def _reason(row: dict[str, Any], price: float | None, objective: str) -> str:
     influence = row["influence"]
     if influence is None:
         return "no estimate"

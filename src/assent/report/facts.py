@@ -2,22 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 
-from assent.report.data import ALL, NOTHING, Gap, Record, ReportData, Way, gap, kept, way_of
+from assent.report.data import (
+    ALL,
+    Gap,
+    Points,
+    Record,
+    ReportData,
+    Way,
+    budgeted_ways,
+    by_point,
+    gap,
+    kept,
+    reference,
+)
 from assent.report.numbers import fixed, listed, plural, share
 from assent.report.words import METRIC, name
-
-Points = Mapping[float, Sequence[Record]]
-"""The records of one method by the point of the frontier, the largest first."""
 
 _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
 
+_FEW_SEEDS = 3
+"""Up to so many seeds, a standard error is itself little more than a guess."""
+
 
 def frontier_facts(data: ReportData) -> list[str]:
     """How the run's method compares with All and with every other method, and what that rests on."""
-    ways = list(dict.fromkeys(way_of(record) for record in data.frontier))
     ours = by_point(data.frontier, data.way)
-    rivals = [way for way in ways if way not in (data.way, ALL, NOTHING)]
+    rivals = [way for way in budgeted_ways(data.frontier) if way != data.way]
     if not ours:
         return [f"This frontier was measured for {listed([name(way) for way in rivals])} only."]
     everything = reference(data, ALL)
@@ -27,20 +38,6 @@ def frontier_facts(data: ReportData) -> list[str]:
         *(_against(data.way, ours, rival, by_point(data.frontier, rival)) for rival in rivals),
         _certainty(len({record["seed"] for points in ours.values() for record in points})),
     ]
-
-
-def by_point(frontier: Sequence[Record], way: Way) -> Points:
-    """The frontier's records of one method and objective, by falling point."""
-    groups: dict[float, list[Record]] = {}
-    for record in frontier:
-        if way_of(record) == way:
-            groups.setdefault(record["point"], []).append(record)
-    return dict(sorted(groups.items(), reverse=True))
-
-
-def reference(data: ReportData, way: Way) -> list[Record]:
-    """All's or Nothing's records: those measured with the frontier or else those of the run."""
-    return [record for record in data.frontier if way_of(record) == way] or data.of(way)
 
 
 def _keeping(way: Way, ours: Points, everything: Sequence[Record]) -> str:
@@ -99,7 +96,8 @@ def _largest(gaps: Mapping[float, Gap]) -> str:
 def _certainty(n_seeds: int) -> str:
     if n_seeds == 1:
         return "All this was measured with one seed, so chance may explain any of these differences."
+    few = ", which are few" if n_seeds <= _FEW_SEEDS else ""
     return (
         "Ahead, better or behind means: by more than one standard error of the difference, "
-        f"over {plural(n_seeds, 'seed')}."
+        f"over {plural(n_seeds, 'seed')}{few}."
     )

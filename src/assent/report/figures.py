@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from assent.arrays import Floats
 from assent.report.data import ALL, NOTHING, Way
 from assent.report.html import Html, tag
+from assent.report.lines import Line
 from assent.report.numbers import THIN, fixed
 from assent.report.words import METRIC, name
 
@@ -58,16 +59,6 @@ _OTHER_LOOKS = (
     Look("grey", "H", ":"),
 )
 """For methods that have no look of their own."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A method's measured points by rising violation share: NDCG and its standard errors (fractions)."""
-
-    way: Way
-    violation: Sequence[float]
-    quality: Sequence[float]
-    error: Sequence[float | None]
 
 
 @dataclass(frozen=True)
@@ -137,7 +128,7 @@ def _leave_out_nothing(axes: Axes, lines: Sequence[Line]) -> None:
     span = max(high - low, _SMALLEST_SPAN * high)
     if nothing >= low - span:
         return
-    axes.set_ylim(100 * (low - 0.3 * span), 100 * (high + 0.1 * span))
+    axes.set_ylim(100 * (high - 1.3 * span), 100 * (high + 0.1 * span))
     bottom = axes.get_ylim()[0]
     look = _LOOKS[NOTHING]
     axes.plot(0, bottom, marker=look.marker, markersize=9, color=_COLOURS[look.colour], clip_on=False)
@@ -191,12 +182,15 @@ def _looks(ways: Sequence[Way]) -> Mapping[Way, Look]:
 
 def _drawn(draw: Callable[[Axes], None], key: str, label: str) -> Html:
     """The drawing in every size, one of which the style sheet shows; `label` is what it says in words."""
-    sizes = (tag("div", _svg(draw, key, canvas), class_=canvas.name) for canvas in _CANVASES)
+    sizes = (
+        tag("div", _inline(_svg(draw, canvas), f"{key}-{canvas.name}"), class_=canvas.name)
+        for canvas in _CANVASES
+    )
     return tag("div", *sizes, class_="drawing", role="img", aria_label=label)
 
 
-def _svg(draw: Callable[[Axes], None], key: str, canvas: _Canvas) -> Html:
-    """The drawing in one size, with its axes in percent and its legend below."""
+def _svg(draw: Callable[[Axes], None], canvas: _Canvas) -> str:
+    """The drawing in one size as an SVG file, with its axes in percent and its legend below."""
     with mpl.rc_context(_style(canvas.font)):
         figure = Figure(dpi=72, layout="constrained")
         axes = figure.add_subplot()
@@ -211,11 +205,11 @@ def _svg(draw: Callable[[Axes], None], key: str, canvas: _Canvas) -> Html:
         figure.set_size_inches(canvas.width / 72, (canvas.height + _LEGEND_ROW * rows) / 72)
         written = io.BytesIO()
         figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return _inline(written.getvalue().decode(), f"{key}-{canvas.name}")
+    return written.getvalue().decode()
 
 
 def _style(font: int) -> dict[Any, Any]:
-    """Text as text, fixed ids, no background: what a page needs to restyle a figure, the same every time."""
+    """Text as text and fixed ids: what a page needs to restyle a figure, the same every time."""
     return {
         "svg.fonttype": "none",
         "svg.hashsalt": "assent",
@@ -227,7 +221,7 @@ def _style(font: int) -> dict[Any, Any]:
         "axes.axisbelow": True,
         "axes.edgecolor": _COLOURS["grey"],
         "axes.facecolor": "none",
-        "figure.facecolor": "none",
+        "figure.facecolor": _COLOURS["card"],
         "grid.color": _COLOURS["rule"],
         "grid.linewidth": 1,
         **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _COLOURS["ink"]),

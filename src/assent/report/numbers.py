@@ -30,11 +30,12 @@ def number(value: float) -> str:
 
 def share(fraction: float) -> str:
     """A share in whole percent; what is neither nothing nor everything never reads as 0 % or 100 %."""
-    if 1e-9 < fraction < 0.005:
+    whole = round(100 * fraction)
+    if whole == 0 and fraction > 1e-9:
         return f"<1{THIN}%"
-    if 0.995 <= fraction < 1 - 1e-9:
+    if whole == 100 and fraction < 1 - 1e-9:
         return f">99{THIN}%"
-    return percent(fraction)
+    return f"{whole}{THIN}%"
 
 
 def percent(fraction: float, decimals: int = 0) -> str:

@@ -3,7 +3,7 @@
 from importlib import resources
 
 from assent.report.background import background_section
-from assent.report.data import ALL, ReportData, checked, kept, mean
+from assent.report.data import ALL, ReportData, checked, kept, mean, spread
 from assent.report.html import Html, tag, void
 from assent.report.numbers import NONE, THIN, decimals_for, fixed, percent, plural, share
 from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
@@ -71,11 +71,17 @@ def _quality(data: ReportData) -> Html:
     quality = kept(data.of(data.way), data.of(ALL))
     if quality is None:
         return _large(NONE, "of the quality with everything", "which finds no test item")
-    seeds = "measured with one seed"
-    if quality.error is not None:
+    return _large(relative(quality.ratio), "of the quality with everything", _certainty(data, quality.error))
+
+
+def _certainty(data: ReportData, error: float | None) -> str:
+    """How far to trust the ratio: its standard error or, for one seed, how much All varies between seeds."""
+    if error is not None:
         runs = plural(len(data.of(data.way)), "seed")
-        seeds = f"±{THIN}{percent(quality.error, 1)}, standard error over {runs}"
-    return _large(relative(quality.ratio), "of the quality with everything", seeds)
+        return f"±{THIN}{percent(error, 1)}, standard error over {runs}"
+    chance = spread(data)
+    varies = "" if chance is None else f"; All varies by ±{THIN}{percent(chance, 1)} between seeds"
+    return f"measured with one seed{varies}"
 
 
 def _large(figure: str, what: str, detail: str) -> Html:

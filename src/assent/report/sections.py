@@ -5,11 +5,12 @@ from typing import Any
 
 import polars as pl
 
-from assent.report.data import ALL, NOTHING, Record, ReportData, Way, mean, standard_error, way_of
-from assent.report.examples import MOST_ROWS, example_users, reason
-from assent.report.facts import by_point, frontier_facts, reference
-from assent.report.figures import Line, measured_figure, predicted_figure
+from assent.report.data import ReportData, way_of
+from assent.report.examples import MOST_ROWS, example_users, in_words
+from assent.report.facts import frontier_facts
+from assent.report.figures import measured_figure, predicted_figure
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
+from assent.report.lines import line, run_lines
 from assent.report.numbers import NONE, fixed, number, percent, plural, share
 from assent.report.predicted import Predicted, predicted_path
 from assent.report.table import method_groups, method_table
@@ -37,12 +38,12 @@ def frontier_section(data: ReportData) -> Html:
 
 
 def _measured(data: ReportData) -> Html:
-    lines = _lines(data)
-    run = _line(data.way, [data.of(data.way)])
+    lines = run_lines(data)
+    run = line(data.way, [data.of(data.way)])
     spoken = "; ".join(
-        f"{name(line.way)} {percent(y, 1)} at {share(x)}"
-        for line in lines
-        for x, y in zip(line.violation, line.quality, strict=True)
+        f"{name(each.way)} {percent(y, 1)} at {share(x)}"
+        for each in lines
+        for x, y in zip(each.violation, each.quality, strict=True)
     )
     figure = measured_figure(lines, run, label=f"{METRIC} at each share of All’s violation: {spoken}.")
     caption = f"Up is better, left is kinder. Bars are standard errors over seeds. {_METRIC_MEANING}"
@@ -70,26 +71,6 @@ def _how_to_measure() -> Html:
     return paragraph(command, " trains a model at each of several budgets and measures this curve.")
 
 
-def _lines(data: ReportData) -> list[Line]:
-    """A line per method of the frontier, the run's first; a point for each that only the run's table has."""
-    ends = (ALL, NOTHING)
-    measured = list(dict.fromkeys(way_of(record) for record in data.frontier if way_of(record) not in ends))
-    measured.sort(key=lambda way: way != data.way)
-    own = dict.fromkeys(way_of(record) for record in data.records if way_of(record) not in (*ends, *measured))
-    curves = [_line(way, list(by_point(data.frontier, way).values())[::-1]) for way in measured]
-    points = [_line(way, [data.of(way)]) for way in own]
-    return [*curves, *points, *(_line(way, [reference(data, way)]) for way in ends)]
-
-
-def _line(way: Way, groups: Sequence[Sequence[Record]]) -> Line:
-    return Line(
-        way,
-        violation=[mean(records, "violation_share") for records in groups],
-        quality=[mean(records) for records in groups],
-        error=[standard_error(records) for records in groups],
-    )
-
-
 def _captioned(figure: Html, caption: str) -> Html:
     return tag("figure", figure, tag("figcaption", caption))
 
@@ -103,7 +84,8 @@ def methods_section(data: ReportData) -> Html:
         "best at each point is in bold, which means little where another is within the standard error.",
         "Reward (sum) counts each person’s validation loss summed over her samples, as the definition says; "
         "reward (mean) counts their mean, as published tables do, and puts Nothing ahead whenever the price "
-        "is large. Rewards compare only at the same price.",
+        f"is large. {_reward_prices(data)} The column Price has the one at which a method decided, where it "
+        "knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
     return tag(
@@ -113,6 +95,13 @@ def methods_section(data: ReportData) -> Html:
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
     )
+
+
+def _reward_prices(data: ReportData) -> str:
+    prices = {record.get("price") for record in (*data.records, *data.frontier)}
+    if len(prices) == 1 and (price := prices.pop()) is not None:
+        return f"Both are at a price of {number(price)}."
+    return "Rewards compare only at the same price."
 
 
 def withheld_section(selection: pl.DataFrame) -> Html:
@@ -185,7 +174,9 @@ def _person(data: ReportData, user: str) -> Html:
     titles = ["Interaction", "Decision", "Unwillingness"]
     titles += ["Influence", "Break-even price"] if data.estimated else []
     head = tag("thead", tag("tr", *(header(title) for title in titles)))
-    body = tag("tbody", *(_decision(row, data) for row in shown.iter_rows(named=True)))
+    words = in_words(shown, data.price, data.objective) if data.estimated else [""] * shown.height
+    rows = zip(shown.iter_rows(named=True), words, strict=True)
+    body = tag("tbody", *(_decision(row, text, data) for row, text in rows))
     rest = theirs.height - shown.height
     summary = f": {disclosed:,} of {plural(theirs.height, 'interaction')} disclosed"
     return join(
@@ -197,11 +188,12 @@ def _person(data: ReportData, user: str) -> Html:
     )
 
 
-def _decision(row: dict[str, Any], data: ReportData) -> Html:
+def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
     decision = "disclosed" if row["disclosed"] else "withheld"
+    pill = tag("span", decision, class_=f"pill {decision}")
     cells = [
         header(tag("bdi", row["title"] or row["item"]), *_categories(row["category"]), scope="row"),
-        tag("td", *_said(row, decision, data), class_="decision"),
+        tag("td", pill, *([tag("small", words)] if words else []), class_="decision"),
         tag("td", fixed(row["unwillingness"], 2)),
     ]
     if data.estimated:
@@ -212,10 +204,3 @@ def _decision(row: dict[str, Any], data: ReportData) -> Html:
 
 def _categories(categories: Sequence[str] | None) -> list[Html]:
     return [tag("small", tag("bdi", ", ".join(categories)))] if categories else []
-
-
-def _said(row: dict[str, Any], decision: str, data: ReportData) -> list[Html]:
-    pill = tag("span", decision, class_=f"pill {decision}")
-    if not data.estimated:
-        return [pill]
-    return [pill, tag("small", reason(row, price=data.price, objective=data.objective))]

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assent.report.data import ALL, NOTHING, Record, ReportData, Way, way_of
-from assent.report.facts import reference
+from assent.report.data import ALL, NOTHING, Record, ReportData, Way, reference, way_of
 from assent.report.html import Html, header, scrolling, tag
 from assent.report.numbers import NONE, decimals_for, fixed, number, share
 from assent.report.words import METRIC, name
@@ -39,7 +38,7 @@ _COLUMNS = (
 )
 
 Row = Mapping[str, Any]
-"""A record of `summarise` with the mean `price` of its records, None where they have none."""
+"""A record of `summarise` with the mean `price` at which its records decided, None where they know none."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ def _rows(records: Sequence[Record]) -> list[Row]:
 
 
 def _mean_price(records: Sequence[Record]) -> float | None:
-    prices = [record["price"] for record in records if record.get("price") is not None]
-    finite = [price for price in prices if math.isfinite(price)]
+    prices = [record.get("decision_price", record.get("price")) for record in records]
+    finite = [price for price in prices if price is not None and math.isfinite(price)]
     return sum(finite) / len(finite) if finite else None
 
 

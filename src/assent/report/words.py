@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from assent.report.data import ALL, NOTHING, Kept, ReportData, Way, kept, mean, standard_error
+from assent.report.data import ALL, NOTHING, Kept, ReportData, Way, kept, mean, spread, standard_error
 from assent.report.numbers import decimals_for, percent, percent_with_error, share
 
 METRIC = "NDCG@5"
@@ -50,7 +50,7 @@ def headline(data: ReportData) -> str:
     used = "Using nothing" if data.way == NOTHING else _used(mean(data.of(data.way), "violation_share"))
     if quality is None:
         return f"{used} cannot be judged: even with everything, no test item is found"
-    return f"{used} {_effect(quality)}"
+    return f"{used} {_effect(quality, spread(data))}"
 
 
 def _used(violation_share: float) -> str:
@@ -59,11 +59,11 @@ def _used(violation_share: float) -> str:
     return f"Using {share(violation_share)} of what people would rather not share"
 
 
-def _effect(quality: Kept) -> str:
-    """What happens to the quality; a rise within the standard error is not called one."""
+def _effect(quality: Kept, chance: float | None) -> str:
+    """What happens to the quality; a rise that chance explains is not called one."""
     ratio, error = quality
     change = abs(ratio - 1)
-    if change < 0.005 or 1 < ratio <= 1 + (error or 0):
+    if change < 0.005 or 1 < ratio <= 1 + ((chance if error is None else error) or 0):
         return f"keeps the recommendation quality: {relative(ratio)} of it"
     if ratio > 1:
         return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"
@@ -97,15 +97,22 @@ def in_figures(data: ReportData) -> list[str]:
             data.way,
             f"{METRIC} is {run}, against {everything} with everything and {nothing} with nothing.",
         ),
-        *_within_error(kept(data.of(data.way), data.of(ALL)), data.way),
+        *_within_error(data),
         *_lift(*means, way=data.way),
     ]
 
 
-def _within_error(quality: Kept | None, way: Way) -> list[str]:
-    if way == ALL or quality is None or quality.error is None or abs(quality.ratio - 1) > quality.error:
+def _within_error(data: ReportData) -> list[str]:
+    quality, chance = kept(data.of(data.way), data.of(ALL)), spread(data)
+    if data.way == ALL or quality is None:
         return []
-    return ["The difference from using everything is within one standard error."]
+    change = abs(quality.ratio - 1)
+    if quality.error is not None:
+        within = "The difference from using everything is within one standard error."
+        return [within] if change <= quality.error else []
+    if chance is not None and change <= chance:
+        return [f"With everything, it varies by ±{percent(chance, 1)} between seeds: this may be chance."]
+    return []
 
 
 def _lift(run: float, everything: float, nothing: float, *, way: Way) -> list[str]:

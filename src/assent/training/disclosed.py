@@ -5,6 +5,7 @@ a `Disclosed`, and `disclose` drops the withheld rows before it computes anythin
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Disclosed:
     row_keys: Keys
     valid: Rows
     valid_keys: Keys
+
+    @cached_property
+    def pairs(self) -> Ints:
+        """The disclosed (user, item) pairs as sorted numbers user · n_items + item: [len(rows)]."""
+        return np.sort(self.rows.users * self.n_items + self.rows.items)
 
     @property
     def n_users(self) -> int:
@@ -79,18 +85,19 @@ def negatives(data: Disclosed, *, seed: int, epoch: int, count: int) -> Ints:
     Uniform over the vocabulary. Each row owns its draws: they are a function of the seed, the epoch and the
     row's ids, so they leave with it. A withheld item is drawn like any other that the user never had.
     """
-    disclosed = np.sort(data.rows.users * data.n_items + data.rows.items)
-    owners = data.rows.users[:, None]
-    keys = mix(mix(seed, epoch), data.row_keys[:, None], np.arange(count))
+    keys = mix(mix(seed, epoch), data.row_keys[:, None], np.arange(count)).ravel()
+    owners = np.repeat(data.rows.users, count) * data.n_items
     drawn = below(keys, data.n_items)
+    again = np.arange(len(drawn))
     for _ in range(_ATTEMPTS - 1):
-        pairs = owners * data.n_items + drawn
-        taken = disclosed[np.minimum(np.searchsorted(disclosed, pairs), len(disclosed) - 1)] == pairs
-        if not taken.any():
+        wanted = owners[again] + drawn[again]
+        found = data.pairs[np.minimum(np.searchsorted(data.pairs, wanted), len(data.pairs) - 1)] == wanted
+        again = again[found]
+        if not len(again):
             break
-        keys = mix(keys)
-        drawn = np.where(taken, below(keys, data.n_items), drawn)
-    return drawn
+        keys[again] = mix(keys[again])
+        drawn[again] = below(keys[again], data.n_items)
+    return drawn.reshape(-1, count)
 
 
 def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:

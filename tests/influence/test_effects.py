@@ -1,0 +1,146 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch.testing import assert_close
+
+from assent.arrays import Bools, Floats
+from assent.data.problem import Protocol
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.influence.effects import effect_matrix
+from assent.influence.estimate import Estimator, InfluenceSettings, influence
+from assent.losses import Loss
+from assent.models import MFSettings
+from assent.settings import Settings
+from assent.training import TrainingSettings
+from assent.workbench import Workbench
+from influence.cases import CASES, STAR_CASES, Case, settled_case, trained_case
+
+OPERATORS = [Estimator.GAUSS_NEWTON, Estimator.TRUNCATED]
+
+
+def effects_of(case: Case, settings: InfluenceSettings) -> sparse.csr_array:
+    own = influence(**case.arguments, settings=settings).own
+    return effect_matrix(**case.arguments, own=own, settings=settings)
+
+
+def contact(case: Case) -> Bools:
+    """Whether a row's item is among the validation candidates or the training items of a known user.
+
+    [problem users, Z], and True for the owner of a row.
+    """
+    problem = case.problem
+    reached = np.zeros((problem.n_users, len(problem.train)), dtype=np.bool_)
+    for user in np.unique(problem.train.users):
+        near = problem.train.items[problem.train.users == user]
+        candidates = problem.valid_candidates[problem.valid.users == user].flatten()
+        reached[user] = np.isin(problem.train.items, [*near, *candidates])
+    return reached
+
+
+def dense_effects(case: Case, settings: InfluenceSettings) -> Floats:
+    """The documented formula, from the dense Hessian: [problem users, Z], 0 for the owners."""
+    oracle = case.oracle(settings)
+    diagonal, n_users = oracle.matrix.diagonal(), oracle.model.n_users
+    effects = np.zeros((case.problem.n_users, len(case.problem.train)))
+    for user in range(n_users):
+        owner = oracle.known_users[user]
+        star = oracle.star(user)
+        hers = oracle.samples.items[oracle.samples.users == user, 0]
+        for row, item in enumerate(oracle.samples.items[:, 0]):
+            place = oracle.places(n_users + item.reshape(1))
+            sensitivity = oracle.user_gradients[owner, place] / diagonal[place]
+            if item in hers:
+                sensitivity = sensitivity + star[place]
+            if oracle.samples.users[row] != user:
+                effects[owner, row] = sensitivity @ oracle.train_gradients[row, place]
+    return effects
+
+
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("estimator", OPERATORS)
+@pytest.mark.parametrize("case", STAR_CASES, ids=str)
+def test_effects_on_others_are_the_dense_formula(case: Case, estimator: Estimator, loss: Loss) -> None:
+    settings = case.settings(estimator, loss=loss)
+    effects = effects_of(case, settings).toarray()
+    effects[case.problem.train.users, np.arange(len(case.problem.train))] = 0
+    expected = dense_effects(case, settings)
+    assert_close(effects, expected, rtol=1e-6, atol=1e-9)
+    assert np.count_nonzero(expected) >= 10
+
+
+@pytest.mark.parametrize("estimator", Estimator)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_effects_on_the_owners_are_what_was_given(case: Case, estimator: Estimator) -> None:
+    rows = np.arange(len(case.problem.train))
+    own = 1 + rows.astype(np.float64)
+    effects = effect_matrix(**case.arguments, own=own, settings=case.settings(estimator, truncation=4))
+    assert_close(effects[case.problem.train.users, rows], own)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_there_is_an_entry_where_there_is_contact_and_only_there(case: Case) -> None:
+    effects = effects_of(case, case.settings(Estimator.GAUSS_NEWTON)).tocoo()
+    stored = np.zeros(effects.shape, dtype=np.bool_)
+    stored[effects.row, effects.col] = True
+    assert np.array_equal(stored, contact(case))
+    assert 0 < stored.sum() < stored.size
+
+
+@pytest.mark.parametrize("case", STAR_CASES, ids=str)
+def test_the_size_of_the_chunks_does_not_matter(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = case.settings(Estimator.TRUNCATED)
+    whole = effects_of(case, settings).toarray()
+    monkeypatch.setattr("assent.influence.effects._CHUNK", 5)
+    monkeypatch.setattr("assent.influence.curvature._CHUNK", 7)
+    assert_close(effects_of(case, settings).toarray(), whole)
+
+
+@pytest.mark.parametrize("estimator", [Estimator.LISSA, Estimator.GRADIENT_DOT])
+def test_estimators_without_stars_borrow_the_truncated_ones(estimator: Estimator) -> None:
+    case = STAR_CASES[0]
+    own = np.zeros(len(case.anchor))
+    borrowed, truncated = (
+        effect_matrix(**case.arguments, own=own, settings=case.settings(each, truncation=2)).toarray()
+        for each in (estimator, Estimator.TRUNCATED)
+    )
+    assert_close(borrowed, truncated)
+
+
+@pytest.mark.parametrize("make", [trained_case, settled_case])
+def test_the_direct_effects_come_close_to_the_whole_inverse(make: Callable[[], Case]) -> None:
+    case = make()
+    settings = case.settings(Estimator.GAUSS_NEWTON)
+    oracle = case.oracle(settings)
+    whole = (oracle.user_gradients @ torch.linalg.solve(oracle.matrix, oracle.train_gradients.T)).numpy()
+    foreign = contact(case)
+    foreign[case.problem.train.users, np.arange(len(case.anchor))] = False
+    found = effects_of(case, settings).toarray()
+    assert np.corrcoef(found[foreign], whole[foreign])[0, 1] > 0.85
+
+
+def test_the_game_predicts_losses_with_the_effects_at_the_nearest_anchor() -> None:
+    log = simulate(preference="learnable", users=30, items=30, seed=2)
+    problem = make_problem(log, Protocol.PAPER_TABLES, negatives=5)
+    settings = Settings(
+        model_settings=MFSettings(dimension=4),
+        training=TrainingSettings(epochs=5, evaluate_every=5, negatives=1),
+        influence=STAR_CASES[0].settings(Estimator.TRUNCATED, truncation=4),
+        anchor_rate=0.7,
+    )
+    estimates = Workbench(problem, settings, seed=0).estimates(2, effects=True)
+    selection = np.random.default_rng(0).random(len(problem.train)) < 0.6
+    nearest = int(np.argmin([np.sum(selection != anchor) for anchor in estimates.anchors]))
+    effects = estimates.effects[nearest].toarray()
+    predicted = estimates.predicted_losses(selection)
+    for user in range(problem.n_users):
+        expected = estimates.losses[nearest, user]
+        for row in range(len(problem.train)):
+            expected -= effects[user, row] * (int(selection[row]) - int(estimates.anchors[nearest, row]))
+        assert predicted[user] == pytest.approx(expected)
+    rows = np.arange(len(problem.train))
+    assert_close(effects[problem.train.users, rows], estimates.own[nearest])
+    assert np.ptp(predicted - estimates.losses[nearest]) > 1e-3

@@ -1,0 +1,120 @@
+"""Made-up runs for the tests of the report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from assent.game.prices import break_even_prices
+from assent.report import ReportData
+
+SEEDS = (1, 2, 3)
+FRONTIER: Mapping[tuple[str, str], Sequence[float]] = {
+    ("ifrqe++", "welfare"): (0.36, 0.39, 0.40),
+    ("threshold", ""): (0.33, 0.39, 0.41),
+    ("random", ""): (0.30, 0.35, 0.38),
+}
+POINTS = (0.25, 0.5, 0.75)
+
+
+def record(
+    method: str, objective: str, violation_share: float, ndcg: float, seed: int, **more: Any
+) -> dict[str, Any]:
+    """A record whose NDCG wobbles with the seed, by the same amount for all methods up to a small rest."""
+    quality = ndcg + 0.002 * (seed - 2) + 0.0002 * ((seed + len(method)) % 3 - 1)
+    return {
+        "dataset": "toy",
+        "model": "mf",
+        "method": method,
+        "objective": objective,
+        "price": 0.5,
+        "seed": seed,
+        "violation": 2.4 * violation_share,
+        "violation_share": violation_share,
+        "reward_sum": -50 - violation_share,
+        "reward_mean": -0.5 - violation_share,
+        "precision": quality / 3,
+        "recall": 1.3 * quality,
+        "f1": 0.45 * quality,
+        "ndcg": quality,
+        "mrr": 0.9 * quality,
+        "hit": 1.3 * quality,
+        "seconds": 20.0 + seed,
+    } | more
+
+
+def run_records(
+    way: tuple[str, str] = ("ifrqe++", "welfare"),
+    *,
+    violation_share: float = 0.5,
+    ndcg: float = 0.39,
+    everything: float = 0.40,
+    nothing: float = 0.05,
+    seeds: Sequence[int] = SEEDS,
+) -> list[dict[str, Any]]:
+    """A run's own table: its method, All and Nothing."""
+    ends = [("all", "", 1.0, everything), ("nothing", "", 0.0, nothing)]
+    own = [] if way in (("all", ""), ("nothing", "")) else [(*way, violation_share, ndcg)]
+    return [record(*what, seed) for what in (*own, *ends) for seed in seeds]
+
+
+def frontier_records(seeds: Sequence[int] = SEEDS) -> list[dict[str, Any]]:
+    """Three methods at three points, with All at 1 and Nothing at 0."""
+    ends = [r | {"point": r["violation_share"]} for r in run_records(("all", ""), seeds=seeds)]
+    return [
+        record(*way, point, ndcg, seed, point=point)
+        for way, qualities in FRONTIER.items()
+        for point, ndcg in zip(POINTS, qualities, strict=True)
+        for seed in seeds
+    ] + ends
+
+
+def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 0) -> pl.DataFrame:
+    """A selection at a price from random influence; every 20th interaction is free, some titles unknown."""
+    rng = np.random.default_rng(seed)
+    unwillingness = np.where(np.arange(rows) % 20 == 0, 0.0, rng.uniform(0, 0.99, rows))
+    influence = rng.normal(0.2, 0.3, rows)
+    items = np.minimum(rng.geometric(0.05, rows), 60)
+    return pl.DataFrame(
+        {
+            "user": [f"u{n:03d}" for n in np.sort(rng.integers(0, users, rows))],
+            "item": [f"i{n}" for n in items],
+            "title": [f"Title {n}" if n % 3 else None for n in items],
+            "category": [["Action", "Indie"] if n % 2 else ["Puzzle"] if n % 5 else [] for n in items],
+            "unwillingness": unwillingness,
+            "disclosed": influence > price * unwillingness,
+            "influence": influence,
+            "price": break_even_prices(influence, unwillingness),
+        },
+        schema_overrides={"title": pl.String, "category": pl.List(pl.String)},
+    )
+
+
+def without_estimates(table: pl.DataFrame) -> pl.DataFrame:
+    """The selection as a method without estimates gives it."""
+    return table.with_columns(
+        pl.lit(None, dtype=pl.Float64).alias(column) for column in ("influence", "price")
+    )
+
+
+def report_data(**changes: Any) -> ReportData:
+    """A whole run, with some fields changed."""
+    data = ReportData(
+        dataset="toy",
+        protocol="paper-tables",
+        settings={
+            "method": "ifrqe++",
+            "price": 0.5,
+            "unwillingness": "random",
+            "seeds": list(SEEDS),
+            "training": {"epochs": 60, "learning_rate": 0.02, "batch_size": None, "inner": {"deep": True}},
+        },
+        method="ifrqe++",
+        objective="welfare",
+        records=run_records(),
+        frontier=frontier_records(),
+        selection=selection(),
+    )
+    return replace(data, **changes)

@@ -1,0 +1,308 @@
+import re
+import time
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+
+from assent.errors import AssentError
+from assent.report import build_report
+from assent.report.numbers import NONE, THIN, number
+from assent.report.table import method_groups, method_table
+
+from .cases import (
+    FRONTIER,
+    POINTS,
+    frontier_records,
+    report_data,
+    run_records,
+    selection,
+    without_estimates,
+)
+
+VOID = {"meta", "link"}
+
+
+class Page(HTMLParser):
+    """What a browser would find: elements, attributes, texts; unbalanced tags fail."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {key: value or "" for key, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {key: value or "" for key, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts).replace("\u00ad", "")
+
+
+def everything_of(table: pl.DataFrame, *, disclosed: bool) -> pl.DataFrame:
+    return table.with_columns(disclosed=pl.lit(disclosed))
+
+
+ODD = {
+    "full": report_data(),
+    "no frontier": report_data(frontier=[]),
+    "no estimates": report_data(
+        method="threshold",
+        objective="",
+        frontier=[],
+        records=run_records(("threshold", "")),
+        selection=without_estimates(selection()),
+    ),
+    "one seed": report_data(records=run_records(seeds=[1]), frontier=frontier_records([1])),
+    "one user": report_data(selection=selection().with_columns(user=pl.lit("only"))),
+    "two users": report_data(selection=selection(users=2)),
+    "one row": report_data(selection=selection().head(1)),
+    "nothing withheld": report_data(selection=everything_of(selection(), disclosed=True)),
+    "everything withheld": report_data(selection=everything_of(selection(), disclosed=False), frontier=[]),
+    "all": report_data(method="all", objective="", records=run_records(("all", ""))),
+    "nothing": report_data(method="nothing", objective="", records=run_records(("nothing", ""))),
+    "unknown method": report_data(method="new", objective="x", records=run_records(("new", "x"))),
+    "everybody is willing": report_data(
+        selection=selection().with_columns(unwillingness=pl.lit(0.0), price=pl.lit(float("inf"))), frontier=[]
+    ),
+    "null categories and prices": report_data(
+        selection=selection().with_columns(
+            category=pl.lit(None, dtype=pl.List(pl.String)),
+            influence=pl.when(pl.int_range(pl.len()) % 2 == 0).then("influence"),
+            price=pl.when(pl.int_range(pl.len()) % 2 == 0).then("price"),
+        ),
+        frontier=[],
+    ),
+    "no quality": report_data(
+        records=[r | {"ndcg": 0.0} for r in run_records()],
+        frontier=[r | {"ndcg": 0.0} for r in frontier_records()],
+    ),
+    "no settings": report_data(settings={}),
+    "ranked among all": report_data(protocol="full", frontier=[]),
+    "one seed, frontier of three": report_data(records=run_records(seeds=[1])),
+    "prices are missing": report_data(records=[r | {"price": None} for r in run_records()]),
+}
+
+
+@cache
+def page_of(name: str) -> str:
+    return build_report(ODD[name])
+
+
+def visible(name: str) -> str:
+    return Page(page_of(name)).text
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_every_kind_of_run_gives_a_sound_page(name: str) -> None:
+    html = page_of(name)
+    page = Page(html)
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert [tag for tag, _ in page.elements].count("h1") == 1
+    assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page.text)
+
+
+def test_the_sections_stand_in_their_order() -> None:
+    headings = re.findall(r"<h2>(.*?)</h2>", page_of("full"))
+    assert headings == [
+        "What quality costs in disclosure",
+        "The methods in figures",
+        "What was withheld",
+        "Three people as examples",
+        "What was done",
+    ]
+
+
+def test_the_large_figures_are_those_of_the_data() -> None:
+    table = selection(seed=3)
+    records = run_records(violation_share=0.4, ndcg=0.2, everything=0.4)
+    page = build_report(report_data(selection=table, records=records))
+    found = re.findall(r'class="figure">(.*?)<', page)
+    share = round(100 * table["disclosed"].sum() / table.height)
+    assert found == [f"40{THIN}%", f"{share}{THIN}%", f"50{THIN}%"]
+    assert f"{table['disclosed'].sum():,} of {table.height:,}" in page
+
+
+def test_the_table_has_means_and_standard_errors_of_the_records() -> None:
+    data = ODD["full"]
+    rows = re.findall(r'<tr class="(?:ours|other)">(.*?)</tr>', page_of("full"))
+    assert len(rows) == 2 + 1 + len(FRONTIER) * len(POINTS)
+    at_half = [r["ndcg"] for r in data.frontier if r["method"] == "threshold" and r["point"] == 0.5]
+    mean, error = np.mean(at_half), np.std(at_half, ddof=1) / np.sqrt(len(at_half))
+    cell = f">{100 * mean:.1f}<small> ±{100 * error:.1f}</small>"
+    thresholds = [row.replace("<b>", "").replace("</b>", "") for row in rows if "Threshold" in row]
+    assert cell in thresholds[1]
+
+
+def test_the_best_at_a_point_is_bold_and_nothing_else_is() -> None:
+    html = page_of("full")
+    bodies = re.findall(r"<tbody>(.*?)</tbody>", html)
+    at_three_quarters = next(body for body in bodies if f"Up to 75{THIN}%" in body)
+    best = next(row for row in at_three_quarters.split("<tr")[1:] if "<b>" in row)
+    assert "Threshold" in best
+    assert at_three_quarters.count("<b>") == 5
+    assert all("<b>" not in body for body in bodies if "For reference" in body or "own price" in body)
+
+
+def test_rewards_are_compared_at_one_price_only() -> None:
+    frontier = [r | {"reward_sum": -r["ndcg"]} for r in frontier_records()]
+    priced = [r | {"price": float(len(r["method"]))} for r in frontier]
+    alike, differing = (
+        method_table(method_groups(report_data(frontier=records)), ("ifrqe++", "welfare"))
+        for records in (frontier, priced)
+    )
+    assert alike.count("<b>") > differing.count("<b>") > 0
+
+
+def test_the_price_of_the_decision_is_shown_where_it_is_known() -> None:
+    frontier = [
+        r | {"decision_price": 0.125 * r["point"] if r["objective"] else None} for r in frontier_records()
+    ]
+    rows = method_table(method_groups(report_data(frontier=frontier)), ("ifrqe++", "welfare")).split("<tr")
+    at_half = [row for row in rows if ">50.0<" in row]
+    assert [row.count(f"<td>{number(0.0625)}</td>") for row in at_half] == [0, 1, 0, 0]
+    assert [row.count(f"<td>{NONE}</td>") for row in at_half] == [0, 0, 1, 1]
+
+
+def test_a_run_of_one_seed_says_how_much_chance_there_is() -> None:
+    assert "measured with one seed; All varies by" in visible("one seed, frontier of three")
+    assert "measured with one seed; All" not in visible("one seed")
+
+
+def test_whatever_comes_from_outside_is_escaped() -> None:
+    evil = "<script>alert(\"x\")</script><img src=x onerror='y'>&amp;"
+    table = selection().with_columns(
+        user=pl.concat_str(pl.lit(evil), "user"),
+        item=pl.concat_str(pl.lit(evil), "item"),
+        title=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit(evil)),
+        category=pl.concat_list(pl.lit(evil)),
+    )
+    data = report_data(
+        dataset=evil,
+        protocol=evil,
+        settings={evil: evil, "group": {evil: [evil, {"a": evil}]}},
+        method=evil,
+        objective=evil,
+        records=run_records((evil, evil)),
+        frontier=[r | {"method": evil} for r in frontier_records()],
+        selection=table,
+    )
+    page = Page(build_report(data))
+    assert not {"script", "img"} & {tag for tag, _ in page.elements}
+    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
+    assert page.text.count(evil) > 20
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    html = page_of("full")
+    assert set(re.findall(r"https?://[^\s\"'<]+", html)) == {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "src=" not in html
+    assert "@import" not in html
+    assert "url(" not in re.sub(r"url\(#", "", html)
+    links = [v for _, a in Page(html).elements for k, v in a.items() if k.endswith("href")]
+    assert all(link.startswith(("#", "data:")) for link in links)
+
+
+def test_every_reference_into_a_figure_finds_its_target() -> None:
+    html = page_of("full")
+    targets = set(re.findall(r'href="#(.*?)"', html)) | set(re.findall(r"url\(#(.*?)\)", html))
+    assert targets
+    assert targets <= set(re.findall(r'\bid="(.*?)"', html))
+
+
+def test_readers_without_eyes_or_with_small_screens_are_served() -> None:
+    html = page_of("full")
+    page = Page(html)
+    assert '<html lang="en">' in html
+    assert 'name="viewport"' in html
+    assert all(attributes.get("scope") for tag, attributes in page.elements if tag == "th")
+    figure = next(attributes for _, attributes in page.elements if attributes.get("role") == "img")
+    assert f"Threshold 39.0{THIN}% at 50{THIN}%" in figure["aria-label"]
+    assert "prefers-color-scheme: dark" in html
+
+
+@pytest.mark.parametrize("name", ["full", "no frontier"])
+def test_the_same_data_give_the_same_bytes(name: str) -> None:
+    assert build_report(ODD[name]) == page_of(name)
+
+
+def test_without_a_frontier_the_path_is_predicted_and_says_so() -> None:
+    text = visible("no frontier")
+    assert "Predicted, not measured." in text
+    assert "assent frontier trains a model" in text
+    assert "Predicted, not measured." not in visible("full")
+
+
+def test_without_estimates_no_path_and_no_columns_are_made_up() -> None:
+    text = visible("no estimates")
+    assert "Predicted" not in text
+    assert "assent frontier" in text
+    assert "Break-even price" not in text
+    assert "Break-even price" in visible("full")
+
+
+def test_without_categories_that_part_is_left_out() -> None:
+    assert "By category" in visible("full")
+    assert "By category" not in visible("null categories and prices")
+
+
+def test_all_or_nothing_leaves_no_kinds_to_tell_apart() -> None:
+    assert "No interaction was withheld" in visible("nothing withheld")
+    assert "Every interaction was withheld" in visible("everything withheld")
+
+
+def test_settings_are_shown_flat_and_readable() -> None:
+    html = page_of("full")
+    for key, value in (
+        ("learning rate", "0.02"),
+        ("batch size", NONE),
+        ("inner › deep", "yes"),
+        ("seeds", "1, 2, 3"),
+    ):
+        assert f'<th scope="row">{key}</th><td>{value}</td>' in html
+
+
+def test_sampled_negatives_are_named_as_a_limit_where_there_are_any() -> None:
+    assert "99 sampled items" in visible("full")
+    assert "99 sampled" not in visible("ranked among all")
+
+
+@pytest.mark.parametrize("missing", ["all", "nothing", "ifrqe++"])
+def test_a_run_without_its_references_is_refused(missing: str) -> None:
+    records = [r for r in run_records() if r["method"] != missing]
+    with pytest.raises(AssentError, match=f"records: none of method '{re.escape(missing)}'"):
+        build_report(report_data(records=records))
+
+
+def test_a_run_without_interactions_is_refused() -> None:
+    with pytest.raises(AssentError, match="selection: no rows"):
+        build_report(report_data(selection=selection().clear()))
+
+
+def test_many_interactions_take_seconds() -> None:
+    data = report_data(selection=pl.concat([selection()] * 400), frontier=[])
+    started = time.perf_counter()
+    build_report(data)
+    assert time.perf_counter() - started < 10
