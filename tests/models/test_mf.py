@@ -55,6 +55,22 @@ def test_a_penalty_reaches_the_embeddings_of_its_sample_alone(model: MF) -> None
         assert not table.grad[others].any()
 
 
+def test_gradients_are_those_of_the_formula(model: MF) -> None:
+    """With repeated users and items, whose contributions add up, and a weight per logit and penalty."""
+    users, items = torch.tensor([4, 0, 5, 0]), torch.tensor([[0, 6], [3, 3], [1, 7], [0, 2]])
+    generator = torch.Generator().manual_seed(1)
+    by_logit, by_penalty = (torch.randn(items.shape, generator=generator) for _ in range(2))
+    logits, penalties = model(users, items)
+    found = torch.autograd.grad((by_logit * logits + by_penalty * penalties).sum(), list(model.parameters()))
+
+    p, q = (table.detach().clone().requires_grad_() for table in model.parameters())
+    own, theirs = p[users].unsqueeze(1), q[items]
+    squares = own.square().sum(-1) + theirs.square().sum(-1)
+    weighted = by_logit * (own * theirs).sum(-1) + by_penalty * model.l2 / 2 * squares
+    for ours, expected in zip(found, torch.autograd.grad(weighted.sum(), [p, q]), strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
 def test_all_scores_are_those_of_the_pairs(model: MF) -> None:
     users = torch.tensor([3, 5, 0])
     every = torch.arange(model.n_items + 1).expand(3, -1)

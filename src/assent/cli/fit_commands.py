@@ -104,7 +104,7 @@ def demo(
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=DEMO_SEED)
     plan = RunPlan(
         objective=Objective.NASH,
-        price=1.0,
+        price=0.2,
         seed=DEMO_SEED,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
