@@ -15,7 +15,7 @@ from assent.influence.estimate import Influence, influence
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.training import Disclosed, Trained, disclose, train
-from assent.training.storage import load, save
+from assent.training.storage import files_of, load, save
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Workbench:
         rows = len(self.problem.train)
         drawn = draw_anchors(rows, t + 1, rate=self.settings.anchor_rate, seed=self.seed)[t]
         path = self.folder and self.folder / f"anchor-{t}"
-        if path and path.with_suffix(".json").exists():
+        if path and files_of(path)[1].exists():
             return drawn, load(path)
         everything = np.ones(rows, dtype=np.bool_)
         data = disclose(self.problem, drawn, vocabulary=everything)

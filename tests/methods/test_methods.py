@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from assent.arrays import Bools, Floats, Ints
-from assent.data.problem import Problem
+from assent.data.problem import Problem, Rows
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
@@ -173,6 +173,14 @@ def test_occurrence_takes_first_what_nobody_minds(problem: Problem) -> None:
     unwillingness[free] = 0
     bench = Workbench(replace(problem, unwillingness=unwillingness), SETTINGS, seed=0)
     np.testing.assert_array_equal(make_method("occurrence").within(bench, 0).selection, free)
+
+
+def test_occurrence_takes_what_is_minded_least_where_scores_are_equal(problem: Problem) -> None:
+    unique = Rows(problem.train.users, np.arange(len(problem.train)))
+    bench = Workbench(replace(problem, train=unique), SETTINGS, seed=0)
+    for budget in BUDGETS:
+        chosen = make_method("occurrence").within(bench, budget).selection
+        np.testing.assert_array_equal(chosen, make_method("threshold").within(bench, budget).selection)
 
 
 def test_random_draws_lots_that_know_neither_value_nor_unwillingness(problem: Problem) -> None:

@@ -85,9 +85,25 @@ def negatives(data: Disclosed, *, seed: int, epoch: int, count: int) -> Ints:
     Uniform over the vocabulary. Each row owns its draws: they are a function of the seed, the epoch and the
     row's ids, so they leave with it. A withheld item is drawn like any other that the user never had.
     """
-    keys = mix(mix(seed, epoch), data.row_keys[:, None], np.arange(count)).ravel()
-    owners = np.repeat(data.rows.users, count) * data.n_items
-    drawn = below(keys, data.n_items)
+    keys = mix(mix(seed, epoch), data.row_keys[:, None], np.arange(count))
+    return _undisclosed(data, data.rows.users, keys)
+
+
+def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:
+    """`count` items to rank each validation item among, [len(valid), count], that its user has not disclosed.
+
+    The validation item itself may be among them and then ties with itself, which costs every model the same.
+    """
+    return _undisclosed(data, data.valid.users, mix(seed, data.valid_keys[:, None], np.arange(count)))
+
+
+def _undisclosed(data: Disclosed, users: Ints, keys: Keys) -> Ints:
+    """An item of the vocabulary per key, [n, count], that `users[n]` have not disclosed, if they lack any."""
+    drawn = below(keys, data.n_items).ravel()
+    if not len(data.pairs):
+        return drawn.reshape(keys.shape)
+    owners = np.repeat(users, keys.shape[1]) * data.n_items
+    keys = keys.ravel()
     again = np.arange(len(drawn))
     for _ in range(_ATTEMPTS - 1):
         wanted = owners[again] + drawn[again]
@@ -97,12 +113,7 @@ def negatives(data: Disclosed, *, seed: int, epoch: int, count: int) -> Ints:
             break
         keys[again] = mix(keys[again])
         drawn[again] = below(keys[again], data.n_items)
-    return drawn.reshape(-1, count)
-
-
-def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:
-    """`count` items of the vocabulary to rank each validation item among: [len(valid), count]."""
-    return below(mix(seed, data.valid_keys[:, None], np.arange(count)), data.n_items)
+    return drawn.reshape(len(users), -1)
 
 
 def _pair_keys(users: Strings, items: Strings) -> Keys:

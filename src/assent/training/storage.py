@@ -1,5 +1,6 @@
 """A trained recommender on disk: parameters as safetensors, everything else as JSON beside them."""
 
+from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from assent.errors import AssentError
 from assent.files import read_json, write_json, write_with
-from assent.models import Sizes, model_class
+from assent.models import MODELS, Sizes
 from assent.training.trainer import Trained
 
 FORMAT = 1
@@ -20,8 +21,9 @@ FORMAT = 1
 
 def save(trained: Trained, path: Path) -> None:
     """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole."""
+    parameters, about = files_of(path)
     tensors = {name: value.contiguous() for name, value in trained.model.state_dict().items()}
-    write_with(path.with_suffix(".safetensors"), lambda file: save_file(tensors, file))
+    write_with(parameters, lambda file: save_file(tensors, file))
     sizes = trained.model.sizes
     description = {
         "format": FORMAT,
@@ -37,21 +39,24 @@ def save(trained: Trained, path: Path) -> None:
         "seed": trained.seed,
         "epochs": trained.epochs,
         "monitor": trained.monitor,
+        "parameters": _digest(parameters),
         "user_ids": trained.user_ids.tolist(),
         "item_ids": trained.item_ids.tolist(),
     }
-    write_json(path.with_suffix(".json"), description)
+    write_json(about, description)
 
 
 def load(path: Path) -> Trained:
     """Read what `save` wrote; anything else is an `AssentError` that names the file."""
-    about = path.with_suffix(".json")
+    parameters, about = files_of(path)
     description: dict[str, Any] = read_json(about)
     check_format(about, description)
     try:
-        kind = model_class(description["model"])
+        if _digest(parameters) != description["parameters"]:
+            raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
+        kind = MODELS[description["model"]]
         model = kind(Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
-        model.load_state_dict(load_file(path.with_suffix(".safetensors")))
+        model.load_state_dict(load_file(parameters))
         return Trained(
             model=model,
             user_ids=np.array(description["user_ids"], dtype=np.str_),
@@ -60,11 +65,21 @@ def load(path: Path) -> Trained:
             epochs=description["epochs"],
             monitor=description["monitor"],
         )
-    except (KeyError, TypeError, ValidationError, RuntimeError, SafetensorError, OSError) as error:
+    except FileNotFoundError:
+        raise AssentError(f"{parameters}: no such file") from None
+    except (KeyError, TypeError, ValidationError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
-        raise AssentError(
-            f"{path.with_suffix('.safetensors')}: not a model that assent wrote ({reason})"
-        ) from None
+        raise AssentError(f"{about}: not a model that this assent can read ({reason})") from None
+
+
+def files_of(path: Path) -> tuple[Path, Path]:
+    """The two files of the model `path`: parameters and description."""
+    return path.with_name(f"{path.name}.safetensors"), path.with_name(f"{path.name}.json")
+
+
+def _digest(file: Path) -> str:
+    """A hash of the parameters' file, by which the description knows its own."""
+    return blake2b(file.read_bytes(), digest_size=16).hexdigest()
 
 
 def check_format(path: Path, description: Any) -> None:

@@ -67,9 +67,9 @@ def train(
 ) -> Trained:
     """Minimise the mean loss of the disclosed rows and keep the parameters that rank validation rows best.
 
-        F(θ) = 1/Z Σ_k ℓ_k(θ),  ℓ_k = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
+        ℓ_k(θ) = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
 
-    with j over the negatives that row k owns.
+    with j over the negatives that row k owns; the mean is taken over all samples.
 
     The result is a function of `data`, the settings and `seed` alone. Without rows it is a model that knows
     nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved
