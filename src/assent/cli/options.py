@@ -122,9 +122,9 @@ class ProblemOptions:
                 *parts_of(log), self.protocol, seed=self.seed, negatives=self.negatives
             )
         else:
+            problem = make_problem(log, self.protocol, seed=self.seed, negatives=self.negatives)
             if short := too_short(log):
                 notice(f"{log.name}: {short} users have fewer than 3 interactions and serve in training only")
-            problem = make_problem(log, self.protocol, seed=self.seed, negatives=self.negatives)
         never = unwillingness.without_never(log)[1]
         if never:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")

@@ -1,0 +1,112 @@
+"""Whatever is wrong with the input: one line that names it, exit code 2, nothing half-written."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.conftest import QUICK, Assent
+
+LOG = "user,item,unwillingness\n" + "".join(
+    f"u{u},i{(u + k) % 9},0.{k}\n" for u in range(9) for k in range(5)
+)
+
+
+def broken(text: str, change: tuple[str, str]) -> str:
+    assert change[0] in text
+    return text.replace(*change, 1)
+
+
+CASES = {
+    "no item column": (broken(LOG, ("item", "thing")), ["--columns item=NAME", "'thing'"]),
+    "NaN": (broken(LOG, ("u0,i0,0.0", "u0,i0,nan")), ["row 1", "unwillingness", "0"]),
+    "out of range": (broken(LOG, ("u0,i1,0.1", "u0,i1,1.5")), ["row 2", "1.5"]),
+    "not a number": (broken(LOG, ("u0,i1,0.1", "u0,i1,much")), ["row 2", "much"]),
+    "missing value": (broken(LOG, ("u0,i1,0.1", "u0,i1,")), ["row 2"]),
+    "empty": ("", ["empty"]),
+    "header only": ("user,item,unwillingness\n", ["no"]),
+    "duplicate": (LOG + "u0,i0,0.3\n", ["rows 1 and 46", "--duplicates"]),
+    "too short": ("user,item,unwillingness\na,b,0.1\na,c,0.2\nd,b,0.1\n", ["no user has more than 2"]),
+    "all never": (LOG.replace(",0.", ",1."), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_logs(case: str, tmp_path: Path, assent: Assent) -> None:
+    text, named = CASES[case]
+    (tmp_path / "log.csv").write_text(text)
+    code, out, err = assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *QUICK, "--negatives", 3)
+    assert (code, out) == (2, "")
+    assert err.strip().count("\n") == 0
+    assert all(part in err for part in named)
+    assert "log" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_ids_of_any_type(tmp_path: Path, assent: Assent) -> None:
+    rows = [(u, k) for u in range(9) for k in range(5)]
+    table = pl.DataFrame({"user": [u for u, _ in rows], "item": [f"é {(u + k) % 9}" for u, k in rows]})
+    table.write_parquet(tmp_path / "log.parquet")
+    code, _, _ = assent("fit", tmp_path / "log.parquet", "--out", tmp_path / "run", *QUICK, "--negatives", 3)
+    assert code == 0
+    assert assent("explain", tmp_path / "run", "--user", "3")[0] == 0
+
+
+def test_truncated_parquet(tmp_path: Path, assent: Assent) -> None:
+    pl.DataFrame({"user": ["a"] * 99, "item": list(range(99))}).write_parquet(tmp_path / "log.parquet")
+    whole = (tmp_path / "log.parquet").read_bytes()
+    (tmp_path / "log.parquet").write_bytes(whole[: len(whole) // 2])
+    code, _, err = assent("data", "describe", tmp_path / "log.parquet")
+    assert code == 2
+    assert "not a readable parquet file" in err
+
+
+@pytest.mark.parametrize("command", ["recommend", "explain"])
+def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent) -> None:
+    assert "no such run folder" in assent(command, tmp_path / "none", "--user", "u")[2]
+    code, _, err = assent(command, run_folder, "--user", "nobody")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--user nobody" in err
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in run_folder.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    settings = (other / "settings.json").read_text()
+    (other / "settings.json").write_text(settings.replace('"format": 1', '"format": 99'))
+    code, _, err = assent(command, other, "--user", "u")
+    assert code == 2
+    assert "format 99" in err
+    assert "settings.json" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--method", "magic"], ["--method magic", "ifrqe++"]),
+        (["--model", "svd"], ["--model svd", "mf"]),
+        (["--set", "training.epochs=-1"], ["training.epochs", "-1"]),
+        (["--set", "training.speed=9"], ["training.speed"]),
+        (["--set", "epochs"], ["KEY=VALUE"]),
+        (["--columns", "owner=x"], ["--columns owner=x", "user"]),
+        (["--unwillingness", "mood"], ["mood", "random"]),
+        (["--unwillingness", "category:none.yaml"], ["none.yaml"]),
+        (["--frontier", "2"], ["--points 2"]),
+        (["--negatives", "4000"], ["--negatives"]),
+        (["--price", "-1"], ["price"]),
+    ],
+)
+def test_bad_options(
+    arguments: list[str], named: list[str], log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *arguments)
+    assert code == 2
+    assert all(part in err for part in named)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_json_file_is_kept(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    (tmp_path / "a.json").write_text("mine")
+    code, _, err = assent("data", "describe", log_file, "--json", tmp_path / "a.json")
+    assert code == 2
+    assert "--replace" in err
+    assert (tmp_path / "a.json").read_text() == "mine"
