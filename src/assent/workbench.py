@@ -35,6 +35,7 @@ class Workbench:
     """How many models were trained."""
     _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
     _influences: list[Influence] = field(default_factory=list)
+    _effects: list[sparse.csr_array] = field(default_factory=list)
 
     def final(self, selection: Bools, label: str = "final model") -> Trained:
         """Train on a selection, knowing nothing of the rest."""
@@ -57,6 +58,8 @@ class Workbench:
                     seed=self.seed,
                 )
             )
+        while effects and len(self._effects) < anchors:
+            self._effects.append(self._value_others(len(self._effects)))
         known = self._influences[:anchors]
         return Estimates(
             owners=self.problem.train.users,
@@ -66,7 +69,7 @@ class Workbench:
             own=np.array([each.own for each in known]),
             social=np.array([each.social for each in known]),
             losses=np.array([each.losses for each in known]),
-            effects=tuple(self._effects(t) for t in range(anchors)) if effects else (),
+            effects=tuple(self._effects[:anchors]) if effects else (),
         )
 
     def influences(self) -> list[Influence]:
@@ -102,7 +105,7 @@ class Workbench:
             save(trained, path)
         return drawn, trained
 
-    def _effects(self, t: int) -> sparse.csr_array:
+    def _value_others(self, t: int) -> sparse.csr_array:
         selection, trained = self.anchor(t)
         return effect_matrix(
             self.problem,

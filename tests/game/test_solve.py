@@ -187,7 +187,6 @@ def expected_payoff(game: Estimates, strategy: Floats, objective: Objective) -> 
 @pytest.mark.parametrize("n_anchors", [1, 2])
 def test_nash_looks_at_own_influence_and_welfare_at_social(n_anchors: int) -> None:
     game = random_game(4, n_anchors=n_anchors, n_users=8, longest=6, disagreement=0.3)
-    game = replace(game, effects=())
     nash, welfare = (solve(game, objective=each, price=0.5) for each in (Objective.NASH, Objective.WELFARE))
     assert not np.array_equal(nash.selection, welfare.selection)
     selfless = replace(game, own=np.zeros_like(game.own))

@@ -73,7 +73,7 @@ class Case:
     def oracle(self, settings: InfluenceSettings) -> "Oracle":
         """What `prepare` gives for these settings, with dense derivatives of it."""
         known_users = np.unique(self.problem.train.users)
-        return Oracle(*prepare(**self.arguments, settings=settings), settings.loss, known_users)
+        return Oracle(*prepare(**self.arguments, settings=settings), settings, known_users)
 
     def __str__(self) -> str:
         return self.name
@@ -85,7 +85,7 @@ class Oracle:
 
     curvature: Curvature
     valid: ValidSamples
-    loss: Loss
+    settings: InfluenceSettings
     known_users: Ints
     """The problem's index of each user of the model."""
 
@@ -113,7 +113,7 @@ class Oracle:
 
     def valid_losses(self, theta: Tensor) -> Tensor:
         """L of every validation row: [n]."""
-        return self.loss.of(self._forward(theta, self.valid.users, self.valid.items)[0])
+        return self.settings.loss.of(self._forward(theta, self.valid.users, self.valid.items)[0])
 
     def sum_per_user(self, rows: Tensor) -> Tensor:
         """Sum `rows[n, ...]` of the validation rows over their owners: [problem users, ...]."""
@@ -131,8 +131,9 @@ class Oracle:
 
     @cached_property
     def matrix(self) -> Tensor:
-        """What the curvature stands for, Hessian or Gauss-Newton matrix, damping included: [P, P]."""
-        return self.hessian() if self.curvature.full else self.gauss_newton()
+        """The Gauss-Newton matrix for the estimator of that name, else the Hessian; with damping: [P, P]."""
+        is_gauss_newton = self.settings.estimator is Estimator.GAUSS_NEWTON
+        return self.gauss_newton() if is_gauss_newton else self.hessian()
 
     def hessian(self) -> Tensor:
         """∇²F + damping."""
@@ -183,7 +184,7 @@ class Oracle:
         return vector.reshape(-1, self.model.settings.dimension)
 
     def _damping(self) -> Tensor:
-        return self.curvature.damping * torch.eye(len(self.theta), dtype=self.theta.dtype)
+        return self.settings.damping * torch.eye(len(self.theta), dtype=self.theta.dtype)
 
     def _train_forward(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         return self._forward(theta, self.samples.users, self.samples.items)

@@ -57,7 +57,7 @@ def test_own_is_the_recursion_in_every_star(case: Case) -> None:
         change = torch.zeros_like(x)
         change[users[row]] = hessians[row] @ x[users[row]]
         x = b + x - change
-    gradient = valid_gradient(oracle.model, oracle.valid, oracle.loss).vector[: oracle.model.n_users]
+    gradient = valid_gradient(oracle.model, oracle.valid, oracle.settings.loss).vector[: oracle.model.n_users]
     found = lissa_stars(oracle.curvature, gradient, rows)
     assert_close(along_lissa_stars(oracle.curvature, found), (oracle.train_gradients * x[users]).sum(1))
 
@@ -67,7 +67,7 @@ def test_influence_divides_by_the_size_of_the_anchor(case: Case) -> None:
     oracle = prepared(case)
     found = influence(**case.arguments, settings=case.settings(Estimator.LISSA, lissa_steps=STEPS))
     rows = sampled_rows(oracle.curvature, steps=STEPS, seed=case.seed)
-    b = valid_gradient(oracle.model, oracle.valid, oracle.loss).vector
+    b = valid_gradient(oracle.model, oracle.valid, oracle.settings.loss).vector
     social = oracle.curvature.along(lissa_social(oracle.curvature, b, rows))
     own = along_lissa_stars(oracle.curvature, lissa_stars(oracle.curvature, b[: oracle.model.n_users], rows))
     assert_close(found.social, (social / case.anchor.sum()).numpy())

@@ -61,7 +61,7 @@ class TestConvex:
     def influence(self, oracle: Oracle) -> Tensor:
         """∇L_uᵀ A_u⁻¹ ∇ℓ_k with the users' blocks A of the curvature."""
         curvature, n_users = oracle.curvature, oracle.model.n_users
-        b = valid_gradient(oracle.model, oracle.valid, oracle.loss).vector[:n_users]
+        b = valid_gradient(oracle.model, oracle.valid, oracle.settings.loss).vector[:n_users]
         fixed = torch.zeros_like(curvature.tables[1])
         solution = conjugate_gradients(
             lambda x: curvature.product(torch.cat([x, fixed]))[:n_users],

@@ -146,14 +146,18 @@ def test_truncated_parameters_are_named(path: Path, share: float) -> None:
     file = path.with_suffix(".safetensors")
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(AssentError, match=r"model\.safetensors: not the parameters that model.json describes"):
+    with pytest.raises(
+        AssentError, match=r"model\.safetensors: not the parameters that model.json describes"
+    ):
         load(path)
 
 
 def test_the_parameters_of_another_model_are_refused(path: Path, tmp_path: Path) -> None:
     save(some_model(dimension=8), tmp_path / "other")
     (tmp_path / "other.safetensors").replace(path.with_suffix(".safetensors"))
-    with pytest.raises(AssentError, match=r"model\.safetensors: not the parameters that model.json describes"):
+    with pytest.raises(
+        AssentError, match=r"model\.safetensors: not the parameters that model.json describes"
+    ):
         load(path)
 
 

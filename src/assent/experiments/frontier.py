@@ -30,18 +30,16 @@ def all_methods() -> list[Method]:
 
 def parse_methods(text: str) -> list[Method]:
     """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective."""
-    chosen = []
+    chosen: dict[tuple[str, Objective], Method] = {}
     for part in text.split(","):
         name, _, objective = part.strip().partition(":")
-        method = make_method(name)
-        if name in REFERENCES:
-            continue
-        accepted = [each.value for each in method.objectives]
-        if objective and objective not in accepted:
-            raise AssentError(f"--methods {part}: objectives of {name}: {', '.join(accepted) or 'none'}")
-        wanted = [Objective(objective)] if objective else method.objectives or (Objective.WELFARE,)
-        chosen += [make_method(name, each) for each in wanted]
-    return chosen
+        objectives = make_method(name).objectives
+        if objective and objective not in objectives:
+            raise AssentError(f"--methods {part}: objectives of {name}: {', '.join(objectives) or 'none'}")
+        if name not in REFERENCES:
+            for each in [Objective(objective)] if objective else objectives or (Objective.WELFARE,):
+                chosen[name, each] = make_method(name, each)
+    return list(chosen.values())
 
 
 def frontier(

@@ -10,5 +10,5 @@ def draw_anchors(n_rows: int, count: int, *, rate: float, seed: int) -> Bools:
 
     The first anchors do not depend on how many follow, so that those of IFRQE++ include the one of IFRQE.
     """
-    draws = [np.random.default_rng((seed, t)).random(n_rows) < rate for t in range(count)]
+    draws = [np.random.default_rng((seed, 0, t)).random(n_rows) < rate for t in range(count)]
     return np.array(draws, dtype=np.bool_)

@@ -32,10 +32,17 @@ class Cells:
 
 def cells(estimates: Estimates, strategy: Floats) -> Cells:
     """The cells under independent disclosure with probabilities `strategy[Z]`."""
+    _, first, which, copies = np.unique(
+        estimates.anchors, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
     mean = estimates.distances(strategy)
     sign = np.where(estimates.anchors, -1.0, 1.0)
     cov = (sign * (strategy * (1 - strategy))) @ sign.T
-    return normal_cells(mean, cov)
+    distinct = normal_cells(mean[first], cov[np.ix_(first, first)])
+    # Anchors that coincide share their cell; rounding alone would tell them apart.
+    share = 1 / copies[which]
+    slopes = distinct.slopes[np.ix_(which, which)] * np.outer(share, share)
+    return Cells(distinct.probability[which] * share, slopes)
 
 
 def normal_cells(mean: Floats, cov: Floats) -> Cells:

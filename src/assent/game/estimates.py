@@ -19,7 +19,7 @@ class Estimates:
         social[t, k]    effect of k on the sum of all losses
         losses[t, u]    loss of user u at the anchor
         effects[t]      sparse [N, Z], effect of k on user u's loss; its entries at k's owner are `own`.
-                        Empty where only best responses are needed, not everybody's predicted loss.
+                        Needed to predict single users' losses, as `nash` with several anchors does.
     `owners[Z]` are the users of the interactions and `unwillingness[Z]` their β.
     """
 

@@ -10,6 +10,13 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 
+_ROUNDING = 1e-12
+
+
+def fits_into(paid: float, budget: float) -> bool:
+    """Whether `paid` is within `budget`, but for the rounding of sums."""
+    return paid <= budget * (1 + _ROUNDING)
+
 
 def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
     """λ*_k = v_k / β_k, at least 0: the price up to which disclosing k pays; inf where it costs nothing: [Z].
@@ -27,37 +34,41 @@ class PricePath:
 
     `order[Z]` lists the interactions by falling break-even price and, where that is equal, by rising
     unwillingness; so those that no price would disclose come last, what is minded least first.
-    `prices[Z]` are their break-even prices, `paid[j]` the unwillingness that the first j + 1 disclose.
+    `prices[Z]` are their break-even prices, `unwillingness[Z]` is theirs, both in that order.
     """
 
     order: Ints
     prices: Floats
-    paid: Floats
+    unwillingness: Floats
 
     def at_price(self, price: float) -> Bools:
         """The interactions whose break-even price exceeds `price`: [Z]."""
-        return self._first(int((self.prices > price).sum()))
+        return first(self.order, int((self.prices > price).sum()))
 
     def within(self, budget: float) -> Bools:
         """As many of the first as fit into `budget`, the total unwillingness that may be disclosed: [Z]."""
-        return self._first(self._fitting(budget))
+        return first(self.order, fitting(self.unwillingness, budget))
 
     def price_within(self, budget: float) -> float:
         """The lowest price, at least 0, at which no more than `budget` is disclosed."""
-        count = self._fitting(budget)
+        count = fitting(self.unwillingness, budget)
         return float(self.prices[count]) if count < len(self.prices) else 0.0
 
-    def _fitting(self, budget: float) -> int:
-        return int(np.searchsorted(self.paid, budget * (1 + 1e-12), side="right"))
 
-    def _first(self, count: int) -> Bools:
-        chosen = np.zeros(len(self.order), dtype=np.bool_)
-        chosen[self.order[:count]] = True
-        return chosen
+def fitting(unwillingness: Floats, budget: float) -> int:
+    """How many of the first interactions, of this `unwillingness[Z]`, fit into a total of `budget`."""
+    return int(np.searchsorted(np.cumsum(unwillingness), budget * (1 + _ROUNDING), side="right"))
+
+
+def first(order: Ints, count: int) -> Bools:
+    """The selection of the first `count` interactions of `order[Z]`: [Z]."""
+    chosen = np.zeros(len(order), dtype=np.bool_)
+    chosen[order[:count]] = True
+    return chosen
 
 
 def price_path(values: Floats, unwillingness: Floats) -> PricePath:
     """Sort the interactions by their break-even prices."""
     prices = break_even_prices(values, unwillingness)
     order = np.lexsort((unwillingness, -prices))
-    return PricePath(order=order, prices=prices[order], paid=np.cumsum(unwillingness[order]))
+    return PricePath(order=order, prices=prices[order], unwillingness=unwillingness[order])

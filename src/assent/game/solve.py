@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, sum_by
+from assent.arrays import Bools, Floats
 from assent.game.cells import cells
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
@@ -82,8 +82,5 @@ def _payoffs(estimates: Estimates, strategy: Floats, objective: Objective) -> Fl
     change = strategy - estimates.anchors
     if objective is Objective.WELFARE:
         return np.array([-estimates.losses.sum(axis=1) + (change * estimates.social).sum(axis=1)])
-    if estimates.effects:
-        gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
-    else:
-        gains = [sum_by(estimates.owners, row, estimates.n_users) for row in change * estimates.own]
+    gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
     return (np.array(gains) - estimates.losses).T

@@ -8,6 +8,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats
 from assent.game.objective import Objective
+from assent.game.prices import first, fitting
 from assent.workbench import Workbench
 
 
@@ -46,8 +47,4 @@ class Method(ABC):
 def cheapest_first(scores: Floats, unwillingness: Floats, budget: float) -> Bools:
     """Disclose by falling `scores[Z]` (ties: less unwilling first) while the share `budget` lasts: [Z]."""
     order = np.lexsort((unwillingness, -scores))
-    paid = np.cumsum(unwillingness[order])
-    count = int(np.searchsorted(paid, budget * unwillingness.sum() * (1 + 1e-12), side="right"))
-    chosen = np.zeros(len(scores), dtype=np.bool_)
-    chosen[order[:count]] = True
-    return chosen
+    return first(order, fitting(unwillingness[order], budget * float(unwillingness.sum())))

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from assent.game.objective import Objective
-from assent.game.prices import price_path
+from assent.game.prices import fits_into, price_path
 from assent.game.solve import Equilibrium, solve
 from assent.methods.base import Choice, Method
 from assent.workbench import Workbench
@@ -30,7 +30,7 @@ class IFRQE(Method):
         allowed = budget * float(unwillingness.sum())
 
         def fits(found: Equilibrium) -> bool:
-            return float(unwillingness[found.selection].sum()) <= allowed
+            return fits_into(float(unwillingness[found.selection].sum()), allowed)
 
         low, high = 0.0, 0.0
         while not fits(found := self._play(bench, high)):
@@ -49,7 +49,10 @@ class IFRQE(Method):
         return 1
 
     def _play(self, bench: Workbench, price: float) -> Equilibrium:
-        estimates = bench.estimates(self._anchors(bench))
+        anchors = self._anchors(bench)
+        # Which cell suits a player depends on what the others do to her loss in it.
+        needs_effects = anchors > 1 and self.objective is Objective.NASH
+        estimates = bench.estimates(anchors, effects=needs_effects)
         return solve(estimates, objective=self.objective, price=price, rounds=bench.settings.rounds)
 
 

@@ -1,7 +1,8 @@
 """The one trainer: Adam with cosine decay on the disclosed rows, stopped on a ranking metric."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,6 @@ from assent.models import ModelSettings, Recommender, Sizes, model_class
 from assent.progress import SILENT, Progress
 from assent.training.checkpoint import Checkpoint, fingerprint
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
-
-torch.set_flush_denormal(True)
 
 _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5
@@ -82,7 +81,7 @@ def train(
     saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed))
     state = saved.load(recommender, optimizer)
     monitor = _monitor(data, seed)
-    with progress.task(label, settings.epochs) as advance:
+    with progress.task(label, settings.epochs) as advance, _flushed_denormals():
         for _ in range(state.epoch):
             advance()
         while len(data.rows) and state.epoch < settings.epochs and state.waited < settings.patience:
@@ -97,6 +96,16 @@ def train(
     recommender.finish()
     saved.remove()
     return Trained(recommender, data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score)
+
+
+@contextmanager
+def _flushed_denormals() -> Iterator[None]:
+    """Take the tiniest numbers for 0: embeddings that decay towards it would slow every step down."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def _run_epoch(
