@@ -8,7 +8,9 @@ from torch.testing import assert_close
 
 from assent.influence.curvature import Curvature
 from assent.influence.estimate import Estimator
-from influence.cases import CASES, Case, Oracle
+
+from .cases import CASES, Case
+from .oracle import Oracle
 
 FULL, GAUSS_NEWTON = Estimator.TRUNCATED, Estimator.GAUSS_NEWTON
 

@@ -17,7 +17,8 @@ from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import TrainingSettings
 from assent.workbench import Workbench
-from influence.cases import CASES, STAR_CASES, Case, settled_case, trained_case
+
+from .cases import CASES, STAR_CASES, Case, settled_case, trained_case
 
 OPERATORS = [Estimator.GAUSS_NEWTON, Estimator.TRUNCATED]
 

@@ -14,7 +14,8 @@ from assent.evaluation import validation_losses
 from assent.influence.estimate import Estimator, influence, inverse_product, prepare, valid_gradient
 from assent.losses import Loss
 from assent.models import ModelSettings, Recommender
-from influence.cases import CASES, STAR_CASES, Case, settled_case
+
+from .cases import CASES, STAR_CASES, Case, settled_case
 
 both_losses = pytest.mark.parametrize("loss", Loss)
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

@@ -7,7 +7,9 @@ from torch.testing import assert_close
 from assent.arrays import Floats
 from assent.influence.estimate import Estimator, influence, valid_gradient
 from assent.influence.lissa import along_lissa_stars, lissa_social, lissa_stars, sampled_rows
-from influence.cases import CASES, STAR_CASES, Case, Oracle, hessian, learnable_case
+
+from .cases import CASES, STAR_CASES, Case, learnable_case
+from .oracle import Oracle, hessian
 
 STEPS = 30
 

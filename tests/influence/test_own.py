@@ -7,7 +7,8 @@ from torch.testing import assert_close
 
 from assent.influence.estimate import Estimator, influence, solve_stars, valid_gradient
 from assent.influence.own import Stars
-from influence.cases import STAR_CASES, Case, settled_case, trained_case
+
+from .cases import STAR_CASES, Case, settled_case, trained_case
 
 OPERATORS = [Estimator.GAUSS_NEWTON, Estimator.TRUNCATED]
 

@@ -12,7 +12,9 @@ from assent.influence.estimate import Estimator, InfluenceSettings, influence
 from assent.influence.lissa import sampled_rows
 from assent.influence.predict import Predictor
 from assent.losses import Loss
-from influence.cases import CASES, STAR_CASES, Case, Oracle, hessian
+
+from .cases import CASES, STAR_CASES, Case
+from .oracle import Oracle, hessian
 
 SOLVABLE = [
     (case, estimator)

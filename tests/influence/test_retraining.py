@@ -11,7 +11,9 @@ from torch.testing import assert_close
 from assent.arrays import Floats, Ints
 from assent.influence.estimate import Estimator, influence, valid_gradient
 from assent.influence.solvers import conjugate_gradients, system_per_row
-from influence.cases import Oracle, minimise, settled_case
+
+from .cases import settled_case
+from .oracle import Oracle, minimise
 
 EPSILON = 0.02
 """Share of a row that the derivatives are measured with."""

@@ -6,7 +6,8 @@ from torch.testing import assert_close
 from assent.evaluation import validation_losses
 from assent.influence.estimate import Estimator
 from assent.losses import Loss
-from influence.cases import CASES, Case
+
+from .cases import CASES, Case
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

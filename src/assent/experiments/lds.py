@@ -20,7 +20,7 @@ from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
 from assent.files import write_with
-from assent.influence.estimate import Estimator
+from assent.influence.estimate import Estimator, influence
 from assent.influence.predict import Predictor
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
@@ -63,28 +63,36 @@ def linear_datamodeling_score(
     ]
     retrained = _retrain(problem, settings, drawn, plan, seed=seed, cache=cache, progress=progress)
     truth = retrained[:, :-1].mean(axis=1)
-    predictions = {RETRAINED: retrained[:, -1]}
+    predictions = {RETRAINED: (retrained[:, -1], retrained[:, -1].sum(axis=1))}
     bench = Workbench(problem, settings, seed, progress)
-    anchor, trained = bench.anchor(0)
     with progress.task("predicting", len(Estimator)) as advance:
         for estimator in Estimator:
-            predictor = Predictor.at(
-                problem,
-                anchor,
-                trained,
-                negatives=settings.training.negatives,
-                settings=settings.influence.model_copy(update={"estimator": estimator}),
-                seed=seed,
-            )
-            predictions[estimator.value] = np.array([predictor.losses(selection) for selection in drawn])
+            predictions[estimator.value] = _predict(bench, estimator, np.array(drawn))
             advance()
     judged = np.unique(problem.valid.users)
-    return [
-        {"dataset": problem.name, "model": settings.model, "estimator": name, "level": level}
-        | _score(predicted[:, judged], truth[:, judged], level, seed)
-        for name, predicted in predictions.items()
-        for level in ("own", "social")
-    ]
+    records = []
+    for name, (per_user, total) in predictions.items():
+        about = {"dataset": problem.name, "model": settings.model, "estimator": name}
+        own = _score_users(per_user[:, judged], truth[:, judged], seed)
+        social = _score_sums(total, truth.sum(axis=1), seed)
+        records += [about | {"level": "own"} | own, about | {"level": "social"} | social]
+    return records
+
+
+def _predict(bench: Workbench, estimator: Estimator, drawn: Bools) -> tuple[Floats, Floats]:
+    """Losses per user, [R, n_users], and up to a constant their sums, [R], under the selections `drawn[R, Z]`.
+
+    The sums are those of the social influence that the game is played with: a truncated inverse is not linear
+    in its right-hand side, so adding up the users' predictions would judge another estimate.
+    """
+    anchor, trained = bench.anchor(0)
+    settings = bench.settings.influence.model_copy(update={"estimator": estimator})
+    negatives = bench.settings.training.negatives
+    predictor = Predictor.at(
+        bench.problem, anchor, trained, negatives=negatives, settings=settings, seed=bench.seed
+    )
+    found = influence(bench.problem, anchor, trained, negatives=negatives, settings=settings, seed=bench.seed)
+    return np.array([predictor.losses(selection) for selection in drawn]), -(drawn @ found.social)
 
 
 def rank_correlations(a: Floats, b: Floats) -> Floats:
@@ -96,22 +104,21 @@ def rank_correlations(a: Floats, b: Floats) -> Floats:
     return correlation
 
 
-def _score(predicted: Floats, truth: Floats, level: str, seed: int) -> dict[str, float | None]:
-    """The score of `predicted[R, users]` against `truth[R, users]` with its interval."""
-    if level == "own":
-        per_user = rank_correlations(predicted, truth)
-        per_user = per_user[np.isfinite(per_user)]
-        interval = bootstrap_interval(per_user, seed=seed)
-        score = float(per_user.mean())
-    else:
-        sums = np.stack([predicted.sum(axis=1), truth.sum(axis=1)], axis=1)
-        score = float(rank_correlations(sums[:, :1], sums[:, 1:])[0])
-        rng = np.random.default_rng(seed)
-        again = [sums[rng.integers(len(sums), size=len(sums))] for _ in range(2000)]
-        scores = [float(rank_correlations(some[:, :1], some[:, 1:])[0]) for some in again]
-        interval = (float(np.nanquantile(scores, 0.025)), float(np.nanquantile(scores, 0.975)))
-    low, high = interval if interval is not None else (None, None)
-    return {"lds": score, "low": low, "high": high}
+def _score_users(predicted: Floats, truth: Floats, seed: int) -> dict[str, float | None]:
+    """The mean over users of the correlation of `predicted[R, users]` with `truth[R, users]`."""
+    per_user = rank_correlations(predicted, truth)
+    per_user = per_user[np.isfinite(per_user)]
+    low, high = bootstrap_interval(per_user, seed=seed) or (None, None)
+    return {"lds": float(per_user.mean()), "low": low, "high": high}
+
+
+def _score_sums(predicted: Floats, truth: Floats, seed: int) -> dict[str, float | None]:
+    """The correlation of `predicted[R]` with `truth[R]`; the interval resamples selections."""
+    again = np.random.default_rng(seed).integers(len(truth), size=(len(truth), 2000))
+    scores = rank_correlations(predicted[again], truth[again])
+    low, high = np.nanquantile(scores, [0.025, 0.975])
+    score = rank_correlations(predicted[:, None], truth[:, None])[0]
+    return {"lds": float(score), "low": float(low), "high": float(high)}
 
 
 def _retrain(

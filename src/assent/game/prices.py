@@ -41,6 +41,11 @@ class PricePath:
     prices: Floats
     unwillingness: Floats
 
+    @property
+    def paid(self) -> Floats:
+        """The unwillingness that the first, the first two, … of them disclose: [Z]."""
+        return np.cumsum(self.unwillingness)
+
     def at_price(self, price: float) -> Bools:
         """The interactions whose break-even price exceeds `price`: [Z]."""
         return first(self.order, int((self.prices > price).sum()))

@@ -52,11 +52,19 @@ class InfluenceSettings(BaseModel):
     estimator: Estimator = Field(Estimator.TRUNCATED, description="what stands for the inverse Hessian")
     loss: Loss = Field(Loss.PAIRWISE, description="validation loss that value is measured on")
     damping: float = Field(0.5, gt=0, description="added to the Hessian's diagonal; one sample adds l2")
-    draws: int = Field(4, ge=1, description="negatives per row that stand for the training's expectation")
+    draws: int | None = Field(
+        None,
+        ge=1,
+        description="negatives per row that stand for all of training's; default: 4, above 200k rows 1",
+    )
     truncation: int = Field(4, ge=1, description="conjugate-gradient steps of the truncated inverse")
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")
     iterations: int = Field(100, ge=1, description="largest number of steps for Gauss-Newton")
     lissa_steps: int = Field(20, ge=1, description="N_J, recursions of LiSSA")
+
+    def draws_for(self, rows: int) -> int:
+        """Negatives per row: where rows are many, the noise of one each averages out."""
+        return self.draws or (4 if rows <= 200_000 else 1)
 
 
 @dataclass(frozen=True)
@@ -123,10 +131,9 @@ def prepare(
     ):
         raise ValueError("influence: the anchor's model must know the users and items of all training rows")
     samples = train_samples(
-        problem,
         data,
         anchor,
-        draws=settings.draws,
+        draws=settings.draws_for(len(problem.train)),
         per_row=negatives,
         seed=seed,
         dtype=model.user_table.dtype,

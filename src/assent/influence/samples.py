@@ -49,7 +49,6 @@ class ValidSamples:
 
 
 def train_samples(
-    problem: Problem,
     data: Disclosed,
     anchor: Bools,
     *,
@@ -58,9 +57,9 @@ def train_samples(
     seed: int,
     dtype: torch.dtype,
 ) -> TrainSamples:
-    """Every training row of `problem` with `draws` negatives, as seen by a model trained on `anchor`.
+    """Every training row with `draws` negatives, as seen by a model trained on `anchor`.
 
-    `data` discloses every row, in the model's vocabulary; `per_row` is how many negatives a row had in
+    `data` discloses all of them, in the model's vocabulary; `per_row` is how many negatives a row had in
     training. The draws come from the sampler of the training, at epochs that it did not use.
     """
     drawn = negatives(data, seed=seed, epoch=-1, count=draws)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from assent.arrays import Strings
 from assent.errors import AssentError
 from assent.losses import sample_losses
+from assent.memory import reuse_freed_memory
 from assent.models import ModelSettings, Recommender, Sizes, model_class
 from assent.progress import SILENT, Progress
 from assent.training.checkpoint import Checkpoint, fingerprint
@@ -27,12 +28,12 @@ class TrainingSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: int = Field(60, ge=1, description="passes over the disclosed rows")
-    learning_rate: float = Field(0.02, gt=0, description="Adam's, decayed to 0 along a cosine")
+    epochs: int = Field(80, ge=1, description="passes over the disclosed rows")
+    learning_rate: float = Field(0.015, gt=0, description="Adam's, decayed to 0 along a cosine")
     batch_size: int | None = Field(None, ge=1, description="rows a step; default: rows / 64, at least 2048")
     negatives: int = Field(1, ge=1, description="sampled negatives of each positive and epoch")
     evaluate_every: int = Field(10, ge=1, description="epochs between two looks at the validation rows")
-    patience: int = Field(3, ge=1, description="looks without improvement before training stops")
+    patience: int = Field(4, ge=1, description="looks without improvement before training stops")
 
     def batch(self, rows: int) -> int:
         """Rows of one step when training on `rows` of them."""
@@ -74,6 +75,7 @@ def train(
     nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved
     there about every ten seconds and a later call with the same arguments continues from it.
     """
+    reuse_freed_memory()
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
     recommender = model_class(model)(sizes, model_settings)
     recommender.initialise(torch.Generator().manual_seed(seed))
