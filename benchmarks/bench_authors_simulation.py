@@ -1,4 +1,4 @@
-"""Target 1: a whole IFRQE++ run on the authors' simulation file, one core. Theirs: 36-40 min and 3.5 GB."""
+"""A whole IFRQE++ run on the authors' simulation file, one core. Theirs: 36-40 min and 3.5 GB."""
 
 import tempfile
 

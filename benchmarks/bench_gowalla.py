@@ -1,4 +1,4 @@
-"""Target 5: a million interactions, end to end on two cores."""
+"""A million interactions, end to end on two cores."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Target 4: memory grows with interactions, not with 2^history: a history of 5,000 is ordinary."""
+"""Memory grows with interactions, not with 2^history: a history of 5,000 is ordinary."""
 
 import tempfile
 from pathlib import Path

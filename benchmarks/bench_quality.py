@@ -1,4 +1,4 @@
-"""Target 6: test NDCG@5 of MF on everything, mean of five seeds, and the seconds of one training."""
+"""Test NDCG@5 of MF on everything, mean of five seeds, and the seconds of one training."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Target 3: every user's predicted reward under a joint selection, against retraining on it."""
+"""Every user's predicted reward under a joint selection, against retraining on it."""
 
 import time
 

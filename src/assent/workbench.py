@@ -32,7 +32,7 @@ class Workbench:
     progress: Progress = SILENT
     folder: Path | None = None
     trainings: int = 0
-    """How many models were trained."""
+    """How many models were trained so far."""
     _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
     _influences: list[Influence] = field(default_factory=list)
     _effects: list[sparse.csr_array] = field(default_factory=list)
@@ -48,8 +48,8 @@ class Workbench:
         """
         while len(self._influences) < anchors:
             selection, trained = self.anchor(len(self._influences))
-            self._influences.append(
-                influence(
+            with self.progress.task(f"influence at anchor {len(self._influences) + 1}", 1):
+                found = influence(
                     self.problem,
                     selection,
                     trained,
@@ -57,9 +57,10 @@ class Workbench:
                     settings=self.settings.influence,
                     seed=self.seed,
                 )
-            )
+            self._influences.append(found)
         while effects and len(self._effects) < anchors:
-            self._effects.append(self._value_others(len(self._effects)))
+            with self.progress.task(f"effects on others at anchor {len(self._effects) + 1}", 1):
+                self._effects.append(self._value_others(len(self._effects)))
         known = self._influences[:anchors]
         return Estimates(
             owners=self.problem.train.users,

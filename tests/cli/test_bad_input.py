@@ -90,7 +90,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
         (["--columns", "owner=x"], ["--columns owner=x", "user"]),
         (["--unwillingness", "mood"], ["mood", "random"]),
         (["--unwillingness", "category:none.yaml"], ["none.yaml"]),
-        (["--frontier", "2"], ["--points 2"]),
+        (["--frontier", "2"], ["--frontier 2"]),
         (["--negatives", "4000"], ["--negatives"]),
         (["--price", "-1"], ["price"]),
     ],

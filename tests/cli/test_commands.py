@@ -37,6 +37,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "selection.parquet",
         "model.safetensors",
         "model.json",
+        "certificate.json",
         "metrics.json",
         "report.html",
     }

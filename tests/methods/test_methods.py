@@ -12,6 +12,7 @@ from assent.errors import AssentError
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, price_path
+from assent.influence.estimate import Influence
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MFSettings
 from assent.settings import Settings
@@ -259,6 +260,9 @@ def altered(bench: Workbench, change: Callable[[Estimates], Estimates]) -> Workb
     class Altered(Workbench):
         def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
             return change(bench.estimates(anchors, effects=effects))
+
+        def influences(self) -> list[Influence]:
+            return bench.influences()
 
     return Altered(bench.problem, bench.settings, bench.seed)
 

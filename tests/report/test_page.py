@@ -251,14 +251,14 @@ def test_the_same_data_give_the_same_bytes(name: str) -> None:
 def test_without_a_frontier_the_path_is_predicted_and_says_so() -> None:
     text = visible("no frontier")
     assert "Predicted, not measured." in text
-    assert "assent frontier trains a model" in text
+    assert "--frontier 0.75,0.5,0.25 trains a model" in text
     assert "Predicted, not measured." not in visible("full")
 
 
 def test_without_estimates_no_path_and_no_columns_are_made_up() -> None:
     text = visible("no estimates")
     assert "Predicted" not in text
-    assert "assent frontier" in text
+    assert "--frontier" in text
     assert "Break-even price" not in text
     assert "Break-even price" in visible("full")
 
@@ -285,8 +285,8 @@ def test_settings_are_shown_flat_and_readable() -> None:
 
 
 def test_sampled_negatives_are_named_as_a_limit_where_there_are_any() -> None:
-    assert "99 sampled items" in visible("full")
-    assert "99 sampled" not in visible("ranked among all")
+    assert "among sampled items" in visible("full")
+    assert "among sampled items" not in visible("ranked among all")
 
 
 @pytest.mark.parametrize("missing", ["all", "nothing", "ifrqe++"])

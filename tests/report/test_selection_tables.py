@@ -155,9 +155,9 @@ def said_of(decision: Decision, price: float | None, objective: str = "welfare")
         ),
         ((0.01, 0.33, 0.0303, False), 0.5, "would only pay below a price of 0.0303"),
         ((0.9, 0.1, 9.0, False), 0.5, "would pay up to a price of 9.00, yet was not chosen"),
-        ((-0.1, 0.3, 0.0, False), 0.5, "estimated to help nobody"),
-        ((-0.1, 0.3, 0.0, True), 0.0, "estimated to help nobody, but within the budget"),
-        ((0.0, 0.0, 0.0, True), 0.5, "estimated to help nobody, costs nothing"),
+        ((-0.1, 0.3, 0.0, False), 0.5, "estimated not to help on the whole"),
+        ((-0.1, 0.3, 0.0, True), 0.0, "estimated not to help on the whole, but within the budget"),
+        ((0.0, 0.0, 0.0, True), 0.5, "estimated not to help on the whole, costs nothing"),
         ((None, 0.3, None, False), 0.5, "no estimate"),
     ],
 )

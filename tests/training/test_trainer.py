@@ -205,7 +205,8 @@ def test_the_monitor_is_ndcg_of_the_validation_rows(problem: Problem) -> None:
 def test_a_diverging_training_names_the_epoch_and_the_batch(problem: Problem) -> None:
     data = disclose(problem, everything(problem))
     with pytest.raises(
-        AssentError, match=r"the loss is (nan|inf) at epoch 1, batch 2; lower --learning-rate"
+        AssentError,
+        match=r"the loss is (nan|inf) at epoch 1, batch 2; lower the setting training\.learning_rate",
     ):
         fitted(data, TrainingSettings(learning_rate=1e30, batch_size=64))
     with pytest.raises(AssentError, match=r"the loss is (nan|inf) at epoch 2, batch 1; .* \(now 1e\+30\)"):

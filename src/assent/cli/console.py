@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+from rich.text import Text
 
 from assent.errors import AssentError
 from assent.files import refuse_to_overwrite, write_json
@@ -21,7 +22,6 @@ out = Console()
 err = Console(stderr=True)
 """Progress, notices and errors."""
 
-INTERRUPTED = 130
 WRONG_INPUT = 2
 
 
@@ -32,9 +32,6 @@ def run_guarded(command: Callable[[], object]) -> None:
         command()
     except AssentError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        err.print("assent: interrupted; the same command goes on where it was, if it writes to a folder")
-        sys.exit(INTERRUPTED)
     except OSError as error:
         _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
 
@@ -88,11 +85,12 @@ class TerminalProgress:
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: the first column is text, the others are figures."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=Text(title), title_justify="left", header_style="bold")
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        # As text: an id or a title may look like markup.
+        table.add_row(*map(Text, row))
     out.print(table)
 
 

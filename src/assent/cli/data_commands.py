@@ -73,8 +73,8 @@ def simulate_command(
         typer.Option(help="`paper`: no signal to learn from; `learnable`: people are shown what they like."),
     ] = "learnable",
     users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
-    items: Annotated[int, typer.Option(min=1, help="Items.")] = 1000,
-    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="η, threshold of interacting (paper).")] = 0.5,
+    items: Annotated[int, typer.Option(min=20, help="Items.")] = 1000,
+    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="η, threshold of interacting.")] = 0.5,
     noise: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of accidental interactions (learnable).")
     ] = 0.2,

@@ -31,6 +31,7 @@ from assent.models import MODELS
 from assent.settings import Settings
 
 DEMO_SEED = 7
+"""Any seed tells the same story; this one is what the pictures in the docs show."""
 
 
 def fit_command(
@@ -73,20 +74,24 @@ def fit_command(
     check_json(json, replace=replace)
     make_method(method)
     settings = o.read_settings(model, anchors, set_)
-    points = tuple(parse_points(frontier)) if frontier else ()
+    points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     log_options = o.LogOptions(data, columns, items, duplicates)
     log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     if replace:
         remove_run(out)
     plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds)
     run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
+    compared = read_json(out / "frontier.json") if points else []
+    if compared:
+        show_frontier(compared, f"{problem.name}, all methods within budgets")
     _show_run(run)
-    write_records(json, run.records)
+    write_records(json, run.records + compared)
 
 
 def demo(
     *,
     out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("demo"),
+    seed: o.Seed = DEMO_SEED,
     json: o.Json = None,
     replace: o.Replace = False,
 ) -> None:
@@ -95,26 +100,27 @@ def demo(
     Examples:
 
         assent demo
-        assent demo --out /tmp/assent-demo --replace
+        assent demo --out runs/demo --replace
     """
     check_json(json, replace=replace)
     if replace:
         remove_run(out)
-    log = simulate(preference="learnable", users=3000, items=500, noise=0.3, seed=DEMO_SEED)
-    problem = make_problem(log, Protocol.PAPER_TABLES, seed=DEMO_SEED)
+    log = simulate(preference="learnable", users=3000, items=500, noise=0.3, seed=seed)
+    problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
     plan = RunPlan(
         objective=Objective.NASH,
         price=0.2,
-        seed=DEMO_SEED,
+        seed=seed,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
         frontier_seeds=2,
     )
     settings = Settings.model_validate({"model_settings": {"dimension": 16}})
     run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
-    show_frontier(read_json(run.folder / "frontier.json"), "the demo's frontier")
+    compared = read_json(run.folder / "frontier.json")
+    show_frontier(compared, "the demo's frontier")
     _show_run(run)
-    write_records(json, run.records)
+    write_records(json, run.records + compared)
 
 
 def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.Replace = False) -> None:
@@ -135,8 +141,9 @@ def remove_run(folder: Path) -> None:
     """Delete a run folder; anything else is refused."""
     if not folder.exists():
         return
-    if not (folder / "settings.json").exists():
-        raise AssentError(f"{folder}: --replace only replaces run folders, and this holds no settings.json")
+    marker = folder / "settings.json"
+    if not marker.exists() or not {"format", "assent", "method"} <= set(read_json(marker)):
+        raise AssentError(f"{folder}: --replace only replaces run folders, and this is none")
     shutil.rmtree(folder)
 
 

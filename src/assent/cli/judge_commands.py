@@ -62,7 +62,7 @@ def frontier_command(
     check_json(json, replace=replace)
     settings = o.read_settings(model, anchors, set_)
     chosen = all_methods() if methods is None else parse_methods(methods)
-    budgets = parse_points(points)
+    budgets = parse_points(points, "--points")
     log_options = o.LogOptions(data, columns, items, duplicates)
     _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     records = frontier(
@@ -79,14 +79,14 @@ def frontier_command(
     write_records(json, records)
 
 
-def parse_points(text: str) -> list[float]:
-    """Budgets from text like 0.75,0.5."""
+def parse_points(text: str, option: str) -> list[float]:
+    """Budgets from text like 0.75,0.5, given to `option`."""
     try:
         points = [float(part) for part in text.split(",")]
     except ValueError:
         points = []
     if not points or not all(0 < point <= 1 for point in points):
-        raise AssentError(f"--points {text}: accepted: numbers in (0, 1], for instance 0.75,0.5,0.25,0.1")
+        raise AssentError(f"{option} {text}: accepted: numbers in (0, 1], for instance 0.75,0.5,0.25,0.1")
     return points
 
 
@@ -121,6 +121,7 @@ def lds_command(
     negatives: o.Negatives = 99,
     seed: o.Seed = 0,
     columns: o.ColumnsOption = None,
+    items: o.Items = None,
     duplicates: o.DuplicatesOption = "error",
     out: OutFolder = None,
     json: o.Json = None,
@@ -128,7 +129,8 @@ def lds_command(
 ) -> None:
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 
-    1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate.
+    1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
+    `own` orders selections for each user by her predicted loss, `social` by the sum of all losses.
 
     Examples:
 
@@ -137,7 +139,7 @@ def lds_command(
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, 1, set_)
-    log_options = o.LogOptions(data, columns, None, duplicates)
+    log_options = o.LogOptions(data, columns, items, duplicates)
     _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     records = linear_datamodeling_score(
         problem,
@@ -154,7 +156,7 @@ def lds_command(
             number(record["lds"]),
             f"{number(record['low'])} .. {number(record['high'])}",
         ]
-        for record in sorted(records, key=lambda record: (record["level"], -record["lds"]))
+        for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
     show_table(
         f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 import polars as pl
 
 from assent.data.interactions import Interactions
+from assent.data.split import NEEDED
 
 Figure = str | int | float | bool | None | list[dict[str, str | float]]
 """One entry of a description; None where the log does not say."""
 
-TOO_FEW = 3
-"""A user with fewer interactions has none for training once validation and test took one each."""
 TOP_CATEGORIES = 5
 """How many categories are named."""
 
@@ -33,7 +32,7 @@ def describe(interactions: Interactions) -> dict[str, Figure]:
         "density": len(interactions) / (len(per_user) * len(per_item)) if len(interactions) else 0.0,
         **_spread("interactions_per_user", per_user),
         **_spread("interactions_per_item", per_item),
-        "users_with_fewer_than_3_interactions": int((per_user < TOO_FEW).sum()),
+        "users_with_fewer_than_3_interactions": int((per_user < NEEDED).sum()),
         **_of_items(known),
         **_of_times(table["time"]),
         **_of_unwillingness(table),

@@ -80,7 +80,7 @@ def linear_datamodeling_score(
 
 
 def _predict(bench: Workbench, estimator: Estimator, drawn: Bools) -> tuple[Floats, Floats]:
-    """Losses per user, [R, n_users], and up to a constant their sums, [R], under the selections `drawn[R, Z]`.
+    """Losses per user, [R, n_users], and up to a constant their sums, [R], under selections `drawn[R, Z]`.
 
     The sums are those of the social influence that the game is played with: a truncated inverse is not linear
     in its right-hand side, so adding up the users' predictions would judge another estimate.
@@ -108,17 +108,20 @@ def _score_users(predicted: Floats, truth: Floats, seed: int) -> dict[str, float
     """The mean over users of the correlation of `predicted[R, users]` with `truth[R, users]`."""
     per_user = rank_correlations(predicted, truth)
     per_user = per_user[np.isfinite(per_user)]
+    if not len(per_user):
+        return {"lds": None, "low": None, "high": None}
     low, high = bootstrap_interval(per_user, seed=seed) or (None, None)
     return {"lds": float(per_user.mean()), "low": low, "high": high}
 
 
 def _score_sums(predicted: Floats, truth: Floats, seed: int) -> dict[str, float | None]:
     """The correlation of `predicted[R]` with `truth[R]`; the interval resamples selections."""
+    score = float(rank_correlations(predicted[:, None], truth[:, None])[0])
+    if not np.isfinite(score):
+        return {"lds": None, "low": None, "high": None}
     again = np.random.default_rng(seed).integers(len(truth), size=(len(truth), 2000))
-    scores = rank_correlations(predicted[again], truth[again])
-    low, high = np.nanquantile(scores, [0.025, 0.975])
-    score = rank_correlations(predicted[:, None], truth[:, None])[0]
-    return {"lds": float(score), "low": float(low), "high": float(high)}
+    low, high = np.nanquantile(rank_correlations(predicted[again], truth[again]), [0.025, 0.975])
+    return {"lds": score, "low": float(low), "high": float(high)}
 
 
 def _retrain(

@@ -5,6 +5,7 @@ from typing import Any
 
 from assent.evaluation import evaluate
 from assent.methods import Choice, Method
+from assent.training import Trained
 from assent.workbench import Workbench
 
 FIGURES = (
@@ -35,7 +36,7 @@ class Stopwatch:
 
 
 def record(
-    bench: Workbench, method: Method, choice: Choice, trained: Any, *, price: float, watch: Stopwatch
+    bench: Workbench, method: Method, choice: Choice, trained: Trained, *, price: float, watch: Stopwatch
 ) -> dict[str, Any]:
     """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
 

@@ -3,6 +3,7 @@
     settings.json      what the run depends on, written first
     selection.parquet  one row per training interaction: disclosed or withheld, influence, break-even price
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
+    certificate.json   how far the decision can be trusted: residuals, rounds, regret
     metrics.json       flat records: the method, All and Nothing
     frontier.json      flat records of all methods within budgets, where that was asked for
     report.html        for people; written last, so a folder that has it is whole
@@ -87,6 +88,7 @@ def fit(
     trained = bench.final(choice.selection)
     save(trained, out / "model")
     own = record(bench, method, choice, trained, price=plan.price, watch=watch)
+    write_json(out / "certificate.json", dict(choice.certificate))
     records = [own] + [
         _reference(bench, name, plan.price) for name in ("all", "nothing") if name != method.name
     ]
@@ -95,15 +97,16 @@ def fit(
     data = ReportData(
         dataset=problem.name,
         protocol=problem.protocol,
-        settings=description,
+        settings=description | {"certificate": dict(choice.certificate)},
         method=method.name,
         objective=own["objective"],
         records=records,
         frontier=compared,
         selection=table,
     )
-    write_text(out / "report.html", build_report(data))
+    # The report marks the run as finished, so nothing that knows withheld interactions may outlive it.
     bench.clear()
+    write_text(out / "report.html", build_report(data))
     return Run(out, description, table, trained, records)
 
 
@@ -117,7 +120,7 @@ def open_run(folder: Path) -> Run:
         raise AssentError(f"{folder}: the run is not finished; repeat the assent fit that began it")
     try:
         selection = pl.read_parquet(folder / "selection.parquet")
-    except (OSError, pl.exceptions.PolarsError):
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise AssentError(f"{folder / 'selection.parquet'}: missing or damaged; run the fit again") from None
     return Run(folder, description, selection, load(folder / "model"), read_json(folder / "metrics.json"))
 
@@ -131,10 +134,11 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "protocol": problem.protocol,
         "fingerprint": problem.fingerprint(),
         "method": plan.method,
-        "objective": plan.objective.value,
+        "objective": plan.objective.value if make_method(plan.method).objectives else "",
         "price": plan.price,
         "seed": plan.seed,
         "split_seed": problem.seed,
+        "negatives": problem.valid_candidates.shape[1] - 1,
         "unwillingness": plan.unwillingness,
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],

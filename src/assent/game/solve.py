@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, sum_by
 from assent.game.cells import cells
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
@@ -37,6 +37,8 @@ class Equilibrium:
     """[T], how likely each anchor was nearest when the players settled."""
     rounds: int
     """Rounds until nobody changed, or the limit."""
+    regret: Floats
+    """[N], what each player could still gain by deviating from `selection` alone, to first order."""
 
 
 def solve(
@@ -53,7 +55,8 @@ def solve(
             break
         last = selection
         strategy += (selection - strategy) / (played + 1)
-    return Equilibrium(selection, values, probability, played)
+    regret = _regret(estimates, selection, objective=objective, price=price)
+    return Equilibrium(selection, values, probability, played, regret)
 
 
 def response_values(estimates: Estimates, strategy: Floats, objective: Objective) -> tuple[Floats, Floats]:
@@ -69,6 +72,14 @@ def response_values(estimates: Estimates, strategy: Floats, objective: Objective
     return here.probability @ values + steering, here.probability
 
 
+def _regret(estimates: Estimates, selection: Bools, *, objective: Objective, price: float) -> Floats:
+    """Σ_k (best_k − o_k)(v_k − price · β_k) of each player, with v at the selection: at least 0, [N]."""
+    values, _ = response_values(estimates, selection.astype(np.float64), objective)
+    best = worth_disclosing(values, estimates.unwillingness, price)
+    gain = (best.astype(np.float64) - selection) * (values - price * estimates.unwillingness)
+    return sum_by(estimates.owners, gain, estimates.n_users)
+
+
 def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
     """Disclose k iff its value exceeds its price: v_k > price · β_k."""
     return values > price * unwillingness
@@ -82,5 +93,7 @@ def _payoffs(estimates: Estimates, strategy: Floats, objective: Objective) -> Fl
     change = strategy - estimates.anchors
     if objective is Objective.WELFARE:
         return np.array([-estimates.losses.sum(axis=1) + (change * estimates.social).sum(axis=1)])
+    if not estimates.effects:
+        raise ValueError("nash with several anchors needs estimates with effects")
     gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
     return (np.array(gains) - estimates.losses).T

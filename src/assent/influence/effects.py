@@ -21,12 +21,15 @@ from torch.nn import functional as F
 
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
+from assent.errors import AssentError
 from assent.influence.curvature import Curvature
 from assent.influence.estimate import Estimator, InfluenceSettings, prepare, solve_stars, valid_gradient
 from assent.influence.own import Stars
 from assent.influence.samples import ValidSamples
 from assent.training import Trained
 
+_MOST_ENTRIES = 100_000_000
+"""Entries of one anchor's matrix: about 5 GB while it is built."""
 _CHUNK = 2**16
 """Contacts handled at once; each has as many entries as its item has rows."""
 
@@ -62,6 +65,13 @@ def effect_matrix(
     curvature, valid = prepare(problem, anchor, trained, negatives=negatives, settings=settings, seed=seed)
     users, rows, values = [problem.train.users], [np.arange(len(own))], [own]
     index = _RowsOfItems.of(curvature)
+    reached = np.concatenate([valid.items.numpy().ravel(), curvature.samples.items[:, 0].numpy()])
+    entries_wanted = index.count(reached[reached < curvature.model.n_items])
+    if entries_wanted > _MOST_ENTRIES:
+        raise AssentError(
+            f"effects between users: {entries_wanted:,} pairs, more than the {_MOST_ENTRIES:,} kept in "
+            "memory; accepted: --objective welfare, or nash with --anchors 1"
+        )
     for contacts in _contacts(problem, curvature, valid, settings):
         contact, row = index.join(contacts.items)
         user = contacts.users[contact]
@@ -111,6 +121,10 @@ class _RowsOfItems:
         order = np.argsort(items, kind="stable")
         start = np.searchsorted(items[order], np.arange(curvature.model.n_items + 1))
         return cls(order, start, torch.cat(gradients))
+
+    def count(self, items: Ints) -> int:
+        """How many pairs `join` would give."""
+        return int((self.start[items + 1] - self.start[items]).sum())
 
     def join(self, items: Ints) -> tuple[Ints, Ints]:
         """All pairs (place in `items`, training row with that item)."""

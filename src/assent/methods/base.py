@@ -1,7 +1,8 @@
 """The one interface of all methods: a problem in, a selection out, at a price or within a budget."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,8 @@ class Choice:
     """[Z]"""
     price: float | None
     """The price at which it decided; None for methods that know none."""
+    certificate: Mapping[str, float] = field(default_factory=dict)
+    """How far the decision can be trusted: residuals, rounds, regret; empty where nothing is solved."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
 

@@ -18,10 +18,10 @@ class IFRQE(Method):
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""
         found = self._play(bench, price)
-        return Choice(found.selection, price, found.values)
+        return Choice(found.selection, price, self._certificate(bench, found), found.values)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
-        """The equilibrium at the lowest price, at least 0, that keeps within the budget.
+        """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
 
         The price is found by bisection, because with several anchors the values themselves depend on it. What
         the budget leaves over at price 0 goes to the interactions without value that are minded least.
@@ -43,7 +43,20 @@ class IFRQE(Method):
             else:
                 low = middle
         path = price_path(found.values, unwillingness)
-        return Choice(path.within(allowed), path.price_within(allowed), found.values)
+        certificate = self._certificate(bench, found)
+        return Choice(path.within(allowed), path.price_within(allowed), certificate, found.values)
+
+    def _certificate(self, bench: Workbench, found: Equilibrium) -> dict[str, float]:
+        """Worst residuals of the influence solves, rounds played, and what deviating could still gain."""
+        used = bench.influences()[: self._anchors(bench)]
+        return {
+            "residual_own": max(each.residual_own for each in used),
+            "residual_social": max(each.residual_social for each in used),
+            "rounds": found.rounds,
+            "nearest_anchor_probability": float(found.cell_probability.max()),
+            "largest_regret": float(found.regret.max()),
+            "mean_regret": float(found.regret.mean()),
+        }
 
     def _anchors(self, bench: Workbench) -> int:
         return 1

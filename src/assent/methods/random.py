@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from assent.arrays import Floats
 from assent.game.solve import PRIOR
 from assent.methods.base import Choice, Method, cheapest_first
 from assent.workbench import Workbench
@@ -23,5 +24,5 @@ class Random(Method):
         selection = cheapest_first(-self._lots(bench), bench.problem.unwillingness, budget)
         return Choice(selection, None)
 
-    def _lots(self, bench: Workbench) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _lots(self, bench: Workbench) -> Floats:
         return np.random.default_rng((bench.seed, 1)).random(len(bench.problem.train))

@@ -8,7 +8,7 @@ from assent.report.html import Html, bullets, header, join, paragraph, tag
 from assent.report.numbers import NONE, listed, plural
 
 _RANKED = {
-    "paper-tables": "each person’s last interaction was ranked among 99 sampled other items",
+    "paper-tables": "each person’s last interaction was ranked among sampled other items",
     "paper-text": "the last fifth of each person’s interactions was ranked among all items",
     "full": "each person’s last interaction was ranked among all items",
 }
@@ -23,7 +23,7 @@ _GLOSSARY = {
     "disclosed of her unwillingness.",
 }
 _SAMPLED = (
-    "Ranking among 99 sampled items is easier than among all, and may order methods differently; "
+    "Ranking among sampled items is easier than among all, and may order methods differently; "
     "the protocol “full” ranks among all."
 )
 

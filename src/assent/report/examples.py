@@ -50,7 +50,7 @@ def _reason(row: dict[str, Any], price: float | None, objective: str) -> str:
 
 
 def _no_help(objective: str) -> str:
-    return "estimated not to help its owner" if objective == "nash" else "estimated to help nobody"
+    return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
 
 
 def _in_spite(row: dict[str, Any]) -> str:

@@ -67,8 +67,8 @@ def _predicted(path: Predicted) -> Html:
 
 
 def _how_to_measure() -> Html:
-    command = tag("code", "assent frontier")
-    return paragraph(command, " trains a model at each of several budgets and measures this curve.")
+    command = tag("code", "assent fit … --frontier 0.75,0.5,0.25")
+    return paragraph(command, " trains a model at each of these budgets and draws the measured curve here.")
 
 
 def _captioned(figure: Html, caption: str) -> Html:

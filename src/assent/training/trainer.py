@@ -136,7 +136,7 @@ def _run_epoch(
         if not math.isfinite(loss.item()):
             raise AssentError(
                 f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; "
-                f"lower --learning-rate (now {settings.learning_rate}) or raise --strength"
+                f"lower the setting training.learning_rate (now {settings.learning_rate})"
             )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
