@@ -73,7 +73,7 @@ Set = Annotated[
 ]
 Price = Annotated[
     float,
-    typer.Option(min=0.0, help="Loss units that one unit of unwillingness costs.", rich_help_panel=_HOW),
+    typer.Option(min=0.0, help="Cost of a unit of unwillingness, in loss units.", rich_help_panel=_HOW),
 ]
 Json = Annotated[
     Path | None,
