@@ -23,11 +23,11 @@ if __name__ == "__main__":
         solve(estimates, objective=Objective.WELFARE, price=0.1)
         game = time.perf_counter() - start
         start = time.perf_counter()
-        solve(bench.estimates(anchors, effects=True), objective=Objective.NASH, price=0.1)
+        solve(estimates, objective=Objective.NASH, price=0.1)
         nash = time.perf_counter() - start
         print(
             f"{name}: training an anchor {training:.2f} s, influence at {anchors} anchors {influence:.2f} s, "
-            f"welfare game {game:.3f} s, effects on others and nash game {nash:.2f} s"
+            f"welfare game {game:.3f} s, nash game {nash:.2f} s"
         )
         verdict(
             f"{name}, one anchor, influence + game / training", (influence / anchors + game) / training, 1, ""

@@ -115,7 +115,7 @@ def demo(
         points=(0.75, 0.5, 0.25),
         frontier_seeds=2,
     )
-    settings = Settings.model_validate({"model_settings": {"dimension": 16}})
+    settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
     run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
     compared = read_json(run.folder / "frontier.json")
     show_frontier(compared, "the demo's frontier")

@@ -32,9 +32,8 @@ class Cells:
 
 def cells(estimates: Estimates, strategy: Floats) -> Cells:
     """The cells under independent disclosure with probabilities `strategy[Z]`."""
-    _, first, which, copies = np.unique(
-        estimates.anchors, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
+    which = estimates.alike
+    first, copies = np.unique(which, return_index=True)[1], np.bincount(which)
     mean = estimates.distances(strategy)
     sign = np.where(estimates.anchors, -1.0, 1.0)
     cov = (sign * (strategy * (1 - strategy))) @ sign.T

@@ -1,6 +1,7 @@
 """What the game is played with: unwillingness, and the value of every interaction at T anchors."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,7 @@ class Estimates:
         social[t, k]    effect of k on the sum of all losses
         losses[t, u]    loss of user u at the anchor
         effects[t]      sparse [N, Z], effect of k on user u's loss; its entries at k's owner are `own`.
-                        Needed to predict single users' losses, as `nash` with several anchors does.
+                        Needed to predict single users' losses; best responses do without.
     `owners[Z]` are the users of the interactions and `unwillingness[Z]` their β.
     """
 
@@ -31,6 +32,12 @@ class Estimates:
     social: Floats
     losses: Floats
     effects: tuple[sparse.csr_array, ...] = ()
+
+    @cached_property
+    def alike(self) -> Ints:
+        """A number per anchor, [T], counted from 0, that anchors with the same selection share."""
+        numbers: dict[bytes, int] = {}
+        return np.array([numbers.setdefault(anchor.tobytes(), len(numbers)) for anchor in self.anchors])
 
     @property
     def n_anchors(self) -> int:

@@ -42,7 +42,7 @@ class Equilibrium:
 
 
 def solve(
-    estimates: Estimates, *, objective: Objective, price: float, rounds: int = 50, prior: float = PRIOR
+    estimates: Estimates, *, objective: Objective, price: float, rounds: int = 10, prior: float = PRIOR
 ) -> Equilibrium:
     """Play until best responses repeat (at most `rounds` times); the last best response is the selection."""
     strategy = np.full(len(estimates.owners), prior)
@@ -65,6 +65,8 @@ def response_values(estimates: Estimates, strategy: Floats, objective: Objective
     if estimates.n_anchors == 1:
         return values[0], np.ones(1)
     here = cells(estimates, strategy)
+    if not here.slopes.any():
+        return here.probability @ values, here.probability
     incentive = _payoffs(estimates, strategy, objective) @ here.slopes
     sign = np.where(estimates.anchors, -1.0, 1.0)
     owners = estimates.owners if objective is Objective.NASH else np.zeros_like(estimates.owners)
@@ -88,12 +90,14 @@ def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Boo
 def _payoffs(estimates: Estimates, strategy: Floats, objective: Objective) -> Floats:
     """The expected payoff of each player if anchor t is nearest: [N, T] for nash, [1, T] for welfare.
 
-    What does not depend on t (the price paid) is left out: only differences between cells matter.
+    What does not depend on t (the price paid) is left out: only differences between cells matter. Without
+    `effects`, what the others do to a player is taken to be the same in every cell.
     """
     change = strategy - estimates.anchors
     if objective is Objective.WELFARE:
         return np.array([-estimates.losses.sum(axis=1) + (change * estimates.social).sum(axis=1)])
-    if not estimates.effects:
-        raise ValueError("nash with several anchors needs estimates with effects")
-    gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
+    if estimates.effects:
+        gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
+    else:
+        gains = [sum_by(estimates.owners, row, estimates.n_users) for row in change * estimates.own]
     return (np.array(gains) - estimates.losses).T

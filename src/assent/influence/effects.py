@@ -70,7 +70,7 @@ def effect_matrix(
     if entries_wanted > _MOST_ENTRIES:
         raise AssentError(
             f"effects between users: {entries_wanted:,} pairs, more than the {_MOST_ENTRIES:,} kept in "
-            "memory; accepted: --objective welfare, or nash with --anchors 1"
+            "memory; predict losses by one solve instead (Predictor)"
         )
     for contacts in _contacts(problem, curvature, valid, settings):
         contact, row = index.join(contacts.items)

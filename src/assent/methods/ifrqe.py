@@ -62,11 +62,8 @@ class IFRQE(Method):
         return 1
 
     def _play(self, bench: Workbench, price: float) -> Equilibrium:
-        anchors = self._anchors(bench)
-        # Which cell suits a player depends on what the others do to her loss in it.
-        needs_effects = anchors > 1 and self.objective is Objective.NASH
-        estimates = bench.estimates(anchors, effects=needs_effects)
+        estimates = bench.estimates(self._anchors(bench))
         return solve(estimates, objective=self.objective, price=price, rounds=bench.settings.rounds)
 
 
-_PRECISION = 1e-3
+_PRECISION = 1e-2
