@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent import evaluation
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, positions
 from assent.data.problem import Problem, Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import (
     candidate_scores,
     evaluate,
-    places,
     ranked_metrics,
     validation_losses,
     view,
@@ -70,7 +69,7 @@ def naive_scores(problem: Problem, trained: Trained) -> Floats:
 @given(st.sets(st.text("ab", max_size=3)), st.lists(st.text("ab", max_size=3)))
 def test_places_are_those_of_a_sorted_list(known: set[str], ids: list[str]) -> None:
     ordered = sorted(known)
-    found = places(np.array(ordered, dtype=np.str_), np.array(ids, dtype=np.str_))
+    found = positions(np.array(ordered, dtype=np.str_), np.array(ids, dtype=np.str_))
     assert found.tolist() == [ordered.index(each) if each in known else len(ordered) for each in ids]
 
 

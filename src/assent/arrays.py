@@ -16,3 +16,11 @@ Strings = npt.NDArray[np.str_]
 def sum_by(index: Ints, weights: Floats, length: int) -> Floats:
     """Sum `weights[n]` over equal values of `index[n]`: [length]."""
     return np.bincount(index, weights=weights, minlength=length).astype(np.float64, copy=False)
+
+
+def positions(known: Ints | Strings, values: Ints | Strings) -> Ints:
+    """Where each of `values` stands in the sorted `known`; `len(known)` for those that are not in it."""
+    if not len(known):
+        return np.zeros(values.shape, dtype=np.int64)
+    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[places] == values, places, len(known))

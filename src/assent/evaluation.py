@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from assent.arrays import Bools, Floats, Ints, Strings, sum_by
+from assent.arrays import Bools, Floats, Ints, positions, sum_by
 from assent.data.problem import Problem, Rows
 from assent.losses import Loss
 from assent.metrics import mean_metrics, ranking_metrics, rewards, top_hits
@@ -30,16 +30,8 @@ class View:
 def view(problem: Problem, trained: Trained) -> View:
     """Find the problem's users and items in the model; those that it does not know get its unknown index."""
     return View(
-        trained, places(trained.user_ids, problem.user_ids), places(trained.item_ids, problem.item_ids)
+        trained, positions(trained.user_ids, problem.user_ids), positions(trained.item_ids, problem.item_ids)
     )
-
-
-def places(known: Strings, ids: Strings) -> Ints:
-    """Where each of `ids` stands in the sorted `known`; `len(known)` for those that are not in it."""
-    if not len(known):
-        return np.zeros(len(ids), dtype=np.int64)
-    found = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return np.where(known[found] == ids, found, len(known))
 
 
 @torch.no_grad()

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import torch
 
+from assent.arrays import positions
 from assent.errors import AssentError
-from assent.evaluation import places
 from assent.metrics import top_candidates
 from assent.training import Trained
 
@@ -28,9 +28,9 @@ def recommendations(trained: Trained, selection: pl.DataFrame, user: str, k: int
     Somebody who disclosed nothing gets what the model would give to anybody.
     """
     disclosed = rows_of_user(selection, user).filter(pl.col("disclosed"))["item"]
-    place = places(trained.user_ids, np.array([user], dtype=np.str_))
+    place = positions(trained.user_ids, np.array([user], dtype=np.str_))
     scores = trained.model.score_all(torch.from_numpy(place)).double().numpy()[:, :-1].copy()
-    scores[0, places(trained.item_ids, disclosed.to_numpy().astype(np.str_))] = -np.inf
+    scores[0, positions(trained.item_ids, disclosed.to_numpy().astype(np.str_))] = -np.inf
     best = top_candidates(scores, place, k=min(k, scores.shape[1]), seed=0)[0]
     titles = dict(selection.select("item", "title").unique("item").iter_rows())
     chosen = [(str(trained.item_ids[i]), float(scores[0, i])) for i in best if i >= 0]

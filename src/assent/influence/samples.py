@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, positions
 from assent.data.problem import Problem
-from assent.training.disclosed import Disclosed, negatives, positions
+from assent.training.disclosed import Disclosed, negatives
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from assent.arrays import Bools, Ints, Strings
+from assent.arrays import Bools, Ints, Strings, positions
 from assent.data.problem import Problem, Rows
 from assent.hashing import Keys, below, mix, string_keys
 
@@ -68,15 +68,6 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
         valid=Rows(positions(users, valid.users), positions(items, valid.items)),
         valid_keys=_pair_keys(problem.user_ids[valid.users], problem.item_ids[valid.items]),
     )
-
-
-def positions(known: Ints, values: Ints) -> Ints:
-    """Where each of `values` stands in the sorted `known`; `len(known)` for those that are not in it."""
-    if not len(known):
-        return np.zeros(values.shape, dtype=np.int64)
-    places = np.searchsorted(known, values)
-    missing = known[np.minimum(places, len(known) - 1)] != values
-    return np.where(missing, len(known), places)
 
 
 def negatives(data: Disclosed, *, seed: int, epoch: int, count: int) -> Ints:
