@@ -59,7 +59,7 @@ def test_effects_on_everybody_come_when_asked_for(problem: Problem, bench: Workb
     for own, effects in zip(estimates.own, estimates.effects, strict=True):
         found = effects.toarray()[problem.train.users, np.arange(len(problem.train))]
         np.testing.assert_allclose(found, own, rtol=1e-6)
-    assert estimates.predicted_losses(estimates.anchors[0]) == pytest.approx(estimates.losses[0])
+    assert estimates.predicted_losses(estimates.anchors) == pytest.approx(estimates.losses)
 
 
 def test_the_first_anchors_do_not_depend_on_how_many_follow(problem: Problem, bench: Workbench) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
 from assent.arrays import Bools
 from assent.data.problem import Problem
@@ -14,6 +13,7 @@ from assent.influence.effects import effect_matrix
 from assent.influence.estimate import Influence, influence
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
+from assent.sparse import SparseMatrix
 from assent.training import Disclosed, Trained, disclose, train
 from assent.training.storage import files_of, load, save
 
@@ -35,7 +35,7 @@ class Workbench:
     """How many models were trained so far."""
     _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
     _influences: list[Influence] = field(default_factory=list)
-    _effects: list[sparse.csr_array] = field(default_factory=list)
+    _effects: list[SparseMatrix] = field(default_factory=list)
 
     def final(self, selection: Bools, label: str = "final model") -> Trained:
         """Train on a selection, knowing nothing of the rest."""
@@ -106,7 +106,7 @@ class Workbench:
             save(trained, path)
         return drawn, trained
 
-    def _value_others(self, t: int) -> sparse.csr_array:
+    def _value_others(self, t: int) -> SparseMatrix:
         selection, trained = self.anchor(t)
         return effect_matrix(
             self.problem,

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy import sparse
 
 from assent.arrays import Bools, Floats, Ints
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.sparse import SparseMatrix
 
 steady = settings(deadline=None, derandomize=True)
 """The same examples on every run, however slow the machine."""
@@ -29,8 +29,14 @@ def make_game(
         own=effects[:, owners, rows],
         social=effects.sum(axis=1),
         losses=losses,
-        effects=tuple(sparse.csr_array(effect) for effect in effects),
+        effects=tuple(from_dense(effect) for effect in effects),
     )
+
+
+def from_dense(matrix: Floats) -> SparseMatrix:
+    """Its non-zero entries."""
+    rows, columns = np.nonzero(matrix)
+    return SparseMatrix.of(matrix[rows, columns], rows, columns, (matrix.shape[0], matrix.shape[1]))
 
 
 def eighths(low: int = 0, high: int = 8) -> st.SearchStrategy[float]:

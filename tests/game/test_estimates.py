@@ -47,7 +47,7 @@ def test_distance_of_a_strategy_is_the_expected_one(game: Estimates, data: st.Da
 def test_nearest_is_the_first_of_the_nearest(game: Estimates, data: st.DataObject) -> None:
     selection = draw_selection(data, game)
     distances = [hamming(selection, anchor) for anchor in game.anchors]
-    assert game.nearest(selection) == distances.index(min(distances))
+    assert game.nearest(selection[None]).tolist() == [distances.index(min(distances))]
 
 
 @steady
@@ -55,28 +55,27 @@ def test_nearest_is_the_first_of_the_nearest(game: Estimates, data: st.DataObjec
 def test_predictions_are_those_of_the_nearest_anchor_centred_there(
     game: Estimates, data: st.DataObject
 ) -> None:
-    selection = draw_selection(data, game)
+    selections = np.array([draw_selection(data, game) for _ in range(data.draw(st.integers(1, 3)))])
     price = data.draw(eighths(0, 16))
-    t = game.nearest(selection)
-    effects = game.effects[t].toarray()
-    losses, rewards = [], []
-    for u in range(game.n_users):
-        loss, paid = game.losses[t, u], 0.0
-        for k, owner in enumerate(game.owners):
-            loss -= (int(selection[k]) - int(game.anchors[t, k])) * effects[u, k]
-            paid += game.unwillingness[k] if owner == u and selection[k] else 0.0
-        losses.append(loss)
-        rewards.append(-loss - price * paid)
-    np.testing.assert_allclose(game.predicted_losses(selection), losses, atol=1e-12)
-    np.testing.assert_allclose(game.predicted_rewards(selection, price), rewards, atol=1e-12)
+    losses = np.empty((len(selections), game.n_users))
+    paid = np.zeros_like(losses)
+    for s, (selection, t) in enumerate(zip(selections, game.nearest(selections), strict=True)):
+        effects = game.effects[t].toarray()
+        for u in range(game.n_users):
+            losses[s, u] = game.losses[t, u]
+            for k, owner in enumerate(game.owners):
+                losses[s, u] -= (int(selection[k]) - int(game.anchors[t, k])) * effects[u, k]
+                paid[s, u] += game.unwillingness[k] if owner == u and selection[k] else 0.0
+    np.testing.assert_allclose(game.predicted_losses(selections), losses, atol=1e-12)
+    np.testing.assert_allclose(game.predicted_rewards(selections, price), -losses - price * paid, atol=1e-12)
 
 
 @steady
 @given(any_games)
 def test_an_anchor_predicts_its_own_losses(game: Estimates) -> None:
     first = {anchor.tobytes(): t for t, anchor in reversed(list(enumerate(game.anchors)))}
-    for anchor in game.anchors:
-        np.testing.assert_array_equal(game.predicted_losses(anchor), game.losses[first[anchor.tobytes()]])
+    expected = [game.losses[first[anchor.tobytes()]] for anchor in game.anchors]
+    np.testing.assert_array_equal(game.predicted_losses(game.anchors), expected)
 
 
 @steady
@@ -97,6 +96,6 @@ def test_a_worked_example() -> None:
     )
     selection = np.array([True, False, False])
     np.testing.assert_array_equal(game.distances(selection.astype(np.float64)), [2, 2])
-    np.testing.assert_array_equal(game.predicted_losses(selection), [12, 23])
-    np.testing.assert_array_equal(game.predicted_rewards(selection, 2.0), [-13, -23])
-    np.testing.assert_array_equal(game.predicted_losses(np.array([False, False, False])), [30, 41])
+    selections = np.array([selection, [False, False, False]])
+    np.testing.assert_array_equal(game.predicted_losses(selections), [[12, 23], [30, 41]])
+    np.testing.assert_array_equal(game.predicted_rewards(selections, 2.0), [[-13, -23], [-30, -41]])

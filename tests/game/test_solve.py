@@ -201,7 +201,7 @@ def test_welfare_is_at_least_as_good_for_all_as_nash() -> None:
     for seed in range(20):
         game = random_game(seed, n_anchors=1, disagreement=0)
         totals = {
-            each: game.predicted_rewards(solve(game, objective=each, price=0.5).selection, 0.5).sum()
+            each: game.predicted_rewards(solve(game, objective=each, price=0.5).selection[None], 0.5).sum()
             for each in Objective
         }
         assert totals[Objective.WELFARE] >= totals[Objective.NASH] - 1e-12

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import sparse
 
 from assent.arrays import Bools, Floats, Ints, sum_by
 from assent.game.objective import Objective
+from assent.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Estimates:
     own: Floats
     social: Floats
     losses: Floats
-    effects: tuple[sparse.csr_array, ...] = ()
+    effects: tuple[SparseMatrix, ...] = ()
 
     @cached_property
     def alike(self) -> Ints:
@@ -53,18 +53,26 @@ class Estimates:
         total: Floats = np.where(self.anchors, 1 - strategy, strategy).sum(axis=1)
         return total
 
-    def nearest(self, selection: Bools) -> int:
-        """The anchor nearest to a joint selection; of equally near ones the first."""
-        return int(self.distances(selection.astype(np.float64)).argmin())
+    def nearest(self, selections: Bools) -> Ints:
+        """The anchor nearest to each of `selections[B, Z]`; of equally near ones the first: [B]."""
+        distances = np.array([(selections != anchor).sum(axis=1) for anchor in self.anchors])
+        nearest: Ints = distances.argmin(axis=0)
+        return nearest
 
-    def predicted_losses(self, selection: Bools) -> Floats:
-        """Every user's loss under a joint selection (eq. 7, centred at the nearest anchor): [N]."""
-        t = self.nearest(selection)
-        change = selection.astype(np.float64) - self.anchors[t]
-        predicted: Floats = self.losses[t] - self.effects[t] @ change
+    def predicted_losses(self, selections: Bools) -> Floats:
+        """Every user's loss under joint selections `selections[B, Z]` (eq. 7, nearest anchor): [B, N].
+
+        Several at once are cheaper than one by one: the effects are read once for all of them.
+        """
+        nearest = self.nearest(selections)
+        predicted = self.losses[nearest]
+        for t in np.unique(nearest):
+            here = nearest == t
+            change = selections[here].astype(np.float32) - self.anchors[t]
+            predicted[here] -= (self.effects[t] @ change.T).T
         return predicted
 
-    def predicted_rewards(self, selection: Bools, price: float) -> Floats:
-        """Every user's reward under a joint selection (eq. 4): [N]."""
-        disclosed = sum_by(self.owners, self.unwillingness * selection, self.n_users)
-        return -self.predicted_losses(selection) - price * disclosed
+    def predicted_rewards(self, selections: Bools, price: float) -> Floats:
+        """Every user's reward under joint selections `selections[B, Z]` (eq. 4): [B, N]."""
+        disclosed = [sum_by(self.owners, self.unwillingness * each, self.n_users) for each in selections]
+        return -self.predicted_losses(selections) - price * np.array(disclosed)

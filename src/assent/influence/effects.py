@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -26,6 +25,7 @@ from assent.influence.curvature import Curvature
 from assent.influence.estimate import Estimator, InfluenceSettings, prepare, solve_stars, valid_gradient
 from assent.influence.own import Stars
 from assent.influence.samples import ValidSamples
+from assent.sparse import SparseMatrix
 from assent.training import Trained
 
 _MOST_ENTRIES = 100_000_000
@@ -55,7 +55,7 @@ def effect_matrix(
     negatives: int,
     settings: InfluenceSettings,
     seed: int,
-) -> sparse.csr_array:
+) -> SparseMatrix:
     """Effects [n_users, Z] at an anchor; `own[Z]` fills the entries of the owners.
 
     Computed with the star solutions of `settings`, truncated ones for the estimators that have none.
@@ -63,7 +63,8 @@ def effect_matrix(
     if settings.estimator in (Estimator.LISSA, Estimator.GRADIENT_DOT):
         settings = settings.model_copy(update={"estimator": Estimator.TRUNCATED})
     curvature, valid = prepare(problem, anchor, trained, negatives=negatives, settings=settings, seed=seed)
-    users, rows, values = [problem.train.users], [np.arange(len(own))], [own]
+    precision = curvature.diagonal.numpy().dtype
+    users, rows, values = [problem.train.users], [np.arange(len(own))], [own.astype(precision)]
     index = _RowsOfItems.of(curvature)
     reached = np.concatenate([valid.items.numpy().ravel(), curvature.samples.items[:, 0].numpy()])
     entries_wanted = index.count(reached[reached < curvature.model.n_items])
@@ -79,9 +80,9 @@ def effect_matrix(
         contact, row, user = contact[foreign], row[foreign], user[foreign]
         users.append(user)
         rows.append(row)
-        values.append((contacts.x[contact] * index.gradients[row]).sum(-1).double().numpy())
-    entries = (np.concatenate(values), (np.concatenate(users), np.concatenate(rows)))
-    return sparse.csr_array(sparse.coo_array(entries, shape=(problem.n_users, len(own))))
+        values.append((contacts.x[contact] * index.gradients[row]).sum(-1).numpy())
+    shape = (problem.n_users, len(own))
+    return SparseMatrix.of(np.concatenate(values), np.concatenate(users), np.concatenate(rows), shape)
 
 
 def _contacts(
