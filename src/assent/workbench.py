@@ -1,5 +1,6 @@
 """A problem with what has been learnt about it so far: anchors are trained once and shared by the methods."""
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +34,8 @@ class Workbench:
     folder: Path | None = None
     trainings: int = 0
     """How many models were trained so far."""
+    anchor_seconds: list[float] = field(default_factory=list)
+    """What training and valuing at each anchor took, by the wall clock; loading one costs what it costs."""
     _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
     _influences: list[Influence] = field(default_factory=list)
     _effects: list[SparseMatrix] = field(default_factory=list)
@@ -47,6 +50,7 @@ class Workbench:
         With `effects`, the effects on every single user are included, which predicting her loss needs.
         """
         while len(self._influences) < anchors:
+            start = time.perf_counter()
             selection, trained = self.anchor(len(self._influences))
             with self.progress.task(f"influence at anchor {len(self._influences) + 1}", 1):
                 found = influence(
@@ -58,6 +62,7 @@ class Workbench:
                     seed=self.seed,
                 )
             self._influences.append(found)
+            self.anchor_seconds.append(time.perf_counter() - start)
         while effects and len(self._effects) < anchors:
             with self.progress.task(f"effects on others at anchor {len(self._effects) + 1}", 1):
                 self._effects.append(self._value_others(len(self._effects)))

@@ -143,6 +143,9 @@ def test_frontier_prints_writes_and_resumes(log_file: Path, tmp_path: Path, asse
     assert all(r["violation_share"] <= r["point"] + 1e-9 for r in found)
     assert assent(*arguments, "--json", tmp_path / "b.json")[0] == 0
     assert records(tmp_path / "b.json") == found
+    picture = (tmp_path / "front" / "frontier.svg").read_text(encoding="utf-8")
+    for label in ("Threshold", "IFRQE", "All", "Nothing", "violation, share of All’s"):
+        assert f">{label}" in picture
 
 
 def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from assent.arrays import Bools
@@ -10,10 +11,10 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
 from assent.experiments.frontier import all_methods, frontier, parse_methods
-from assent.experiments.records import FIGURES
+from assent.experiments.records import FIGURES, Stopwatch
 from assent.files import read_json, write_json
 from assent.game.objective import Objective
-from assent.methods import METHODS
+from assent.methods import METHODS, Choice
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import Trained, TrainingSettings, train
@@ -231,6 +232,17 @@ def test_methods_are_read_from_text(text: str, expected: list[tuple[str, str]]) 
 def test_text_that_names_no_method_is_refused(text: str, message: str) -> None:
     with pytest.raises(AssentError, match=f"^{message}"):
         parse_methods(text)
+
+
+def test_seconds_charge_each_method_for_the_anchors_that_it_rests_on(problem: Problem) -> None:
+    bench = Workbench(problem, SETTINGS, seed=0)
+    bench.anchor_seconds = [100.0, 200.0, 400.0]
+    watch = Stopwatch(bench)
+    bench.anchor_seconds.append(1000.0)
+    nothing = np.zeros(len(problem.train), dtype=np.bool_)
+    seconds = [watch.seconds(Choice(nothing, None, anchors=anchors)) for anchors in (0, 1, 3, 4)]
+    paid = [1000 + each for each in seconds]  # the new anchor took no time at all here
+    assert paid == pytest.approx([0, 100, 700, 1700], abs=5)
 
 
 def test_all_methods_are_those_of_the_registry_that_keep_a_budget() -> None:

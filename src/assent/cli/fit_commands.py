@@ -23,6 +23,7 @@ from assent.data.problem import Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
+from assent.experiments.frontier import parse_methods
 from assent.experiments.run import Run, RunPlan, fit
 from assent.files import read_json
 from assent.game.objective import Objective
@@ -48,6 +49,7 @@ def fit_command(
         typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
     ] = None,
     frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = 2,
+    frontier_methods: o.Methods = None,
     model: o.Model = "mf",
     anchors: o.Anchors = 3,
     set_: o.Set = None,
@@ -75,11 +77,12 @@ def fit_command(
     make_method(method)
     settings = o.read_settings(model, anchors, set_)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
+    parse_methods(frontier_methods)
     log_options = o.LogOptions(data, columns, items, duplicates)
     log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     if replace:
         remove_run(out)
-    plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds)
+    plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds, frontier_methods)
     run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
     compared = read_json(out / "frontier.json") if points else []
     if compared:
@@ -113,7 +116,8 @@ def demo(
         seed=seed,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
-        frontier_seeds=2,
+        frontier_seeds=3,
+        frontier_methods="random,threshold,occurrence,ifrqe++",
     )
     settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
     run = fit(log, problem, out, plan, settings, progress=TerminalProgress())

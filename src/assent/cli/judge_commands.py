@@ -9,6 +9,7 @@ from assent.cli import options as o
 from assent.cli.console import (
     TerminalProgress,
     check_json,
+    notice,
     number,
     percent,
     show_table,
@@ -16,9 +17,11 @@ from assent.cli.console import (
 )
 from assent.data.problem import Protocol
 from assent.errors import AssentError
-from assent.experiments.frontier import all_methods, frontier, parse_methods
+from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.lds import LdsPlan, linear_datamodeling_score
 from assent.experiments.records import FIGURES
+from assent.files import write_text
+from assent.report import frontier_lines, frontier_svg
 from assent.statistics import summarise
 
 OutFolder = Annotated[
@@ -32,9 +35,7 @@ def frontier_command(
     *,
     points: Annotated[str, typer.Option(help="Budgets, as shares of All's violation.")] = "0.75,0.5,0.25,0.1",
     seeds: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 4,
-    methods: Annotated[
-        str | None, typer.Option(help="name or name:objective, separated by commas. Default: all.")
-    ] = None,
+    methods: o.Methods = None,
     price: o.Price = 0.1,
     model: o.Model = "mf",
     anchors: o.Anchors = 3,
@@ -53,6 +54,7 @@ def frontier_command(
     """Measure quality against violation for every method, the budget reached by moving the price.
 
     Each method chooses within each budget, a model is trained on its choice and tested, for every seed.
+    With --out, a picture of it is kept as well: frontier.svg.
 
     Examples:
 
@@ -61,7 +63,7 @@ def frontier_command(
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, anchors, set_)
-    chosen = all_methods() if methods is None else parse_methods(methods)
+    chosen = parse_methods(methods)
     budgets = parse_points(points, "--points")
     log_options = o.LogOptions(data, columns, items, duplicates)
     _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
@@ -75,8 +77,12 @@ def frontier_command(
         cache=out and out / "frontier-cache.json",
         progress=TerminalProgress(),
     )
-    show_frontier(records, f"{problem.name}, {problem.protocol}, {seeds} seeds from {seed}")
+    title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {seed}"
+    show_frontier(records, title)
     write_records(json, records)
+    if out:
+        write_text(out / "frontier.svg", frontier_svg(frontier_lines(records), title))
+        notice(f"Picture: {out / 'frontier.svg'}")
 
 
 def parse_points(text: str, option: str) -> list[float]:

@@ -21,6 +21,12 @@ _SPLIT = "Split and unwillingness"
 _HOW = "How"
 _OUTPUT = "Output"
 
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        help="Which methods: name or name:objective, separated by commas. Default: all.", show_default=False
+    ),
+]
 Data = Annotated[
     Path,
     typer.Argument(

@@ -28,8 +28,13 @@ def all_methods() -> list[Method]:
     ]
 
 
-def parse_methods(text: str) -> list[Method]:
-    """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective."""
+def parse_methods(text: str | None) -> list[Method]:
+    """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective.
+
+    None means all methods.
+    """
+    if text is None:
+        return all_methods()
     chosen: dict[tuple[str, Objective], Method] = {}
     for part in text.split(","):
         name, _, objective = part.strip().partition(":")
@@ -76,7 +81,7 @@ def frontier(
 
 
 def _measure(bench: Workbench, method: Method, point: float, price: float) -> dict[str, Any]:
-    watch = Stopwatch()
+    watch = Stopwatch(bench)
     choice = method.within(bench, point)
     trained = bench.final(choice.selection, label=f"{method.name} at {point:.0%}")
     return record(bench, method, choice, trained, price=price, watch=watch) | {"point": point}

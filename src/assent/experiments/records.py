@@ -25,14 +25,20 @@ FIGURES = (
 
 
 class Stopwatch:
-    """Wall-clock seconds since it was made."""
+    """What a decision and its training cost by the wall clock, whoever paid for the anchors.
 
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
+    Methods share a workbench's anchors. Each is charged all that it rests on, and none that it found there or
+    left for others.
+    """
 
-    def seconds(self) -> float:
-        """Seconds so far."""
-        return time.perf_counter() - self._start
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._start = time.perf_counter() - sum(bench.anchor_seconds)
+
+    def seconds(self, choice: Choice) -> float:
+        """Seconds so far without those of anchors, plus those of the anchors that `choice` rests on."""
+        spent = self._bench.anchor_seconds
+        return time.perf_counter() - self._start - sum(spent[choice.anchors :])
 
 
 def record(
@@ -51,6 +57,6 @@ def record(
         "price": price,
         "seed": bench.seed,
         **figures,
-        "seconds": watch.seconds(),
+        "seconds": watch.seconds(choice),
         "decision_price": choice.price if method.objectives else None,
     }

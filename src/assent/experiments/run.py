@@ -23,7 +23,7 @@ import polars as pl
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.errors import AssentError
-from assent.experiments.frontier import all_methods, frontier
+from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.records import Stopwatch, record
 from assent.files import read_json, write_json, write_text, write_with
 from assent.game.objective import Objective
@@ -51,6 +51,8 @@ class RunPlan:
     """Budgets, as shares of All's violation, at which the report compares all methods; none: it does not."""
     frontier_seeds: int = 2
     """Seeds of that comparison."""
+    frontier_methods: str | None = None
+    """Its methods, as `parse_methods` reads them; None: all."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def fit(
     description = describe(problem, plan, settings)
     _claim(out, description)
     bench = Workbench(problem, settings, plan.seed, progress, out / ".work")
-    watch = Stopwatch()
+    watch = Stopwatch(bench)
     method = make_method(plan.method, plan.objective)
     choice = method.at_price(bench, plan.price)
     table = selection_table(log, problem, choice)
@@ -142,6 +144,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "unwillingness": plan.unwillingness,
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
+        "frontier_methods": plan.frontier_methods,
         **settings.model_dump(mode="json"),
     }
 
@@ -182,7 +185,7 @@ def _claim(out: Path, description: dict[str, Any]) -> None:
 
 
 def _reference(bench: Workbench, name: str, price: float) -> dict[str, Any]:
-    watch = Stopwatch()
+    watch = Stopwatch(bench)
     method = make_method(name)
     choice = method.at_price(bench, price)
     return record(bench, method, choice, bench.final(choice.selection, label=name), price=price, watch=watch)
@@ -194,7 +197,7 @@ def _compare(
     compared = frontier(
         problem,
         settings,
-        methods=all_methods(),
+        methods=parse_methods(plan.frontier_methods),
         points=plan.points,
         seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
         price=plan.price,

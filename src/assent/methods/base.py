@@ -23,6 +23,8 @@ class Choice:
     """The price at which it decided; None for methods that know none."""
     certificate: Mapping[str, float] = field(default_factory=dict)
     """How far the decision can be trusted: residuals, rounds, regret; empty where nothing is solved."""
+    anchors: int = 0
+    """How many anchors it rests on."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
 

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from assent.arrays import Bools
 from assent.game.objective import Objective
 from assent.game.prices import fits_into, price_path
 from assent.game.solve import Equilibrium, solve
@@ -18,7 +19,7 @@ class IFRQE(Method):
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""
         found = self._play(bench, price)
-        return Choice(found.selection, price, self._certificate(bench, found), found.values)
+        return self._choice(bench, found.selection, price, found)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
@@ -43,8 +44,11 @@ class IFRQE(Method):
             else:
                 low = middle
         path = price_path(found.values, unwillingness)
+        return self._choice(bench, path.within(allowed), path.price_within(allowed), found)
+
+    def _choice(self, bench: Workbench, selection: Bools, price: float, found: Equilibrium) -> Choice:
         certificate = self._certificate(bench, found)
-        return Choice(path.within(allowed), path.price_within(allowed), certificate, found.values)
+        return Choice(selection, price, certificate, self._anchors(bench), found.values)
 
     def _certificate(self, bench: Workbench, found: Equilibrium) -> dict[str, float]:
         """Worst residuals of the influence solves, rounds played, and what deviating could still gain."""

@@ -1,7 +1,9 @@
-"""The report: one offline HTML file, and its words for single decisions."""
+"""The report: one offline HTML file, its words for single decisions, and its picture of a frontier."""
 
 from assent.report.data import ReportData
 from assent.report.examples import in_words
+from assent.report.figures import frontier_svg
+from assent.report.lines import frontier_lines
 from assent.report.page import build_report
 
-__all__ = ["ReportData", "build_report", "in_words"]
+__all__ = ["ReportData", "build_report", "frontier_lines", "frontier_svg", "in_words"]

@@ -91,6 +91,20 @@ def measured_figure(lines: Sequence[Line], run: Line, *, label: str) -> Html:
     return _drawn(draw, "measured", label)
 
 
+def frontier_svg(lines: Sequence[Line], title: str) -> str:
+    """The same of a frontier without a run, as a file of its own: SVG."""
+    looks = _looks([line.way for line in lines])
+
+    def draw(axes: Axes) -> None:
+        for line in lines:
+            _plot(axes, line, looks[line.way], ours=False)
+        _leave_out_nothing(axes, lines)
+        axes.set_ylabel(METRIC)
+        axes.set_title(title)
+
+    return _svg(draw, _CANVASES[0])
+
+
 def _plot(axes: Axes, line: Line, look: Look, *, ours: bool) -> None:
     """One method, the run's own in front and stronger."""
     x, y = [100 * share for share in line.violation], [100 * quality for quality in line.quality]

@@ -38,6 +38,14 @@ def line(way: Way, groups: Sequence[Sequence[Record]]) -> Line:
     )
 
 
+def frontier_lines(frontier: Sequence[Record]) -> list[Line]:
+    """A line per method of a frontier, in its order; All and Nothing are the last two."""
+    return [
+        line(way, list(by_point(frontier, way).values())[::-1])
+        for way in (*budgeted_ways(frontier), ALL, NOTHING)
+    ]
+
+
 def run_lines(data: ReportData) -> list[Line]:
     """A line per method of the frontier, the run's first; a point for each that only the run's table has.
 
