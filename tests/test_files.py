@@ -1,5 +1,7 @@
+import errno
 import stat
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -28,16 +30,36 @@ def test_a_finished_file_replaces_the_old_one(target: Path) -> None:
     assert only_file(target.parent).read_text() == "new"
 
 
-@pytest.mark.parametrize("error", [OSError("No space left"), KeyboardInterrupt()], ids=repr)
-def test_an_error_leaves_the_old_file_and_nothing_else(target: Path, error: BaseException) -> None:
-    def fail_half_way(path: Path) -> None:
-        path.write_text("ne")
+def fail_half_way(target: Path, error: BaseException) -> None:
+    with atomic_path(target) as temporary:
+        temporary.write_text("ne")
         raise error
 
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()], ids=repr)
+def test_an_error_leaves_the_old_file_and_nothing_else(target: Path, error: BaseException) -> None:
     with pytest.raises(type(error)):
-        write_with(target, fail_half_way)
+        fail_half_way(target, error)
     assert only_file(target.parent) == target
     assert target.read_text() == "old"
+
+
+def test_an_error_of_the_disk_names_the_file_that_was_asked_for(target: Path) -> None:
+    with pytest.raises(OSError, match="full") as caught:
+        fail_half_way(target, OSError(errno.ENOSPC, "full"))
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(target))
+
+
+def test_content_from_a_library_is_written_whole_or_not_at_all(target: Path) -> None:
+    def break_down(content: IO[bytes]) -> None:
+        content.write(b"ne")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_with(target, break_down)
+    assert only_file(target.parent).read_text() == "old"
+    write_with(target, lambda content: content.write(b"new"))
+    assert only_file(target.parent).read_text() == "new"
 
 
 def test_a_failed_first_write_leaves_no_file(tmp_path: Path) -> None:

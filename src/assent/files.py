@@ -5,15 +5,19 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from assent.errors import AssentError
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary neighbour of `path`; on success it is flushed to disk and renamed to `path`."""
+    """Yield a temporary neighbour of `path`; on success it is flushed to disk and renamed to `path`.
+
+    An error of the file system, such as a full disk, names `path` and leaves nothing behind.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     os.close(handle)
@@ -24,6 +28,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -55,7 +61,13 @@ def refuse_to_overwrite(path: Path, *, replace: bool) -> None:
         raise AssentError(f"{path}: already exists; choose another name or pass --replace")
 
 
-def write_with(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` produce a file at a temporary path, then move it to `path` atomically."""
+def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let `write` produce a file's content, then write that atomically.
+
+    Libraries write into memory, not to the disk, so that a failing disk is one kind of error and not one per
+    library.
+    """
+    content = BytesIO()
+    write(content)
     with atomic_path(path) as temporary:
-        write(temporary)
+        temporary.write_bytes(content.getbuffer())

@@ -1,5 +1,6 @@
 """Whatever is wrong with the input: one line that names it, exit code 2, nothing half-written."""
 
+import resource
 from pathlib import Path
 
 import polars as pl
@@ -110,3 +111,20 @@ def test_an_existing_json_file_is_kept(log_file: Path, tmp_path: Path, assent: A
     assert code == 2
     assert "--replace" in err
     assert (tmp_path / "a.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("limit", [1_000, 5_000])
+def test_a_disk_that_takes_no_more(limit: int, log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    # A limit on the size of files stands for the full disk: the first file above it fails half-way.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        code, out, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, out) == (2, "")
+    message = err.strip().splitlines()[-1]
+    assert str(tmp_path / "run") in message
+    assert message.endswith("File too large")
+    assert not list((tmp_path / "run").rglob("*.tmp"))
+    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK)[0] == 0

@@ -161,8 +161,8 @@ def test_the_parameters_of_another_model_are_refused(path: Path, tmp_path: Path)
         load(path)
 
 
-def half_written(tensors: object, file: Path) -> None:
-    file.write_bytes(b"half a mod")
+def half_written(file: Path, content: object) -> None:
+    file.write_text("half a mod")
     raise OSError(28, "No space left on device")
 
 
@@ -170,7 +170,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_model(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(path)
-    monkeypatch.setattr(storage, "save_file", half_written)
+    monkeypatch.setattr(Path, "write_bytes", half_written)
     with pytest.raises(OSError, match="No space left"):
         save(some_model(seed=1), path)
     assert contents(path) == before
@@ -180,7 +180,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_model(
 def test_a_first_write_that_fails_half_way_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "save_file", half_written)
+    monkeypatch.setattr(Path, "write_bytes", half_written)
     with pytest.raises(OSError, match="No space left"):
         save(some_model(), tmp_path / "model")
     assert not list(tmp_path.iterdir())

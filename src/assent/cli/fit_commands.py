@@ -108,7 +108,7 @@ def demo(
     check_json(json, replace=replace)
     if replace:
         remove_run(out)
-    log = simulate(preference="learnable", users=3000, items=500, noise=0.3, seed=seed)
+    log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
     plan = RunPlan(
         objective=Objective.NASH,

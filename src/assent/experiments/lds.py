@@ -147,14 +147,9 @@ def _retrain(
                     trained = Workbench(problem, settings, training_seed).final(selection)
                     losses[r, s] = validation_losses(problem, trained, settings.influence.loss)
                     if file:
-                        write_with(file, partial(_save, losses[r, s]))
+                        write_with(file, partial(np.save, arr=losses[r, s], allow_pickle=False))
                 advance()
     return losses
-
-
-def _save(values: Floats, path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, values, allow_pickle=False)
 
 
 def _mark(problem: Problem, settings: Settings, selection: Bools, seed: int) -> str:

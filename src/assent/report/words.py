@@ -14,7 +14,7 @@ _METHODS: Mapping[str, tuple[str, str]] = {
     "threshold": ("Threshold", "uses what its owner minds least, whatever it is worth."),
     "occurrence": ("Occurrence", "uses what many others have too and its owner minds little."),
     "ifrqe": ("IFRQE", "weighs what each interaction is estimated to be worth against what its owner minds."),
-    "ifrqe++": ("IFRQE++", "does the same with estimates from several trained models."),
+    "ifrqe++": ("IFRQE++", "weighs worth against unwillingness, with estimates from several trained models."),
 }
 _OBJECTIVES: Mapping[str, str] = {
     "welfare": "counts what an interaction does for everybody.",

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from assent.files import write_with
@@ -76,7 +76,7 @@ class Checkpoint:
             tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
         counters = {key: value for key, value in vars(state).items() if key != "best"}
         metadata = {"fingerprint": self._mark, "state": json.dumps(counters)}
-        write_with(self._path, lambda path: save_file(tensors, path, metadata=metadata))
+        write_with(self._path, lambda file: file.write(save(tensors, metadata)))
         self._saved_at = time.monotonic()
 
     def remove(self) -> None:

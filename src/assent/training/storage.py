@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as as_bytes
 
 from assent.errors import AssentError
 from assent.files import read_json, write_json, write_with
@@ -23,7 +24,7 @@ def save(trained: Trained, path: Path) -> None:
     """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole."""
     parameters, about = files_of(path)
     tensors = {name: value.contiguous() for name, value in trained.model.state_dict().items()}
-    write_with(parameters, lambda file: save_file(tensors, file))
+    write_with(parameters, lambda file: file.write(as_bytes(tensors)))
     sizes = trained.model.sizes
     description = {
         "format": FORMAT,
