@@ -34,7 +34,6 @@ def view(problem: Problem, trained: Trained) -> View:
     )
 
 
-@torch.no_grad()
 def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
     """Scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m]."""
     parts = []
@@ -42,7 +41,7 @@ def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
         here = slice(start, start + _ROWS)
         u = torch.from_numpy(seen.users[users[here]])
         i = torch.from_numpy(seen.items[candidates[here]])
-        parts.append(seen.trained.model(u, i)[0])
+        parts.append(seen.trained.scores(u, i))
     return torch.cat(parts).double().numpy() if parts else np.zeros(candidates.shape)
 
 
@@ -96,13 +95,12 @@ def _sampled_hits(problem: Problem, candidates: Ints, seen: View, k: int) -> Boo
     return top_hits(scores, relevant, problem.test.users, k=k, seed=problem.seed)
 
 
-@torch.no_grad()
 def _full_hits(problem: Problem, seen: View, users: Ints, k: int) -> Bools:
     """Rank every item that a user has no training or validation row of, withheld or not.
 
     The candidates do not depend on the selection, so that all selections are judged on the same question.
     """
-    scores = seen.trained.model.score_all(torch.from_numpy(seen.users[users])).double().numpy()[:, seen.items]
+    scores = seen.trained.scores_of_all(torch.from_numpy(seen.users[users])).double().numpy()[:, seen.items]
     for part in (problem.train, problem.valid):
         scores[_pairs(part, users)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)

@@ -21,7 +21,6 @@ def rows_of_user(selection: pl.DataFrame, user: str) -> pl.DataFrame:
     return rows
 
 
-@torch.no_grad()
 def recommendations(trained: Trained, selection: pl.DataFrame, user: str, k: int) -> list[dict[str, Any]]:
     """The k best items for a user that she has not disclosed: user, item, title, score.
 
@@ -29,7 +28,7 @@ def recommendations(trained: Trained, selection: pl.DataFrame, user: str, k: int
     """
     disclosed = rows_of_user(selection, user).filter(pl.col("disclosed"))["item"]
     place = positions(trained.user_ids, np.array([user], dtype=np.str_))
-    scores = trained.model.score_all(torch.from_numpy(place)).double().numpy()[:, :-1].copy()
+    scores = trained.scores_of_all(torch.from_numpy(place)).double().numpy()[:, :-1].copy()
     scores[0, positions(trained.item_ids, disclosed.to_numpy().astype(np.str_))] = -np.inf
     best = top_candidates(scores, place, k=min(k, scores.shape[1]), seed=0)[0]
     titles = dict(selection.select("item", "title").unique("item").iter_rows())

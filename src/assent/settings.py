@@ -5,16 +5,19 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from assent.influence.estimate import InfluenceSettings
-from assent.models import MFSettings, ModelSettings, model_class
+from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
 
 
 class Settings(BaseModel):
-    """How models are trained and interactions valued."""
+    """How models are trained and interactions valued.
+
+    What is not given is the model's own default, and where it has none, assent's.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field("mf", description="name of the recommender")
+    model: str = Field(MF.name, description="name of the recommender")
     model_settings: SerializeAsAny[ModelSettings] = Field(
         MFSettings(), description="settings of the recommender"
     )
@@ -26,12 +29,19 @@ class Settings(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _settings_of_the_model(cls, values: Any) -> Any:
-        """Read `model_settings` as the settings of the named model."""
-        if isinstance(values, dict):
-            kind = model_class(values.get("model", "mf")).Settings
-            given = values.get("model_settings", {})
-            return values | {
-                "model_settings": given if isinstance(given, kind) else kind.model_validate(given)
-            }
+    def _defaults_of_the_model(cls, values: Any) -> Any:
+        """Read `model_settings` as those of the named model, and fill in what it wants by default."""
+        if not isinstance(values, dict):
+            return values
+        kind = model_class(values.get("model", MF.name))
+        given = values.get("model_settings", {})
+        values = values | {
+            "model_settings": given
+            if isinstance(given, kind.Settings)
+            else kind.Settings.model_validate(given)
+        }
+        for part, defaults in kind.defaults.items():
+            asked = values.get(part, {})
+            if isinstance(asked, dict):
+                values[part] = {**defaults, **asked}
         return values

@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from assent.training.storage import FORMAT
 from tests.cli.conftest import QUICK, Assent
 
 LOG = "user,item,unwillingness\n" + "".join(
@@ -73,7 +74,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
     for file in run_folder.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
     settings = (other / "settings.json").read_text()
-    (other / "settings.json").write_text(settings.replace('"format": 1', '"format": 99'))
+    (other / "settings.json").write_text(settings.replace(f'"format": {FORMAT}', '"format": 99'))
     code, _, err = assent(command, other, "--user", "u")
     assert code == 2
     assert "format 99" in err
@@ -84,7 +85,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
     ("arguments", "named"),
     [
         (["--method", "magic"], ["--method magic", "ifrqe++"]),
-        (["--model", "svd"], ["--model svd", "mf"]),
+        (["--model", "svd"], ["model svd", "mf", "package.module:Class"]),
         (["--set", "training.epochs=-1"], ["training.epochs", "-1"]),
         (["--set", "training.speed=9"], ["training.speed"]),
         (["--set", "epochs"], ["KEY=VALUE"]),

@@ -119,11 +119,11 @@ class Other(Recommender):
     def initialise(self, generator: torch.Generator) -> None:
         """Nothing to draw."""
 
-    def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, users: Tensor, items: Tensor, prepared: None) -> tuple[Tensor, Tensor]:
         nothing = torch.zeros(items.shape)
         return nothing, nothing
 
-    def score_all(self, users: Tensor) -> Tensor:
+    def score_all(self, users: Tensor, prepared: None) -> Tensor:
         return torch.zeros(len(users), self.n_items + 1)
 
     def finish(self) -> None:

@@ -141,7 +141,7 @@ def test_early_stopping_is_resumed_too(data: Disclosed, path: Path, monkeypatch:
     settings = SETTINGS.model_copy(update={"evaluate_every": 1, "patience": 4})
     scores = [0.1, 0.9, 0.3, 0.2, 0.1, 0.0]
 
-    def fall(_data: Disclosed, _seed: int) -> Any:
+    def fall(*_: object) -> Any:
         left = iter(scores[counters(path)["epoch"] if path.exists() else 0 :])
         return lambda _model: next(left)
 

@@ -37,7 +37,7 @@ def contents(path: Path) -> dict[str, bytes]:
 def test_a_model_comes_back_as_it_was(path: Path) -> None:
     before, after = some_model(), load(path)
     everybody = torch.arange(5)
-    assert torch.equal(after.model.score_all(everybody), before.model.score_all(everybody))
+    assert torch.equal(after.scores_of_all(everybody), before.scores_of_all(everybody))
     everything = torch.arange(6).expand(5, -1)
     for ours, theirs in zip(
         after.model(everybody, everything), before.model(everybody, everything), strict=True
@@ -57,7 +57,7 @@ def test_a_model_of_nobody_comes_back(tmp_path: Path) -> None:
     after = load(tmp_path / "model")
     assert (after.user_ids.tolist(), after.item_ids.tolist(), after.monitor) == ([], [], None)
     assert after.user_ids.dtype.kind == "U"
-    assert after.model.score_all(torch.tensor([0])).tolist() == [[0]]
+    assert after.scores_of_all(torch.tensor([0])).tolist() == [[0]]
 
 
 def test_equal_models_are_equal_files(path: Path, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Script:
             looks.append({name: value.clone() for name, value in model.state_dict().items()})
             return scores[len(looks) - 1]
 
-        monkeypatch.setattr(trainer, "_monitor", lambda _data, _seed: look)
+        monkeypatch.setattr(trainer, "_monitor", lambda *_: look)
         return looks
 
     return prepare

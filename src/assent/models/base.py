@@ -1,17 +1,21 @@
 """The contract between assent and a recommender: what a model gives, and what it gets for it.
 
-A model gives logits of (user, item) pairs with the penalty of each. It gets training, early stopping,
-ranking, influence, every method and saving. It knows nothing of selections or of the game:
-it is built for the users and items of the rows that it is trained on, and sees no others.
+A model gives logits of (user, item) pairs with the penalty of each, and says how the disclosed interactions
+enter its input, if they do. It gets training, early stopping, ranking, influence, every method and saving. It
+knows nothing of selections or of the game: it is built for the users and items of the rows that it is trained
+on, and sees no others. docs/models.md is the same on one page, with an example.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
+
+from assent.losses import sample_losses
 
 
 class ModelSettings(BaseModel):
@@ -32,6 +36,20 @@ class Sizes:
     """Sampled negatives of each."""
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """The interactions that a model may read as input: its graph, its histories, its input vectors.
+
+    `users[n]` and `items[n]` are in the model's indices, sorted by user and, within a user, by time.
+    `weights[n]` is o: 1 for a disclosed interaction, and 0 for one that must leave no trace. Where influence
+    is computed, the weights are variables that the model's scores are differentiated by.
+    """
+
+    users: Tensor
+    items: Tensor
+    weights: Tensor
+
+
 class Recommender(nn.Module, ABC):
     """A recommender of `n_items` items to `n_users` users.
 
@@ -43,6 +61,8 @@ class Recommender(nn.Module, ABC):
     """What the command line calls the model."""
     Settings: ClassVar[type[ModelSettings]]
     """The class of its settings."""
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Defaults of `training` and `influence` that differ from assent's own for this model."""
 
     def __init__(self, sizes: Sizes, settings: Any) -> None:
         super().__init__()
@@ -51,20 +71,38 @@ class Recommender(nn.Module, ABC):
         self.n_items = sizes.items
         self.settings = settings
 
+    @property
+    def reads_evidence(self) -> bool:
+        """Whether the disclosed interactions are part of the model's input, and are saved with it."""
+        return type(self).prepare is not Recommender.prepare
+
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the initial parameters from `generator` and nothing else."""
 
+    def prepare(self, evidence: Evidence) -> Any:
+        """What the scores need of the disclosed interactions, in any form: propagated tables, histories.
+
+        Called before every training step and once before ranking; the result is what the methods below get
+        as `prepared`. Must be differentiable by the parameters and by `evidence.weights`. A model that
+        learns from interactions but reads none of them leaves this as it is.
+        """
+        return None
+
     @abstractmethod
-    def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, users: Tensor, items: Tensor, prepared: Any) -> tuple[Tensor, Tensor]:
         """Logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m].
 
         σ(logit) is the probability of an interaction; the penalty is the regularisation as it enters the
         loss of that one sample.
         """
 
+    def losses(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+        """The loss of each sample, [n, m], where `items[:, 0]` is the positive: BCE plus penalty."""
+        return sample_losses(*self(users, items, prepared))
+
     @abstractmethod
-    def score_all(self, users: Tensor) -> Tensor:
+    def score_all(self, users: Tensor, prepared: Any) -> Tensor:
         """Logits of `users[n]` for every item and, last, for an unknown one: [n, n_items + 1]."""
 
     @abstractmethod

@@ -61,7 +61,7 @@ class MF(Recommender):
         self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
 
-    def forward(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
         """p_u · q_i and c/2 · (|p_u|² + |q_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         p = F.embedding(users, self.user_table)
         q = F.embedding(items, self.item_table)
@@ -70,7 +70,7 @@ class MF(Recommender):
         lengths = torch.linalg.vecdot(p, p).unsqueeze(1) + torch.linalg.vecdot(q, q)
         return logits, 0.5 * self.l2 * lengths
 
-    def score_all(self, users: Tensor) -> Tensor:
+    def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
         """p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""
         return F.embedding(users, self.user_table) @ self.item_table.T
 

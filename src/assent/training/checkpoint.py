@@ -61,10 +61,10 @@ class Checkpoint:
         if metadata.get("fingerprint") != self._mark:
             return TrainingState()
         counters = json.loads(metadata["state"])
-        model.load_state_dict(_part(tensors, "model"))
+        model.load_state_dict(named_under("model", tensors))
         for name, parameter in model.named_parameters():
-            optimizer.state[parameter] = _part(tensors, f"adam.{name}")
-        return TrainingState(**counters, best=_part(tensors, "best"))
+            optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
+        return TrainingState(**counters, best=named_under("best", tensors))
 
     def save_when_due(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
         """Save, unless that was done a moment ago."""
@@ -97,7 +97,7 @@ def fingerprint(
     return digest.hexdigest()
 
 
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def named_under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors under `prefix`, named without it."""
     start = f"{prefix}."
     return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}

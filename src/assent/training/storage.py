@@ -6,30 +6,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as as_bytes
 
+from assent.data.problem import Rows
 from assent.errors import AssentError
 from assent.files import read_json, write_json, write_with
-from assent.models import MODELS, Sizes
-from assent.training.trainer import Trained
+from assent.models import Recommender, Sizes, model_class, model_name
+from assent.training.checkpoint import named_under
+from assent.training.trained import Trained
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever a file written before could not be read any more."""
 
 
 def save(trained: Trained, path: Path) -> None:
-    """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole."""
+    """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole.
+
+    The former holds the parameters and, for a model that reads them, the disclosed interactions.
+    """
     parameters, about = files_of(path)
-    tensors = {name: value.contiguous() for name, value in trained.model.state_dict().items()}
+    tensors = {f"model.{name}": value.contiguous() for name, value in trained.model.state_dict().items()}
+    if trained.rows is not None:
+        tensors |= {
+            "evidence.users": torch.from_numpy(trained.rows.users),
+            "evidence.items": torch.from_numpy(trained.rows.items),
+        }
     write_with(parameters, lambda file: file.write(as_bytes(tensors)))
     sizes = trained.model.sizes
     description = {
         "format": FORMAT,
         "assent": version("assent"),
-        "model": trained.model.name,
+        "model": model_name(type(trained.model)),
         "settings": trained.model.settings.model_dump(mode="json"),
         "sizes": {
             "users": sizes.users,
@@ -55,22 +66,32 @@ def load(path: Path) -> Trained:
     try:
         if _digest(parameters) != description["parameters"]:
             raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
-        kind = MODELS[description["model"]]
+        kind = _kind(about, description["model"])
         model = kind(Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
-        model.load_state_dict(load_file(parameters))
+        tensors = load_file(parameters)
+        model.load_state_dict(named_under("model", tensors))
+        evidence = named_under("evidence", tensors)
         return Trained(
-            model=model,
+            model=model.eval(),
             user_ids=np.array(description["user_ids"], dtype=np.str_),
             item_ids=np.array(description["item_ids"], dtype=np.str_),
             seed=description["seed"],
             epochs=description["epochs"],
             monitor=description["monitor"],
+            rows=Rows(evidence["users"].numpy(), evidence["items"].numpy()) if evidence else None,
         )
     except FileNotFoundError:
         raise AssentError(f"{parameters}: no such file") from None
     except (KeyError, TypeError, ValidationError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise AssentError(f"{about}: not a model that this assent can read ({reason})") from None
+
+
+def _kind(about: Path, name: str) -> type[Recommender]:
+    try:
+        return model_class(name)
+    except AssentError as error:
+        raise AssentError(f"{about}: {error}") from None
 
 
 def files_of(path: Path) -> tuple[Path, Path]:

@@ -3,24 +3,25 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from assent.arrays import Strings
 from assent.errors import AssentError
-from assent.losses import sample_losses
+from assent.hashing import mix
 from assent.memory import reuse_freed_memory
-from assent.models import ModelSettings, Recommender, Sizes, model_class
+from assent.models import Evidence, ModelSettings, Recommender, Sizes, model_class
 from assent.progress import SILENT, Progress
 from assent.training.checkpoint import Checkpoint, fingerprint
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
+from assent.training.trained import Trained, evidence_of
 
 _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5
+_DROPOUT = 1
+"""Tells the numbers that a model draws in an epoch from those of others."""
 
 
 class TrainingSettings(BaseModel):
@@ -40,20 +41,6 @@ class TrainingSettings(BaseModel):
         return self.batch_size or max(2048, rows // 64)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A trained recommender with the ids that its indices mean."""
-
-    model: Recommender
-    user_ids: Strings
-    item_ids: Strings
-    seed: int
-    epochs: int
-    """Epoch whose parameters were kept."""
-    monitor: float | None
-    """Validation NDCG@5 of those parameters, as early stopping measures it; None without validation rows."""
-
-
 def train(
     data: Disclosed,
     *,
@@ -69,7 +56,8 @@ def train(
 
         ℓ_k(θ) = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
 
-    with j over the negatives that row k owns; the mean is taken over all samples.
+    (or what the model's `losses` says) with j over the negatives that row k owns; the mean is taken over all
+    samples.
 
     The result is a function of `data`, the settings and `seed` alone. Without rows it is a model that knows
     nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved
@@ -82,12 +70,13 @@ def train(
     optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
     saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed))
     state = saved.load(recommender, optimizer)
-    monitor = _monitor(data, seed)
-    with progress.task(label, settings.epochs) as advance, _flushed_denormals():
+    evidence = evidence_of(data.rows)
+    monitor = _monitor(data, evidence, seed)
+    with progress.task(label, settings.epochs) as advance, _flushed_denormals(), torch.random.fork_rng():
         for _ in range(state.epoch):
             advance()
         while len(data.rows) and state.epoch < settings.epochs and state.waited < settings.patience:
-            _run_epoch(recommender, optimizer, data, settings, seed=seed, epoch=state.epoch)
+            _run_epoch(recommender, optimizer, data, evidence, settings, seed=seed, epoch=state.epoch)
             state.epoch += 1
             if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
                 state.look(recommender, monitor(recommender))
@@ -97,7 +86,15 @@ def train(
         recommender.load_state_dict(state.best)
     recommender.finish()
     saved.remove()
-    return Trained(recommender, data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score)
+    return Trained(
+        recommender.eval(),
+        data.user_ids,
+        data.item_ids,
+        seed,
+        state.best_epoch,
+        state.best_score,
+        data.rows if recommender.reads_evidence else None,
+    )
 
 
 @contextmanager
@@ -114,12 +111,18 @@ def _run_epoch(
     model: Recommender,
     optimizer: torch.optim.Optimizer,
     data: Disclosed,
+    evidence: Evidence,
     settings: TrainingSettings,
     *,
     seed: int,
     epoch: int,
 ) -> None:
-    """One pass in an order drawn from (seed, epoch), so that a resumed run needs no generator's state."""
+    """One pass in an order drawn from (seed, epoch), so that a resumed run needs no generator's state.
+
+    So is what a model draws from torch's own generator, for dropout.
+    """
+    model.train()
+    torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
     rows = len(data.rows)
     batch = settings.batch(rows)
     steps = math.ceil(rows / batch)
@@ -132,7 +135,7 @@ def _run_epoch(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
         here = slice(step * batch, (step + 1) * batch)
-        loss = sample_losses(*model(users[here], items[here])).mean()
+        loss = model.losses(users[here], items[here], model.prepare(evidence)).mean()
         if not math.isfinite(loss.item()):
             raise AssentError(
                 f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; "
@@ -143,7 +146,7 @@ def _run_epoch(
         optimizer.step()
 
 
-def _monitor(data: Disclosed, seed: int) -> Callable[[Recommender], float | None]:
+def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recommender], float | None]:
     """NDCG@5 of each validation item among sampled items; ties count half. None without validation rows."""
     if not len(data.valid):
         return lambda _: None
@@ -154,9 +157,11 @@ def _monitor(data: Disclosed, seed: int) -> Callable[[Recommender], float | None
 
     @torch.no_grad()
     def ndcg(model: Recommender) -> float:
+        model.eval()
         model.finish()
+        prepared = model.prepare(evidence)
         parts = zip(users.chunk(n_parts), items.chunk(n_parts), strict=True)
-        scores = torch.cat([model(u, i)[0] for u, i in parts])
+        scores = torch.cat([model(u, i, prepared)[0] for u, i in parts])
         rivals, own = scores[:, 1:], scores[:, :1]
         rank = (rivals > own).sum(1) + 0.5 * (rivals == own).sum(1)
         return float(torch.where(rank < _MONITOR_K, 1 / torch.log2(rank + 2), 0).mean())
