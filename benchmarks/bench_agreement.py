@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from assent.influence.estimate import InfluenceSettings
+from assent.influence.settings import InfluenceSettings
 from assent.losses import Loss
 from assent.settings import Settings
 from assent.workbench import Workbench

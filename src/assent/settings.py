@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
-from assent.influence.estimate import InfluenceSettings
+from assent.influence.settings import InfluenceSettings
 from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
 

@@ -8,10 +8,14 @@ import numpy as np
 
 from assent.arrays import Bools
 from assent.data.problem import Problem
+from assent.errors import AssentError
 from assent.game.anchors import draw_anchors
 from assent.game.estimates import Estimates
-from assent.influence.effects import effect_matrix
-from assent.influence.estimate import Influence, influence
+from assent.influence.estimate import Influence, influence, linearise
+from assent.influence.linearised import Linearised
+from assent.influence.mf.curvature import Curvature
+from assent.influence.mf.effects import effect_matrix
+from assent.influence.settings import InfluenceSettings
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.sparse import SparseMatrix
@@ -51,16 +55,9 @@ class Workbench:
         """
         while len(self._influences) < anchors:
             start = time.perf_counter()
-            selection, trained = self.anchor(len(self._influences))
+            linearised = self.linearise(len(self._influences))
             with self.progress.task(f"influence at anchor {len(self._influences) + 1}", 1):
-                found = influence(
-                    self.problem,
-                    selection,
-                    trained,
-                    negatives=self.settings.training.negatives,
-                    settings=self.settings.influence,
-                    seed=self.seed,
-                )
+                found = influence(linearised, self.settings.influence, self.seed)
             self._influences.append(found)
             self.anchor_seconds.append(time.perf_counter() - start)
         while effects and len(self._effects) < anchors:
@@ -111,17 +108,25 @@ class Workbench:
             save(trained, path)
         return drawn, trained
 
-    def _value_others(self, t: int) -> SparseMatrix:
+    def linearise(self, t: int, settings: InfluenceSettings | None = None) -> Linearised:
+        """The model of the t-th anchor, ready to be differentiated; with `settings` instead of its own."""
         selection, trained = self.anchor(t)
-        return effect_matrix(
+        return linearise(
             self.problem,
             selection,
             trained,
-            self._influences[t].own,
             negatives=self.settings.training.negatives,
-            settings=self.settings.influence,
+            settings=settings or self.settings.influence,
             seed=self.seed,
         )
+
+    def _value_others(self, t: int) -> SparseMatrix:
+        curvature = self.linearise(t)
+        if not isinstance(curvature, Curvature):
+            raise AssentError(
+                f"effects on single others: not available for model {self.settings.model}; accepted: mf"
+            )
+        return effect_matrix(self.problem, curvature, self._influences[t].own, self.settings.influence)
 
     def _train(self, data: Disclosed, label: str, name: str) -> Trained:
         self.trainings += 1

@@ -14,8 +14,8 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import validation_losses
 from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score, rank_correlations
-from assent.influence.estimate import Estimator, InfluenceSettings
-from assent.influence.predict import Predictor
+from assent.influence.predict import predicted_losses
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 from assent.models import MFSettings
 from assent.settings import Settings
@@ -97,9 +97,9 @@ def retrained(problem: Problem, seed: int) -> Floats:
 
 def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, records: list[Record]) -> None:
     truth, yardstick = retrained(problem, SEED + 1), retrained(problem, SEED + 2)
-    anchor, trained = Workbench(problem, SETTINGS, SEED).anchor(0)
-    predictor = Predictor.at(problem, anchor, trained, negatives=1, settings=SETTINGS.influence, seed=SEED)
-    predicted = np.array([predictor.losses(selection) for selection in selections(problem)])
+    model = Workbench(problem, SETTINGS, SEED).linearise(0)
+    drawn = selections(problem)
+    predicted = np.array([predicted_losses(model, each, SETTINGS.influence, SEED) for each in drawn])
     found = {(each["estimator"], each["level"]): each["lds"] for each in records}
     for name, losses in ((RETRAINED, yardstick), (Estimator.TRUNCATED, predicted)):
         users = np.unique(problem.valid.users)

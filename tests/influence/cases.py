@@ -11,7 +11,9 @@ from assent.arrays import Bools
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.influence.estimate import Estimator, InfluenceSettings, prepare
+from assent.influence.estimate import Influence, influence, linearise
+from assent.influence.mf.curvature import Curvature
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 from assent.models import MF, MFSettings, Sizes
 from assent.settings import Settings
@@ -23,7 +25,7 @@ from .oracle import Oracle, minimise
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem, an anchor and a model in double precision, with what `prepare` asks for besides."""
+    """A problem, an anchor and a model in double precision, with what `linearise` asks for besides."""
 
     name: str
     problem: Problem
@@ -40,7 +42,7 @@ class Case:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What `influence`, `prepare`, `Predictor.at` and `effect_matrix` take besides the settings."""
+        """What `linearise` takes besides the settings."""
         return {
             "problem": self.problem,
             "anchor": self.anchor,
@@ -63,10 +65,19 @@ class Case:
         }
         return InfluenceSettings(**values | changes)
 
+    def linearised(self, settings: InfluenceSettings) -> Curvature:
+        """The model in closed form."""
+        found = linearise(**self.arguments, settings=settings)
+        assert isinstance(found, Curvature)
+        return found
+
+    def influence(self, settings: InfluenceSettings) -> Influence:
+        """Own and social influence at the anchor."""
+        return influence(self.linearised(settings), settings, self.seed)
+
     def oracle(self, settings: InfluenceSettings) -> Oracle:
-        """What `prepare` gives for these settings, with dense derivatives of it."""
-        known_users = np.unique(self.problem.train.users)
-        return Oracle(*prepare(**self.arguments, settings=settings), settings, known_users)
+        """The same model with dense derivatives."""
+        return Oracle(self.linearised(settings), settings, np.unique(self.problem.train.users))
 
     def __str__(self) -> str:
         return self.name

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.func import functional_call, jacfwd, jacrev
 
 from assent.arrays import Ints
-from assent.influence.curvature import Curvature
-from assent.influence.estimate import Estimator, InfluenceSettings
+from assent.influence.mf.curvature import Curvature
 from assent.influence.samples import TrainSamples, ValidSamples
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import sample_losses
 from assent.models import MF
 
@@ -26,7 +26,6 @@ class Oracle:
     """Dense derivatives at the parameters θ of a curvature's model: P = (n_users + n_items) d numbers."""
 
     curvature: Curvature
-    valid: ValidSamples
     settings: InfluenceSettings
     known_users: Ints
     """The problem's index of each user of the model."""
@@ -38,6 +37,10 @@ class Oracle:
     @property
     def samples(self) -> TrainSamples:
         return self.curvature.samples
+
+    @property
+    def valid(self) -> ValidSamples:
+        return self.curvature.valid
 
     @property
     def theta(self) -> Tensor:

@@ -9,8 +9,8 @@ from assent.arrays import Bools, Floats
 from assent.data.problem import Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.influence.effects import effect_matrix
-from assent.influence.estimate import Estimator, InfluenceSettings, influence
+from assent.influence.mf.effects import effect_matrix
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 from assent.models import MFSettings
 from assent.settings import Settings
@@ -24,8 +24,8 @@ OPERATORS = [Estimator.GAUSS_NEWTON, Estimator.TRUNCATED]
 
 
 def effects_of(case: Case, settings: InfluenceSettings) -> SparseMatrix:
-    own = influence(**case.arguments, settings=settings).own
-    return effect_matrix(**case.arguments, own=own, settings=settings)
+    own = case.influence(settings).own
+    return effect_matrix(case.problem, case.linearised(settings), own, settings)
 
 
 def contact(case: Case) -> Bools:
@@ -78,7 +78,8 @@ def test_effects_on_others_are_the_dense_formula(case: Case, estimator: Estimato
 def test_effects_on_the_owners_are_what_was_given(case: Case, estimator: Estimator) -> None:
     rows = np.arange(len(case.problem.train))
     own = 1 + rows.astype(np.float64)
-    effects = effect_matrix(**case.arguments, own=own, settings=case.settings(estimator, truncation=4))
+    settings = case.settings(estimator, truncation=4)
+    effects = effect_matrix(case.problem, case.linearised(settings), own, settings)
     assert_close(effects.toarray()[case.problem.train.users, rows], own)
 
 
@@ -96,8 +97,8 @@ def test_there_is_an_entry_where_there_is_contact_and_only_there(case: Case) -> 
 def test_the_size_of_the_chunks_does_not_matter(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = case.settings(Estimator.TRUNCATED)
     whole = effects_of(case, settings).toarray()
-    monkeypatch.setattr("assent.influence.effects._CHUNK", 5)
-    monkeypatch.setattr("assent.influence.curvature._CHUNK", 7)
+    monkeypatch.setattr("assent.influence.mf.effects._CHUNK", 5)
+    monkeypatch.setattr("assent.influence.mf.curvature._CHUNK", 7)
     assert_close(effects_of(case, settings).toarray(), whole)
 
 
@@ -106,8 +107,8 @@ def test_estimators_without_stars_borrow_the_truncated_ones(estimator: Estimator
     case = STAR_CASES[0]
     own = np.zeros(len(case.anchor))
     borrowed, truncated = (
-        effect_matrix(**case.arguments, own=own, settings=case.settings(each, truncation=2)).toarray()
-        for each in (estimator, Estimator.TRUNCATED)
+        effect_matrix(case.problem, case.linearised(settings), own, settings).toarray()
+        for settings in (case.settings(each, truncation=2) for each in (estimator, Estimator.TRUNCATED))
     )
     assert_close(borrowed, truncated)
 

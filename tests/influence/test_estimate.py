@@ -1,21 +1,20 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 from torch.testing import assert_close
 
-from assent.errors import AssentError
 from assent.evaluation import validation_losses
-from assent.influence.estimate import Estimator, influence, inverse_product, prepare, valid_gradient
+from assent.influence.estimate import linearise
+from assent.influence.linearised import inverse_product
+from assent.influence.settings import Estimator
 from assent.losses import Loss
-from assent.models import ModelSettings, Recommender
 
 from .cases import CASES, STAR_CASES, Case, settled_case
+from .oracle import jacobian
 
 both_losses = pytest.mark.parametrize("loss", Loss)
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -25,16 +24,19 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 @every_case
 def test_the_gradient_of_the_validation_losses(case: Case, loss: Loss) -> None:
     oracle = case.oracle(case.settings(Estimator.GAUSS_NEWTON, loss=loss))
-    found = valid_gradient(oracle.model, oracle.valid, loss)
-    assert_close(found.losses, oracle.valid_losses(oracle.theta))
-    assert_close(found.vector.flatten(), oracle.user_gradients.sum(0), rtol=1e-9, atol=1e-9)
+    weights = torch.linspace(-1, 2, len(oracle.valid.users), dtype=torch.float64)
+    vector, direct = oracle.curvature.valid_gradient(weights)
+    dense = weights @ jacobian(oracle.valid_losses, oracle.theta)
+    assert_close(vector.flatten(), dense, rtol=1e-9, atol=1e-9)
+    assert not direct.any()
+    assert_close(oracle.curvature.valid_losses(), oracle.valid_losses(oracle.theta))
 
 
 @both_losses
 @every_case
 def test_social_influence_is_that_of_the_dense_gauss_newton_matrix(case: Case, loss: Loss) -> None:
     settings = case.settings(Estimator.GAUSS_NEWTON, loss=loss)
-    found = influence(**case.arguments, settings=settings)
+    found = case.influence(settings)
     oracle = case.oracle(settings)
     dense = oracle.train_gradients @ torch.linalg.solve(oracle.matrix, oracle.user_gradients.sum(0))
     assert_close(torch.from_numpy(found.social), dense, rtol=1e-7, atol=1e-7)
@@ -45,7 +47,7 @@ def test_social_influence_is_that_of_the_dense_gauss_newton_matrix(case: Case, l
 def test_enough_steps_of_the_truncated_inverse_invert_a_definite_hessian(make: Callable[[], Case]) -> None:
     case = make()
     settings = case.settings(Estimator.TRUNCATED)
-    found = influence(**case.arguments, settings=settings)
+    found = case.influence(settings)
     oracle = case.oracle(settings)
     assert torch.linalg.eigvalsh(oracle.matrix)[0] > 0
     dense = oracle.train_gradients @ torch.linalg.solve(oracle.matrix, oracle.user_gradients.sum(0))
@@ -73,7 +75,7 @@ def test_the_truncated_inverse_is_the_best_of_its_krylov_space(case: Case, steps
 @every_case
 def test_gradient_dot_is_the_inner_product_of_gradients(case: Case) -> None:
     settings = case.settings(Estimator.GRADIENT_DOT)
-    found = influence(**case.arguments, settings=settings)
+    found = case.influence(settings)
     oracle = case.oracle(settings)
     gradients, users = oracle.train_gradients / case.anchor.sum(), case.problem.train.users
     assert_close(torch.from_numpy(found.social), gradients @ oracle.user_gradients.sum(0))
@@ -86,7 +88,7 @@ def test_gradient_dot_is_the_inner_product_of_gradients(case: Case) -> None:
 @both_losses
 def test_the_losses_at_the_anchor_are_those_of_the_evaluation(estimator: Estimator, loss: Loss) -> None:
     case = STAR_CASES[0]
-    found = influence(**case.arguments, settings=case.settings(estimator, loss=loss))
+    found = case.influence(case.settings(estimator, loss=loss))
     assert_close(found.losses, validation_losses(case.problem, case.trained, loss))
 
 
@@ -95,7 +97,7 @@ def test_single_precision_is_enough(estimator: Estimator) -> None:
     case = settled_case()
     single = replace(case, trained=replace(case.trained, model=copy.deepcopy(case.model).float()))
     settings = case.settings(estimator, tolerance=1e-5, truncation=4)
-    exact, found = (influence(**each.arguments, settings=settings) for each in (case, single))
+    exact, found = (each.influence(settings) for each in (case, single))
     for name in ("own", "social", "losses"):
         reference = getattr(exact, name)
         error = np.abs(getattr(found, name) - reference).max()
@@ -107,31 +109,4 @@ def test_a_model_of_another_vocabulary_is_refused() -> None:
     case = CASES[0]
     stranger = replace(case.trained, user_ids=np.char.add("x", case.trained.user_ids))
     with pytest.raises(ValueError, match="must know the users and items of all training rows"):
-        prepare(**case.arguments | {"trained": stranger}, settings=case.settings(Estimator.GAUSS_NEWTON))
-
-
-class Other(Recommender):
-    """A recommender that influence has no formulas for."""
-
-    name: ClassVar[str] = "other"
-    Settings: ClassVar[type[ModelSettings]] = ModelSettings
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Nothing to draw."""
-
-    def forward(self, users: Tensor, items: Tensor, prepared: None) -> tuple[Tensor, Tensor]:
-        nothing = torch.zeros(items.shape)
-        return nothing, nothing
-
-    def score_all(self, users: Tensor, prepared: None) -> Tensor:
-        return torch.zeros(len(users), self.n_items + 1)
-
-    def finish(self) -> None:
-        """Nothing to prepare."""
-
-
-def test_a_model_without_curvature_is_named() -> None:
-    case = CASES[0]
-    other = replace(case.trained, model=Other(case.model.sizes, ModelSettings()))
-    with pytest.raises(AssentError, match="not available for model other; accepted: mf"):
-        influence(**case.arguments | {"trained": other}, settings=case.settings(Estimator.GAUSS_NEWTON))
+        linearise(**case.arguments | {"trained": stranger}, settings=case.settings(Estimator.GAUSS_NEWTON))

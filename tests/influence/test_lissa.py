@@ -5,8 +5,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from assent.arrays import Floats
-from assent.influence.estimate import Estimator, influence, valid_gradient
-from assent.influence.lissa import along_lissa_stars, lissa_social, lissa_stars, sampled_rows
+from assent.influence.lissa import lissa, sampled_rows
+from assent.influence.mf.lissa import along_lissa_stars, lissa_stars
+from assent.influence.mf.own import own_gradients
+from assent.influence.settings import Estimator
 
 from .cases import CASES, STAR_CASES, Case, learnable_case
 from .oracle import Oracle, hessian
@@ -25,22 +27,22 @@ def row_hessians(oracle: Oracle) -> Tensor:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_rows_are_those_of_the_anchor(case: Case) -> None:
-    curvature = prepared(case).curvature
-    rows = sampled_rows(curvature, steps=1000, seed=0)
+    samples = prepared(case).samples
+    rows = sampled_rows(samples, steps=1000, seed=0)
     assert np.array_equal(np.unique(rows), np.flatnonzero(case.anchor))
-    assert np.array_equal(rows, sampled_rows(curvature, steps=1000, seed=0))
-    assert not np.array_equal(rows, sampled_rows(curvature, steps=1000, seed=1))
+    assert np.array_equal(rows, sampled_rows(samples, steps=1000, seed=0))
+    assert not np.array_equal(rows, sampled_rows(samples, steps=1000, seed=1))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_social_is_the_recursion_of_the_paper(case: Case) -> None:
     oracle = prepared(case)
     hessians, b = row_hessians(oracle), oracle.user_gradients.sum(0)
-    rows = sampled_rows(oracle.curvature, steps=STEPS, seed=1)
+    rows = sampled_rows(oracle.samples, steps=STEPS, seed=1)
     x = b
     for row in rows:
         x = b + x - hessians[row] @ x
-    found = lissa_social(oracle.curvature, oracle.table(b), rows)
+    found = lissa(oracle.curvature.row_product, oracle.table(b), rows)
     assert_close(found.flatten(), x, rtol=1e-9, atol=1e-9)
 
 
@@ -53,25 +55,25 @@ def test_own_is_the_recursion_in_every_star(case: Case) -> None:
     for user in range(len(b)):
         place = oracle.places(torch.tensor([user]))
         b[user, place] = oracle.user_gradients[oracle.known_users[user], place]
-    rows = sampled_rows(oracle.curvature, steps=STEPS, seed=1)
+    rows = sampled_rows(oracle.samples, steps=STEPS, seed=1)
     x = b
     for row in rows:
         change = torch.zeros_like(x)
         change[users[row]] = hessians[row] @ x[users[row]]
         x = b + x - change
-    gradient = valid_gradient(oracle.model, oracle.valid, oracle.settings.loss).vector[: oracle.model.n_users]
-    found = lissa_stars(oracle.curvature, gradient, rows)
+    found = lissa_stars(oracle.curvature, own_gradients(oracle.curvature), rows)
     assert_close(along_lissa_stars(oracle.curvature, found), (oracle.train_gradients * x[users]).sum(1))
 
 
 @pytest.mark.parametrize("case", STAR_CASES, ids=str)
 def test_influence_divides_by_the_size_of_the_anchor(case: Case) -> None:
     oracle = prepared(case)
-    found = influence(**case.arguments, settings=case.settings(Estimator.LISSA, lissa_steps=STEPS))
-    rows = sampled_rows(oracle.curvature, steps=STEPS, seed=case.seed)
-    b = valid_gradient(oracle.model, oracle.valid, oracle.settings.loss).vector
-    social = oracle.curvature.along(lissa_social(oracle.curvature, b, rows))
-    own = along_lissa_stars(oracle.curvature, lissa_stars(oracle.curvature, b[: oracle.model.n_users], rows))
+    found = case.influence(case.settings(Estimator.LISSA, lissa_steps=STEPS))
+    rows = sampled_rows(oracle.samples, steps=STEPS, seed=case.seed)
+    curvature = oracle.curvature
+    b, _ = curvature.valid_gradient(torch.ones(len(curvature.valid.users)))
+    social = curvature.along(lissa(curvature.row_product, b, rows))
+    own = along_lissa_stars(curvature, lissa_stars(curvature, own_gradients(curvature), rows))
     assert_close(found.social, (social / case.anchor.sum()).numpy())
     assert_close(found.own, (own / case.anchor.sum()).numpy())
 
@@ -83,7 +85,7 @@ def cosine(a: Floats, b: Floats) -> float:
 def test_on_a_log_of_real_size_lissa_is_a_multiple_of_the_gradient() -> None:
     case = learnable_case(users=300, items=200, dimension=16)
     lissa, dot = (
-        influence(**case.arguments, settings=case.settings(estimator, lissa_steps=20))
+        case.influence(case.settings(estimator, lissa_steps=20))
         for estimator in (Estimator.LISSA, Estimator.GRADIENT_DOT)
     )
     assert cosine(lissa.social, dot.social) > 0.99

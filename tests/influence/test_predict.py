@@ -7,10 +7,10 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.arrays import Bools
-from assent.influence.estimate import Estimator, InfluenceSettings, influence
+from assent.arrays import Bools, Floats
 from assent.influence.lissa import sampled_rows
-from assent.influence.predict import Predictor
+from assent.influence.predict import predicted_losses
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 
 from .cases import CASES, STAR_CASES, Case
@@ -27,8 +27,8 @@ SOLVABLE = [
 selections = arrays(np.bool_, len(STAR_CASES[0].anchor), elements=st.booleans())
 
 
-def predictor(case: Case, settings: InfluenceSettings) -> Predictor:
-    return Predictor.at(**case.arguments, settings=settings)
+def predicted(case: Case, settings: InfluenceSettings, selection: Bools) -> Floats:
+    return predicted_losses(case.linearised(settings), selection, settings, case.seed)
 
 
 def dense_inverse(oracle: Oracle, b: Tensor, settings: InfluenceSettings, seed: int) -> Tensor:
@@ -38,7 +38,7 @@ def dense_inverse(oracle: Oracle, b: Tensor, settings: InfluenceSettings, seed: 
             return b / oracle.samples.anchor.sum()
         case Estimator.LISSA:
             hessians, x = hessian(oracle.train_losses, oracle.theta), b
-            for row in sampled_rows(oracle.curvature, steps=settings.lissa_steps, seed=seed):
+            for row in sampled_rows(oracle.samples, steps=settings.lissa_steps, seed=seed):
                 x = b + x - hessians[row] @ x
             return x / oracle.samples.anchor.sum()
         case _:
@@ -56,7 +56,7 @@ def test_losses_move_with_the_parameters(case: Case, estimator: Estimator, loss:
     moved = -dense_inverse(oracle, change @ oracle.train_gradients, settings, case.seed)
     before = oracle.sum_per_user(oracle.valid_losses(oracle.theta))
     expected = before + oracle.user_gradients @ moved
-    found = torch.from_numpy(predictor(case, settings).losses(selection))
+    found = torch.from_numpy(predicted(case, settings, selection))
     assert_close(found, expected, rtol=1e-6, atol=1e-8)
     assert (expected - before).abs().max() > 1e-3
 
@@ -65,8 +65,8 @@ def test_losses_move_with_the_parameters(case: Case, estimator: Estimator, loss:
 @pytest.mark.parametrize("case", STAR_CASES, ids=str)
 def test_at_the_anchor_nothing_changes(case: Case, estimator: Estimator) -> None:
     settings = case.settings(estimator)
-    found = influence(**case.arguments, settings=settings)
-    assert_close(predictor(case, settings).losses(case.anchor), found.losses)
+    found = case.influence(settings)
+    assert_close(predicted(case, settings, case.anchor), found.losses)
 
 
 @pytest.mark.parametrize("estimator", Estimator)
@@ -81,7 +81,7 @@ def test_the_changes_of_all_users_add_up_to_the_social_influence(
     One step of LiSSA is; the product of several is not symmetric, and a truncated inverse is not linear.
     """
     chosen = case.settings(estimator, lissa_steps=1)
-    found = influence(**case.arguments, settings=chosen)
-    total = predictor(case, chosen).losses(selection).sum() - found.losses.sum()
+    found = case.influence(chosen)
+    total = predicted(case, chosen, selection).sum() - found.losses.sum()
     change = selection.astype(np.float64) - case.anchor
     assert total == pytest.approx(-change @ found.social, rel=1e-6, abs=1e-8)

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from assent.arrays import Floats, Ints
-from assent.influence.estimate import Estimator, influence, valid_gradient
+from assent.influence.mf.own import own_gradients
+from assent.influence.settings import Estimator
 from assent.influence.solvers import conjugate_gradients, system_per_row
 
 from .cases import settled_case
@@ -28,7 +29,7 @@ def oracle() -> Oracle:
 @pytest.fixture(scope="module")
 def social() -> Floats:
     case = settled_case()
-    found = influence(**case.arguments, settings=case.settings(Estimator.TRUNCATED, damping=1e-6))
+    found = case.influence(case.settings(Estimator.TRUNCATED, damping=1e-6))
     assert found.residual_social < 1e-10
     return found.social
 
@@ -63,11 +64,10 @@ class TestConvex:
     def influence(self, oracle: Oracle) -> Tensor:
         """∇L_uᵀ A_u⁻¹ ∇ℓ_k with the users' blocks A of the curvature."""
         curvature, n_users = oracle.curvature, oracle.model.n_users
-        b = valid_gradient(oracle.model, oracle.valid, oracle.settings.loss).vector[:n_users]
         fixed = torch.zeros_like(curvature.tables[1])
         solution = conjugate_gradients(
             lambda x: curvature.product(torch.cat([x, fixed]))[:n_users],
-            b,
+            own_gradients(curvature),
             precondition=lambda x: x,
             dot=system_per_row,
             tolerance=1e-12,

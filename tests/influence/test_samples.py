@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from assent.evaluation import validation_losses
-from assent.influence.estimate import Estimator
+from assent.influence.settings import Estimator
 from assent.losses import Loss
 
 from .cases import CASES, Case

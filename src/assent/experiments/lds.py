@@ -20,8 +20,9 @@ from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
 from assent.files import write_with
-from assent.influence.estimate import Estimator, influence
-from assent.influence.predict import Predictor
+from assent.influence.estimate import social_influence
+from assent.influence.predict import predicted_losses
+from assent.influence.settings import Estimator
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.statistics import bootstrap_interval
@@ -85,14 +86,11 @@ def _predict(bench: Workbench, estimator: Estimator, drawn: Bools) -> tuple[Floa
     The sums are those of the social influence that the game is played with: a truncated inverse is not linear
     in its right-hand side, so adding up the users' predictions would judge another estimate.
     """
-    anchor, trained = bench.anchor(0)
     settings = bench.settings.influence.model_copy(update={"estimator": estimator})
-    negatives = bench.settings.training.negatives
-    predictor = Predictor.at(
-        bench.problem, anchor, trained, negatives=negatives, settings=settings, seed=bench.seed
-    )
-    found = influence(bench.problem, anchor, trained, negatives=negatives, settings=settings, seed=bench.seed)
-    return np.array([predictor.losses(selection) for selection in drawn]), -(drawn @ found.social)
+    model = bench.linearise(0, settings)
+    social, _ = social_influence(model, settings, bench.seed)
+    per_user = [predicted_losses(model, selection, settings, bench.seed) for selection in drawn]
+    return np.array(per_user), -(drawn @ social.double().numpy())
 
 
 def rank_correlations(a: Floats, b: Floats) -> Floats:

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.influence.estimate import Estimator, influence, solve_stars, valid_gradient
-from assent.influence.own import Stars
+from assent.influence.mf.own import own_gradients
+from assent.influence.mf.stars import Stars
+from assent.influence.settings import Estimator
 
 from .cases import STAR_CASES, Case, settled_case, trained_case
 
@@ -26,9 +27,8 @@ def test_no_item_is_twice_among_the_samples_of_a_user(case: Case) -> None:
 def test_every_star_is_solved_as_its_dense_system(case: Case, estimator: Estimator) -> None:
     settings = case.settings(estimator)
     oracle = case.oracle(settings)
-    b = valid_gradient(oracle.model, oracle.valid, settings.loss).vector[: oracle.model.n_users]
     stars = Stars(oracle.curvature)
-    solution = solve_stars(stars, b, settings)
+    solution = stars.solve(own_gradients(oracle.curvature), settings)
     dense = torch.stack([oracle.star(user) for user in range(oracle.model.n_users)])
     assert solution.residual < 1e-10
     for user, x in enumerate(solution.x):
@@ -49,7 +49,7 @@ def test_precondition_divides_by_the_diagonal_of_the_users(case: Case, estimator
 
 def test_a_user_without_validation_rows_has_no_own_influence() -> None:
     case = STAR_CASES[0]
-    own = influence(**case.arguments, settings=case.settings(Estimator.GAUSS_NEWTON)).own
+    own = case.influence(case.settings(Estimator.GAUSS_NEWTON)).own
     silent = ~np.isin(case.problem.train.users, case.problem.valid.users)
     assert silent.any()
     assert (own[silent] == 0).all()
@@ -67,7 +67,7 @@ def test_a_user_without_validation_rows_has_no_own_influence() -> None:
 def test_stars_come_close_to_the_whole_inverse(make: Callable[[], Case], estimator: Estimator) -> None:
     case = make()
     settings = case.settings(estimator)
-    own = influence(**case.arguments, settings=settings).own
+    own = case.influence(settings).own
     oracle = case.oracle(settings)
     solved = torch.linalg.solve(oracle.matrix, oracle.train_gradients.T).T
     whole = (oracle.user_gradients[case.problem.train.users] * solved).sum(1).numpy()

@@ -11,14 +11,15 @@ it is what carries a change from a user to her items and on to the people who sh
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from assent.influence.samples import TrainSamples
+from assent.influence.samples import TrainSamples, ValidSamples
+from assent.losses import Loss
 from assent.models.mf import MF
 
 _CHUNK = 2**18
@@ -46,13 +47,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Curvature:
-    """The curvature of an anchor's training loss at its model's parameters, plus `damping` on the diagonal.
+    """The losses of matrix factorisation around an anchor's parameters: a `Linearised` in closed form.
 
-    Vectors are tensors [n_users + n_items, d]: the user table's rows, then the item table's.
+    `damping` is added to the diagonal of H. Nothing but the parameters depends on the selection. Vectors are
+    tensors [n_users + n_items, d]: the user table's rows, then the item table's.
     """
 
     model: MF
     samples: TrainSamples
+    valid: ValidSamples
+    loss: Loss
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
@@ -60,7 +64,8 @@ class Curvature:
     @cached_property
     def tables(self) -> tuple[Tensor, Tensor]:
         """The embeddings of the known users and items."""
-        return self.model.user_table.detach()[:-1], self.model.item_table.detach()[:-1]
+        users, items = self._whole_tables
+        return users[:-1], items[:-1]
 
     @property
     def n_users(self) -> int:
@@ -163,6 +168,75 @@ class Curvature:
                 0, self.n_users + block.items.flatten(), (slope * p + ridge * block.q).flatten(0, 1)
             )
         return out
+
+    def row_product(self, row: int, x: Tensor) -> Tensor:
+        """The full, undamped Hessian of one row's loss times x."""
+        return self.of_row(row).product(x)
+
+    def of_row(self, row: int) -> "Curvature":
+        """The full, undamped curvature of one row's loss."""
+        here = slice(row, row + 1)
+        one = replace(
+            self.samples,
+            users=self.samples.users[here],
+            items=self.samples.items[here],
+            anchor=torch.ones_like(self.samples.anchor[here]),
+        )
+        return replace(self, samples=one, full=True, damping=0.0)
+
+    @cached_property
+    def valid_slopes(self) -> tuple[Tensor, Tensor]:
+        """L of every validation row, [n], and its slopes by the scores, [n, 1 + m]."""
+        losses: list[Tensor] = []
+        slopes: list[Tensor] = []
+        for _, p, q in self._valid_blocks():
+            scores = (q @ p.unsqueeze(-1)).squeeze(-1).requires_grad_()
+            losses.append(self.loss.of(scores))
+            slopes += torch.autograd.grad(losses[-1].sum(), scores)
+        return torch.cat(losses).detach(), torch.cat(slopes)
+
+    def valid_losses(self) -> Tensor:
+        """L of every validation row: [n]."""
+        return self.valid_slopes[0]
+
+    def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """∇ Σ_n weights[n] L_n by the embeddings, and 0 for the selection, [Z].
+
+        The user rows hold each user's own ∇_{p_u} L_u.
+        """
+        to_users, to_items = (torch.zeros_like(table) for table in self._whole_tables)
+        slopes = weights.unsqueeze(1) * self.valid_slopes[1]
+        for rows, p, q in self._valid_blocks():
+            slope = slopes[rows].unsqueeze(-1)
+            to_users.index_add_(0, self.valid.users[rows], (slope * q).sum(1))
+            to_items.index_add_(0, self.valid.items[rows].flatten(), (slope * p.unsqueeze(1)).flatten(0, 1))
+        # The last row of a table is the unknown user or item: not a parameter.
+        return torch.cat([to_users[:-1], to_items[:-1]]), torch.zeros_like(self.samples.anchor)
+
+    def valid_change(self, x: Tensor, change: Tensor) -> Tensor:
+        """xᵀ ∇L_n of every validation row, whatever the change of the selection: [n]."""
+        nothing = x.new_zeros(1, x.shape[1])
+        x_users, x_items = (torch.cat([part, nothing]) for part in (x[: self.n_users], x[self.n_users :]))
+        parts = []
+        for rows, p, q in self._valid_blocks():
+            xp = F.embedding(self.valid.users[rows], x_users)
+            xq = F.embedding(self.valid.items[rows], x_items)
+            scores = (q @ xp.unsqueeze(-1) + xq @ p.unsqueeze(-1)).squeeze(-1)
+            parts.append((self.valid_slopes[1][rows] * scores).sum(1))
+        return torch.cat(parts)
+
+    @property
+    def _whole_tables(self) -> tuple[Tensor, Tensor]:
+        """The embeddings with those of the unknown user and item, last."""
+        return self.model.user_table.detach(), self.model.item_table.detach()
+
+    def _valid_blocks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Some validation rows, their users' embeddings, [n, d], and their items', [n, 1 + m, d]."""
+        users, items = self._whole_tables
+        size = max(1, _CHUNK // self.valid.items.shape[1])
+        for start in range(0, len(self.valid.users), size):
+            rows = slice(start, start + size)
+            yield rows, F.embedding(self.valid.users[rows], users), F.embedding(self.valid.items[rows], items)
 
     def _zeros(self) -> Tensor:
         users, items = self.tables

@@ -18,15 +18,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Floats, Ints
 from assent.data.problem import Problem
 from assent.errors import AssentError
-from assent.influence.curvature import Curvature
-from assent.influence.estimate import Estimator, InfluenceSettings, prepare, solve_stars, valid_gradient
-from assent.influence.own import Stars
-from assent.influence.samples import ValidSamples
+from assent.influence.mf.curvature import Curvature
+from assent.influence.mf.own import own_gradients
+from assent.influence.mf.stars import Stars
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.sparse import SparseMatrix
-from assent.training import Trained
 
 _MOST_ENTRIES = 100_000_000
 """Entries of one anchor's matrix: about 5 GB while it is built."""
@@ -47,14 +46,7 @@ class Contacts:
 
 
 def effect_matrix(
-    problem: Problem,
-    anchor: Bools,
-    trained: Trained,
-    own: Floats,
-    *,
-    negatives: int,
-    settings: InfluenceSettings,
-    seed: int,
+    problem: Problem, curvature: Curvature, own: Floats, settings: InfluenceSettings
 ) -> SparseMatrix:
     """Effects [n_users, Z] at an anchor; `own[Z]` fills the entries of the owners.
 
@@ -62,7 +54,7 @@ def effect_matrix(
     """
     if settings.estimator in (Estimator.LISSA, Estimator.GRADIENT_DOT):
         settings = settings.model_copy(update={"estimator": Estimator.TRUNCATED})
-    curvature, valid = prepare(problem, anchor, trained, negatives=negatives, settings=settings, seed=seed)
+    valid = curvature.valid
     precision = curvature.diagonal.numpy().dtype
     users, rows, values = [problem.train.users], [np.arange(len(own))], [own.astype(precision)]
     index = _RowsOfItems.of(curvature)
@@ -71,9 +63,9 @@ def effect_matrix(
     if entries_wanted > _MOST_ENTRIES:
         raise AssentError(
             f"effects between users: {entries_wanted:,} pairs, more than the {_MOST_ENTRIES:,} kept in "
-            "memory; predict losses by one solve instead (Predictor)"
+            "memory; predict losses by one solve instead (predicted_losses)"
         )
-    for contacts in _contacts(problem, curvature, valid, settings):
+    for contacts in _contacts(problem, curvature, settings):
         contact, row = index.join(contacts.items)
         user = contacts.users[contact]
         foreign = problem.train.users[row] != user
@@ -85,20 +77,18 @@ def effect_matrix(
     return SparseMatrix.of(np.concatenate(values), np.concatenate(users), np.concatenate(rows), shape)
 
 
-def _contacts(
-    problem: Problem, curvature: Curvature, valid: ValidSamples, settings: InfluenceSettings
-) -> Iterator[Contacts]:
+def _contacts(problem: Problem, curvature: Curvature, settings: InfluenceSettings) -> Iterator[Contacts]:
     """Every user with her validation candidates, then with the items of her own training rows."""
-    gradient = valid_gradient(curvature.model, valid, settings.loss)
+    valid, (_, slopes) = curvature.valid, curvature.valid_slopes
     scale = curvature.diagonal[curvature.n_users :]
     known = (valid.users < curvature.n_users)[:, None] & (valid.items < curvature.model.n_items)
     for pairs in torch.nonzero(known).split(_CHUNK):  # type: ignore[no-untyped-call]
         place, column = pairs.unbind(1)
         items = valid.items[place, column]
         p = F.embedding(valid.users[place], curvature.tables[0])
-        x = gradient.slopes[place, column].unsqueeze(-1) * p / F.embedding(items, scale)
+        x = slopes[place, column].unsqueeze(-1) * p / F.embedding(items, scale)
         yield Contacts(problem.valid.users[place.numpy()], items.numpy(), x)
-    star = solve_stars(Stars(curvature), gradient.vector[: curvature.n_users], settings).x
+    star = Stars(curvature).solve(own_gradients(curvature), settings).x
     for block in curvature.blocks():
         xu, items = F.embedding(block.users, star), block.items[:, 0]
         along = block.bend[:, 0] * (xu * block.q[:, 0]).sum(-1)

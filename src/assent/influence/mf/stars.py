@@ -15,7 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from assent.influence.curvature import Block, Curvature, row_derivatives
+from assent.influence.linearised import solve
+from assent.influence.mf.curvature import Block, Curvature, row_derivatives
+from assent.influence.settings import InfluenceSettings
+from assent.influence.solvers import Solution, system_per_row
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,10 @@ class Stars:
             back = change.unsqueeze(-1) * block.q + block.twist.unsqueeze(-1) * xj
             out.index_add_(0, block.users, back.sum(1))
         return out
+
+    def solve(self, b: Tensor, settings: InfluenceSettings) -> Solution:
+        """x_u of every user for her own gradient in `b[n_users, d]`."""
+        return solve(self.product, self.precondition, b, system_per_row, settings)
 
     def precondition(self, x: Tensor) -> Tensor:
         """x divided by the diagonal of the users' blocks."""

@@ -1,0 +1,254 @@
+"""Derivatives of a model's losses by its parameters and by the selection, for any recommender.
+
+With o in [0, 1]^Z, the training loss F(θ, o) = Σ_k o_k ℓ_k(θ, o) and the validation losses L_u(θ, o) depend
+on the selection twice: as the weights of the rows, and as the evidence that the model reads (graph, history,
+input). Then
+
+    −dL/do_k = ∇_θLᵀ H⁻¹ ∂²F/∂θ∂o_k − ∂L/∂o_k
+
+so a withheld interaction is missed in both places. All products come from automatic differentiation,
+backwards over backwards, and never form a matrix. Vectors are flat: all parameters of the model, one after
+another, [P].
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from assent.errors import AssentError
+from assent.influence.samples import TrainSamples, ValidSamples
+from assent.losses import Loss
+from assent.models import Evidence, Recommender
+
+_CHUNK = 2**15
+"""Samples whose graph is built at once."""
+_KEPT = 2**17
+"""Samples up to which the graphs are kept between products."""
+_PROBES = 8
+"""Random signs that the diagonal is estimated with."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The training loss of some rows with its first derivatives, ready to be differentiated again."""
+
+    o: Tensor
+    """[Z], the selection as a variable."""
+    loss: Tensor
+    by_parameters: Tensor
+    """∇_θ F of these rows: [P]."""
+
+
+@dataclass(frozen=True)
+class Autodiff:
+    """The derivatives at an anchor's model, with `damping` on the diagonal of the Hessian."""
+
+    model: Recommender
+    samples: TrainSamples
+    valid: ValidSamples
+    loss: Loss
+    full: bool
+    """Full Hessian rather than Gauss-Newton."""
+    damping: float
+
+    @cached_property
+    def parameters(self) -> tuple[Tensor, ...]:
+        """What is differentiated by."""
+        return tuple(self.model.parameters())
+
+    def product(self, x: Tensor) -> Tensor:
+        """H x, with the Hessian or the Gauss-Newton matrix of F."""
+        total = self.damping * x
+        if self.full:
+            for graph in self._graphs():
+                total = total + self._by_parameters(graph.by_parameters @ x)
+            return total
+        for rows in self._chunks():
+            total = total + self._gauss_newton(rows, x)
+        return total
+
+    def precondition(self, x: Tensor) -> Tensor:
+        """x divided by the diagonal of the Gauss-Newton matrix."""
+        return x / (self.curved + self.damping)
+
+    def along(self, x: Tensor) -> Tensor:
+        """xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
+        return self._summed(
+            [self._by_selection(graph.by_parameters @ x, graph.o) for graph in self._graphs()]
+        )
+
+    def pull(self, weights: Tensor) -> Tensor:
+        """Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: [P]."""
+        parts = []
+        for graph in self._graphs():
+            (by_o,) = torch.autograd.grad(graph.loss, graph.o, create_graph=True)
+            parts.append(self._by_parameters(by_o @ weights))
+        return self._summed(parts)
+
+    @cached_property
+    def curved(self) -> Tensor:
+        """The diagonal of the undamped Gauss-Newton matrix, estimated with random signs: [P]."""
+        generator = torch.Generator().manual_seed(0)
+        total = torch.zeros_like(self._flat(self.parameters))
+        for rows in self._chunks():
+            logits, penalty, bend = self._forward(rows, self.samples.anchor)
+            for _ in range(_PROBES):
+                signs = _signs(logits, generator)
+                total += self._flat(self._grad(logits, signs * bend.sqrt(), retain=True)).square() / _PROBES
+            by_penalty = self._flat(self._grad(penalty, create=True))
+            signs = _signs(total, generator)
+            total += (self._by_parameters(by_penalty @ signs) * signs).clamp_min(0)
+        return total
+
+    @cached_property
+    def learnt(self) -> Tensor:
+        """Whether any training row, were all disclosed, depends on a parameter: [P].
+
+        The parameters of unknown users and items are not learnt: they never move.
+        """
+        generator = torch.Generator().manual_seed(0)
+        depends = torch.zeros_like(self._flat(self.parameters), dtype=torch.bool)
+        for rows in self._chunks():
+            logits, penalty, _ = self._forward(rows, torch.ones_like(self.samples.anchor))
+            depends |= self._flat(self._grad(logits, _signs(logits, generator), retain=True)) != 0
+            depends |= self._flat(self._grad(penalty, retain=True)) != 0
+        return depends
+
+    def row_product(self, row: int, x: Tensor) -> Tensor:
+        """∂²ℓ_row/∂θ² x, with the anchor's rows as evidence."""
+        here = slice(row, row + 1)
+        prepared = self._prepare(self.samples.anchor)
+        losses = self.model.losses(self.samples.users[here], self.samples.items[here], prepared)
+        gradient = self._flat(self._grad((losses @ self.samples.weights).sum(), create=True))
+        return self._by_parameters(gradient @ x)
+
+    def valid_losses(self) -> Tensor:
+        """The loss of every validation row: [n]."""
+        with torch.no_grad():
+            prepared = self._prepare(self.samples.anchor)
+            return torch.cat([self._valid(rows, prepared) for rows in self._valid_chunks()])
+
+    def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Of Σ weights[n] L_n over the validation rows: the gradient by θ, [P], and by o, [Z].
+
+        The first is 0 for parameters that are not `learnt`.
+        """
+        by_parameters = torch.zeros_like(self.learnt, dtype=self.samples.anchor.dtype)
+        by_o = torch.zeros_like(self.samples.anchor)
+        for rows in self._valid_chunks(weights):
+            o = self.samples.anchor.clone().requires_grad_()
+            value = self._valid(rows, self._prepare(o)) @ weights[rows]
+            *parts, direct = torch.autograd.grad(value, (*self.parameters, o), allow_unused=True)
+            by_parameters += self._flat(parts)
+            by_o += torch.zeros_like(o) if direct is None else direct
+        return torch.where(self.learnt, by_parameters, 0), by_o
+
+    def valid_change(self, x: Tensor, change: Tensor) -> Tensor:
+        """xᵀ ∂L_n/∂θ + Σ_k change[k] ∂L_n/∂o_k of every validation row: [n]."""
+        parts = []
+        for rows in self._valid_chunks():
+            o = self.samples.anchor.clone().requires_grad_()
+            losses = self._valid(rows, self._prepare(o))
+            lever = torch.ones_like(losses, requires_grad=True)
+            *by_parameters, by_o = torch.autograd.grad(
+                losses, (*self.parameters, o), lever, create_graph=True, allow_unused=True
+            )
+            moved = self._flat(by_parameters) @ x
+            moved = moved if by_o is None else moved + by_o @ change
+            parts.append(torch.autograd.grad(moved, lever)[0])
+        return torch.cat(parts)
+
+    # -- graphs ------------------------------------------------------------------------------------
+
+    def _prepare(self, o: Tensor) -> object:
+        return self.model.prepare(Evidence(self.samples.users, self.samples.items[:, 0], o))
+
+    def _valid(self, rows: Tensor, prepared: object) -> Tensor:
+        return self.loss.of(self.model(self.valid.users[rows], self.valid.items[rows], prepared)[0])
+
+    def _valid_chunks(self, weights: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The validation rows that count, in chunks that bound memory."""
+        counted = torch.ones(len(self.valid.users)) if weights is None else weights
+        rows, size = torch.nonzero(counted).flatten(), max(1, _CHUNK // self.valid.items.shape[1])
+        return torch.split(rows, size)
+
+    def _chunks(self) -> Iterator[slice]:
+        size = max(1, _CHUNK // self.samples.items.shape[1])
+        for start in range(0, len(self.samples.users), size):
+            yield slice(start, start + size)
+
+    def _make_graphs(self) -> Iterator[Graph]:
+        for rows in self._chunks():
+            o = self.samples.anchor.clone().requires_grad_()
+            losses = self.model.losses(self.samples.users[rows], self.samples.items[rows], self._prepare(o))
+            loss = o[rows] @ (losses @ self.samples.weights)
+            yield Graph(o, loss, self._flat(self._grad(loss, create=True)))
+
+    @cached_property
+    def _kept_graphs(self) -> list[Graph] | None:
+        return list(self._make_graphs()) if self.samples.items.numel() <= _KEPT else None
+
+    def _graphs(self) -> Iterator[Graph]:
+        return self._make_graphs() if self._kept_graphs is None else iter(self._kept_graphs)
+
+    def _forward(self, rows: slice, o: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of the training samples, the sum of their penalties, and a σ(1−σ) of each."""
+        prepared = self._prepare(o)
+        logits, penalties = self.model(self.samples.users[rows], self.samples.items[rows], prepared)
+        weights = o[rows, None] * self.samples.weights
+        sigma = torch.sigmoid(logits.detach())
+        return logits, (weights * penalties).sum(), weights * sigma * (1 - sigma)
+
+    def _gauss_newton(self, rows: slice, x: Tensor) -> Tensor:
+        """Jᵀ (a σ(1−σ)) J x of the logits, plus the penalties' Hessian times x."""
+        if type(self.model).losses is not Recommender.losses:
+            raise AssentError(
+                f"influence: Gauss-Newton needs the cross-entropy of the logits, and model {self.model.name} "
+                "has losses of its own; accepted: another estimator"
+            )
+        logits, penalty, bend = self._forward(rows, self.samples.anchor)
+        lever = torch.zeros_like(logits, requires_grad=True)
+        pulled = self._flat(self._grad(logits, lever, create=True))
+        (moved,) = torch.autograd.grad(pulled @ x, lever, retain_graph=True)
+        by_logits = self._flat(self._grad(logits, bend * moved, retain=True))
+        return by_logits + self._by_parameters(self._flat(self._grad(penalty, create=True)) @ x)
+
+    # -- first derivatives, with zeros where there is no dependence --------------------------------
+
+    def _grad(
+        self, output: Tensor, along: Tensor | None = None, *, create: bool = False, retain: bool = False
+    ) -> tuple[Tensor | None, ...]:
+        if not output.requires_grad:
+            return (None,) * len(self.parameters)
+        return torch.autograd.grad(
+            output,
+            self.parameters,
+            along,
+            create_graph=create,
+            retain_graph=create or retain,
+            allow_unused=True,
+        )
+
+    def _flat(self, parts: Sequence[Tensor | None]) -> Tensor:
+        filled = zip(parts, self.parameters, strict=True)
+        return torch.cat(
+            [(torch.zeros_like(like) if part is None else part).flatten() for part, like in filled]
+        )
+
+    def _by_parameters(self, output: Tensor) -> Tensor:
+        return self._flat(self._grad(output, retain=True)).detach()
+
+    def _by_selection(self, output: Tensor, o: Tensor) -> Tensor:
+        (found,) = torch.autograd.grad(output, o, retain_graph=True, allow_unused=True)
+        return torch.zeros_like(o) if found is None else found
+
+    def _summed(self, parts: Sequence[Tensor]) -> Tensor:
+        return torch.stack(list(parts)).sum(0)
+
+
+def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Random signs, ±1, in the shape of `like`."""
+    return torch.randint(2, like.shape, generator=generator).to(like) * 2 - 1
