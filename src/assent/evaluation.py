@@ -82,9 +82,12 @@ def ranked_metrics(problem: Problem, trained: Trained, *, k: int = 5) -> dict[st
         hits = _sampled_hits(problem, problem.test_candidates, seen, k)
         n_relevant = np.ones(len(hits), dtype=np.int64)
     else:
-        users, counts = np.unique(problem.test.users, return_counts=True)
-        parts = [_full_hits(problem, seen, some, k) for some in _chunks(users, problem.n_items)]
-        hits, n_relevant = np.concatenate(parts), counts
+        users, n_relevant = np.unique(problem.test.users, return_counts=True)
+        past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
+        chunks = _chunks(users, problem.n_items)
+        hits = np.concatenate(
+            [_full_hits(problem, seen, some, past=past, future=future, k=k) for some in chunks]
+        )
     return ranking_metrics(hits, n_relevant)
 
 
@@ -95,24 +98,32 @@ def _sampled_hits(problem: Problem, candidates: Ints, seen: View, k: int) -> Boo
     return top_hits(scores, relevant, problem.test.users, k=k, seed=problem.seed)
 
 
-def _full_hits(problem: Problem, seen: View, users: Ints, k: int) -> Bools:
-    """Rank every item that a user has no training or validation row of, withheld or not.
+def _full_hits(problem: Problem, seen: View, users: Ints, *, past: Rows, future: Rows, k: int) -> Bools:
+    """Rank every item that a user has no `past` row of, withheld or not; hits are those of her `future`.
 
     The candidates do not depend on the selection, so that all selections are judged on the same question.
     """
-    scores = seen.trained.scores_of_all(torch.from_numpy(seen.users[users])).double().numpy()[:, seen.items]
-    for part in (problem.train, problem.valid):
-        scores[_pairs(part, users)] = -np.inf
+    of_all = seen.trained.scores_of_all(torch.from_numpy(seen.users[users]))
+    scores = of_all[:, torch.from_numpy(seen.items)].numpy()
+    scores[_pairs(past, users)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)
-    relevant[_pairs(problem.test, users)] = True
+    relevant[_pairs(future, users)] = True
     return top_hits(scores, relevant, users, k=k, seed=problem.seed)
 
 
+def _by_user(*parts: Rows) -> Rows:
+    """The rows of all parts, sorted by user."""
+    users = np.concatenate([part.users for part in parts])
+    order = np.argsort(users, kind="stable")
+    return Rows(users[order], np.concatenate([part.items for part in parts])[order])
+
+
 def _pairs(rows: Rows, users: Ints) -> tuple[Ints, Ints]:
-    """The (place in the sorted `users`, item) pairs of the rows that belong to them."""
-    place = np.minimum(np.searchsorted(users, rows.users), len(users) - 1)
-    theirs = users[place] == rows.users
-    return place[theirs], rows.items[theirs]
+    """The (place in the sorted `users`, item) pairs of those of the sorted `rows` that belong to them."""
+    near = rows[np.searchsorted(rows.users, users[0]) : np.searchsorted(rows.users, users[-1], side="right")]
+    place = positions(users, near.users)
+    theirs = place < len(users)
+    return place[theirs], near.items[theirs]
 
 
 def _chunks(users: Ints, n_items: int) -> Iterator[Ints]:

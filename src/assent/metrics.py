@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from assent.arrays import Bools, Floats, Ints
 from assent.errors import AssentError
@@ -26,8 +27,22 @@ def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
     that cannot tell items apart ranks at chance level, and a row's ranking depends neither on the batch it
     comes in nor on the other rows. `users[rows]` are the rows' owners.
     """
-    if np.isnan(scores).any():
+    best = torch.topk(torch.from_numpy(scores), min(k + 1, scores.shape[1]))
+    values, columns = best.values.numpy(), best.indices.numpy()
+    if values.size and np.isnan(values[:, 0]).any():  # NaN counts as the largest
         raise AssentError("scores: the model has diverged (NaN); train it with a lower learning rate")
+    order = np.lexsort((mix(seed, users[:, None], columns), -values), axis=1)[:, :k]
+    top = np.full((len(scores), k), -1, dtype=np.int64)
+    top[:, : order.shape[1]] = np.take_along_axis(np.where(values > -np.inf, columns, -1), order, axis=1)
+    if values.shape[1] > k:
+        # Which of those that tie for the last place is drawn must not depend on how topk breaks ties.
+        crowded = values[:, k] == values[:, k - 1]
+        top[crowded] = _top_of_crowded(scores[crowded], users[crowded], k=k, seed=seed)
+    return top
+
+
+def _top_of_crowded(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
+    """The same, for rows where more candidates tie for the last place than there is room."""
     rows, columns = np.nonzero(_contenders(scores, users, k=k, seed=seed))
     draw = mix(seed, users[rows], columns)
     columns = columns[np.lexsort((draw, -scores[rows, columns], rows))]
@@ -110,7 +125,7 @@ def _contenders(scores: Scores, users: Ints, *, k: int, seed: int) -> Bools:
     n_candidates = scores.shape[1]
     if n_candidates <= k:
         return allowed
-    threshold = np.partition(scores, -k, axis=1)[:, -k, None]
+    threshold = torch.topk(torch.from_numpy(scores), k).values[:, -1:].numpy()
     contends = allowed & (scores >= threshold)
     crowded = np.flatnonzero(contends.sum(axis=1) > k)
     tied = scores[crowded] == threshold[crowded]
