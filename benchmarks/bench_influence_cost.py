@@ -1,36 +1,63 @@
-"""Influence of all interactions at T anchors plus the game, against training one anchor."""
+"""What influence costs, against training one anchor: for every model, and with the game for MF.
 
+python benchmarks/bench_influence_cost.py [MODEL ...]
+"""
+
+import sys
 import time
 
 from assent.game.objective import Objective
 from assent.game.solve import solve
+from assent.influence.estimate import own_influence, social_influence
+from assent.models import MODELS
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import load, verdict
 
+DATA = ("diginetica", "steam", "amazon_video_games")
+
+
+def seconds_since(start: float) -> float:
+    """By the wall clock."""
+    return time.perf_counter() - start
+
+
+def game_cost(name: str) -> None:
+    """MF: influence at all anchors plus the game, against training one anchor."""
+    bench = Workbench(load(name), Settings(), seed=0)
+    anchors = bench.settings.anchors
+    bench.anchor(0)  # warms up
+    start = time.perf_counter()
+    bench.anchor(anchors - 1)
+    training = seconds_since(start) / (anchors - 1)
+    start = time.perf_counter()
+    estimates = bench.estimates(anchors)
+    influence = seconds_since(start)
+    for objective in Objective:
+        start = time.perf_counter()
+        solve(estimates, objective=objective, price=0.1)
+        total = influence + seconds_since(start)
+        verdict(f"{name}, mf, {anchors} anchors + {objective} game / training one", total / training, 1, "")
+
+
+def model_cost(name: str, model: str) -> None:
+    """Own and social influence of all interactions at one anchor, against training it."""
+    settings = Settings.model_validate({"model": model})
+    bench = Workbench(load(name), settings, seed=0)
+    bench.anchor(0)  # warms up
+    start = time.perf_counter()
+    bench.anchor(1)
+    training = seconds_since(start)
+    for level, compute, limit in (("social", social_influence, 1), ("own", own_influence, 5)):
+        start = time.perf_counter()
+        compute(bench.linearise(1), settings.influence, 0)
+        verdict(f"{name}, {model}, {level} / training", seconds_since(start) / training, limit, "")
+
+
 if __name__ == "__main__":
-    for name in ("diginetica", "steam", "amazon_video_games"):
-        bench = Workbench(load(name), Settings(), seed=0)
-        anchors = bench.settings.anchors
-        bench.anchor(0)  # warms up
-        start = time.perf_counter()
-        bench.anchor(anchors - 1)
-        training = (time.perf_counter() - start) / (anchors - 1)
-        start = time.perf_counter()
-        estimates = bench.estimates(anchors)
-        influence = time.perf_counter() - start
-        start = time.perf_counter()
-        solve(estimates, objective=Objective.WELFARE, price=0.1)
-        game = time.perf_counter() - start
-        start = time.perf_counter()
-        solve(estimates, objective=Objective.NASH, price=0.1)
-        nash = time.perf_counter() - start
-        print(
-            f"{name}: training an anchor {training:.2f} s, influence at {anchors} anchors {influence:.2f} s, "
-            f"welfare game {game:.3f} s, nash game {nash:.2f} s"
-        )
-        verdict(
-            f"{name}, one anchor, influence + game / training", (influence / anchors + game) / training, 1, ""
-        )
-        verdict(f"{name}, {anchors} anchors, welfare: the same", (influence + game) / training, 1, "")
-        verdict(f"{name}, {anchors} anchors, nash: the same", (influence + nash) / training, 1, "")
+    chosen = sys.argv[1:] or list(MODELS)
+    for data in DATA:
+        if "mf" in chosen:
+            game_cost(data)
+        for each in chosen:
+            model_cost(data, each)
