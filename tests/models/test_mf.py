@@ -13,7 +13,7 @@ from assent.data.split import make_problem
 from assent.errors import AssentError
 from assent.hashing import mix
 from assent.models import MF, MFSettings, Sizes, model_class
-from assent.models.mf import noise_edge
+from assent.models.noise import noise_edge
 from assent.training import Disclosed, TrainingSettings, disclose, train
 
 SIZES = Sizes(users=5, items=7, rows=20, negatives=2)

@@ -4,9 +4,13 @@ import importlib
 
 from assent.errors import AssentError
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.cdae import CDAE, CDAESettings
+from assent.models.din import DIN, DINSettings
+from assent.models.lightgcn import LightGCN, LightGCNSettings
 from assent.models.mf import MF, MFSettings
+from assent.models.neumf import NeuMF, NeuMFSettings
 
-MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF,)}
+MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF, NeuMF, LightGCN, DIN, CDAE)}
 """Every recommender by name; a new one is a file and an entry here."""
 
 
@@ -33,11 +37,19 @@ def model_name(kind: type[Recommender]) -> str:
 
 
 __all__ = [
+    "CDAE",
+    "DIN",
     "MF",
     "MODELS",
+    "CDAESettings",
+    "DINSettings",
     "Evidence",
+    "LightGCN",
+    "LightGCNSettings",
     "MFSettings",
     "ModelSettings",
+    "NeuMF",
+    "NeuMFSettings",
     "Recommender",
     "Sizes",
     "model_class",

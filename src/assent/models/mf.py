@@ -1,6 +1,5 @@
 """Matrix factorisation: s(u, i) = p_u · q_i, with L2 on the embeddings of each sample."""
 
-import math
 from typing import ClassVar
 
 import torch
@@ -9,6 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.base import ModelSettings, Recommender, Sizes
+from assent.models.noise import noise_edge
+from assent.models.tables import dot, mean_row, squares
 
 
 class MFSettings(ModelSettings):
@@ -17,24 +18,6 @@ class MFSettings(ModelSettings):
     dimension: int = Field(64, ge=1, description="length of the embeddings")
     strength: float = Field(0.65, ge=0, description="of the L2 penalty, in units of the data's noise")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
-
-
-def noise_edge(sizes: Sizes) -> float:
-    """The L2 coefficient at which matrix factorisation of pure noise collapses to zero.
-
-    Near zero embeddings the loss pulls p_u and q_i together by ½ per positive, against c per sample. All is
-    zero once c exceeds the largest singular value of the pulls, normalised by samples per user and per item;
-    for positives placed at random that is
-
-        ½ / (1 + negatives) · (1/√(rows per user) + 1/√(rows per item))
-
-    What stands out of the noise survives a penalty somewhat below it. A fixed c would be weak on sparse logs
-    and wipe out dense ones. Without rows there is nothing to penalise: 0.
-    """
-    if not sizes.rows:
-        return 0.0
-    per_user, per_item = sizes.rows / sizes.users, sizes.rows / sizes.items
-    return 0.5 / (1 + sizes.negatives) * (1 / math.sqrt(per_user) + 1 / math.sqrt(per_item))
 
 
 class MF(Recommender):
@@ -65,9 +48,8 @@ class MF(Recommender):
         """p_u · q_i and c/2 · (|p_u|² + |q_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         p = F.embedding(users, self.user_table)
         q = F.embedding(items, self.item_table)
-        # vecdot takes half the time of a batched matrix product or of squares and sums, with its gradients.
-        logits = torch.linalg.vecdot(q, p.unsqueeze(1))
-        lengths = torch.linalg.vecdot(p, p).unsqueeze(1) + torch.linalg.vecdot(q, q)
+        logits = dot(q, p.unsqueeze(1))
+        lengths = squares(p).unsqueeze(1) + squares(q)
         return logits, 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
@@ -78,4 +60,4 @@ class MF(Recommender):
     def finish(self) -> None:
         """Give the unknown user and item the mean embeddings; 0 where nobody, or nothing, is known."""
         for table in (self.user_table, self.item_table):
-            table[-1] = table[:-1].sum(0) / max(1, len(table) - 1)
+            table[-1] = mean_row(table[:-1])

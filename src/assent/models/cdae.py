@@ -1,0 +1,97 @@
+"""CDAE: an autoencoder of each user's disclosed items, with a node of her own."""
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.histories import Histories
+from assent.models.noise import noise_edge
+from assent.models.tables import dot, mean_row, squares
+
+_ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+
+
+class CDAESettings(ModelSettings):
+    """Settings of CDAE; the defaults were chosen on validation rows (docs/models.md)."""
+
+    dimension: int = Field(64, ge=1, description="hidden units")
+    activation: Literal["identity", "tanh", "sigmoid"] = Field("identity", description="h, of hidden units")
+    corruption: float = Field(0.2, ge=0, lt=1, description="q, share of the input left out in training")
+    strength: float = Field(1.0, ge=0, description="of the L2 penalty, in units of the data's noise")
+    input_strength: float = Field(0.2, ge=0, description="the same, of the input weights")
+    initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial weights")
+
+
+class CDAE(Recommender):
+    """Collaborative denoising autoencoder (Wu et al., 2016), trained with binary cross-entropy.
+
+        z_u = h(Σ_j o_j W_j + V_u + b),   s(u, i) = W'_i · z_u + b'_i
+
+    j runs over the disclosed items of the user. While training, each is left out with probability q and
+    counts 1/(1 − q) otherwise. The penalty of a sample is
+    c/2 · (|V_u|² + |W'_i|² + b'_i²) + c'/2 · Σ_j o_j |W_j|². W and W' start equal, so that an item's input
+    speaks for the items like it from the first step on.
+    An unknown user has no input and the mean V; an unknown item has the mean W' and b'.
+    """
+
+    name: ClassVar[str] = "cdae"
+    Settings: ClassVar[type[ModelSettings]] = CDAESettings
+    settings: CDAESettings
+
+    def __init__(self, sizes: Sizes, settings: CDAESettings) -> None:
+        super().__init__(sizes, settings)
+        self.l2 = settings.strength * noise_edge(sizes)
+        self.input_l2 = settings.input_strength * noise_edge(sizes)
+        d = settings.dimension
+        self.input_table = nn.Parameter(torch.zeros(sizes.items, d))
+        self.input_bias = nn.Parameter(torch.zeros(d))
+        self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, d))
+        self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, d))
+        self.item_bias = nn.Parameter(torch.zeros(sizes.items + 1))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """W = W' and V normal with standard deviation `initial_scale`, biases 0."""
+        scale = self.settings.initial_scale
+        self.input_table.normal_(std=scale, generator=generator)
+        self.item_table[:-1] = self.input_table
+        self.user_table[:-1].normal_(std=scale, generator=generator)
+        self.input_bias.zero_()
+        self.item_bias.zero_()
+
+    def prepare(self, evidence: Evidence) -> Histories:
+        """The disclosed items of every user."""
+        return Histories.of(evidence, self.n_users)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: Histories) -> tuple[Tensor, Tensor]:
+        """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        z, lengths = self._hidden(users, prepared)
+        out = F.embedding(items, self.item_table)
+        bias = self.item_bias[items]
+        logits = dot(out, z.unsqueeze(1)) + bias
+        return logits, 0.5 * (lengths.unsqueeze(1) + self.l2 * (squares(out) + bias.square()))
+
+    def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:
+        """z [n, d] of `users[n]`, and c |V_u|² + c' Σ_j o_j |W_j|² [n]."""
+        places, items, weights = histories.of_users(users)
+        own, read = F.embedding(users, self.user_table), F.embedding(items, self.input_table)
+        weights = weights.to(own.dtype)
+        corrupted = F.dropout(weights, self.settings.corruption, self.training)
+        total = (own + self.input_bias).index_add(0, places, corrupted.unsqueeze(1) * read)
+        lengths = self.l2 * squares(own)
+        lengths = lengths.index_add(0, places, self.input_l2 * weights * squares(read))
+        return _ACTIVATIONS[self.settings.activation](total), lengths
+
+    def score_all(self, users: Tensor, prepared: Histories) -> Tensor:
+        """The logits of every item, the unknown one last: [n, n_items + 1]."""
+        return self._hidden(users, prepared)[0] @ self.item_table.T + self.item_bias
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Give the unknown user and item the mean parameters; 0 where nobody, or nothing, is known."""
+        for table in (self.user_table, self.item_table, self.item_bias):
+            table[-1] = mean_row(table[:-1])

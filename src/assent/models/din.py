@@ -1,0 +1,138 @@
+"""DIN: a user is the part of her disclosed history that matters for the item in question."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.histories import Histories
+from assent.models.noise import noise_edge
+from assent.models.perceptron import Perceptron
+from assent.models.tables import mean_row, squares
+
+_NUMBERS = 2**23
+"""Numbers held at once per tensor when all items are scored: 32 MB."""
+
+
+class DINSettings(ModelSettings):
+    """Settings of DIN; the defaults were chosen on validation rows (docs/models.md)."""
+
+    dimension: int = Field(64, ge=1, description="length of the embeddings")
+    history: int = Field(50, ge=1, description="latest disclosed interactions that are read")
+    attention: int = Field(16, ge=1, description="hidden units of the attention")
+    hidden: tuple[int, ...] = Field((32, 16), min_length=1, description="widths of the layers after it")
+    strength: float = Field(0.45, ge=0, description="of the L2 penalty, in units of the data's noise")
+    decay: float = Field(1.0, ge=0, description="L2 coefficient of the layers, around their centre")
+    initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
+    layer_scale: float = Field(0.1, ge=0, description="size of the initial weights of layers")
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The histories of some users, row after row: `places[p]` among these users, `e[p, d]` of the items."""
+
+    places: Tensor
+    items: Tensor
+    weights: Tensor
+    e: Tensor
+
+
+class DIN(Recommender):
+    """Deep interest network (Zhou et al., 2018), trained with binary cross-entropy.
+
+        a_j = A([e_j, e_i, e_j − e_i, e_j ⊙ e_i]),   v = Σ_j o_j a_j e_j,   s(u, i) = B([v, e_i, v ⊙ e_i])
+
+    j runs over the latest disclosed items of the user without i itself, so that a training row does not see
+    itself; A (the activation unit) and B are perceptrons. As in the paper there is no softmax: the size of v
+    says how much of the history matters. SiLU is the paper's Dice with fixed statistics. There are no
+    embeddings of users: a person is what she disclosed.
+
+    The centre of A is 1 and that of B is v · e_i, carried through its layers. Training sets out from there, a
+    product of embeddings, and the penalty of a sample measures the layers from there:
+    c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|².
+    An unknown user has no history, and an unknown item the mean embedding.
+    """
+
+    name: ClassVar[str] = "din"
+    Settings: ClassVar[type[ModelSettings]] = DINSettings
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "training": {"epochs": 60, "learning_rate": 0.02},
+    }
+    settings: DINSettings
+
+    def __init__(self, sizes: Sizes, settings: DINSettings) -> None:
+        super().__init__(sizes, settings)
+        self.l2 = settings.strength * noise_edge(sizes)
+        d = settings.dimension
+        self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, d))
+        self.attention = Perceptron((4 * d, settings.attention, 1), constant=1)
+        self.scorer = Perceptron((3 * d, *settings.hidden, 1), carried=slice(2 * d, 3 * d))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Embeddings normal with standard deviation `initial_scale`; layers small around what they carry."""
+        self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        self.attention.initialise(generator, self.settings.layer_scale)
+        self.scorer.initialise(generator, self.settings.layer_scale)
+
+    def prepare(self, evidence: Evidence) -> Histories:
+        """The latest disclosed items of every user."""
+        return Histories.of(evidence, self.n_users, latest=self.settings.history)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: Histories) -> tuple[Tensor, Tensor]:
+        """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        past = self._past(users, prepared)
+        e = F.embedding(items, self.item_table)
+        of_past = e.new_zeros(len(users)).index_add(0, past.places, past.weights * squares(past.e))
+        lengths = of_past.unsqueeze(1) + squares(e)
+        drift = self.attention.drift() + self.scorer.drift()
+        return self._logits(past, items, e), 0.5 * (self.l2 * lengths + self.settings.decay * drift)
+
+    def _past(self, users: Tensor, histories: Histories) -> _Past:
+        places, items, weights = histories.of_users(users)
+        e = F.embedding(items, self.item_table)
+        return _Past(places, items, weights.to(e.dtype), e)
+
+    def _logits(self, past: _Past, items: Tensor, e: Tensor) -> Tensor:
+        """Scores of `items[n, m]` with embeddings `e[n, m, d]` for users with this past: [n, m]."""
+        shown = past.weights.unsqueeze(1) * (past.items.unsqueeze(1) != items.index_select(0, past.places))
+        pull = (shown * self._attention(past, e)).unsqueeze(-1) * past.e.unsqueeze(1)
+        interest = torch.zeros_like(e).index_add(0, past.places, pull)
+        scores: Tensor = self.scorer(torch.cat([interest, e, interest * e], dim=-1))
+        return scores.squeeze(-1)
+
+    def _attention(self, past: _Past, e: Tensor) -> Tensor:
+        """a of every row of the past for each of the items `e[n, m, d]` of its user: [p, m].
+
+        The first layer is linear in its four inputs, so what concerns one item alone is computed once.
+        """
+        by_past, by_target, by_difference, by_product = torch.chunk(self.attention.weights[0], 4, dim=1)
+        of_past = F.linear(past.e, by_past + by_difference, self.attention.biases[0])
+        of_target = F.linear(e, by_target - by_difference)
+        of_both = F.linear(past.e.unsqueeze(1) * e.index_select(0, past.places), by_product)
+        first = of_past.unsqueeze(1) + of_target.index_select(0, past.places) + of_both
+        return self.attention.after_first(first).squeeze(-1)
+
+    def score_all(self, users: Tensor, prepared: Histories) -> Tensor:
+        """The logits of every item, the unknown one last: [n, n_items + 1]; in chunks of users and items."""
+        every = torch.arange(self.n_items + 1)
+        rows = []
+        for some in torch.split(users, 64):
+            past = self._past(some, prepared)
+            size = max(1, _NUMBERS // ((len(past.items) + len(some)) * 4 * self.settings.dimension))
+            parts = []
+            for items in torch.split(every.expand(len(some), -1), size, dim=1):
+                e = F.embedding(items, self.item_table)
+                parts.append(self._logits(past, items, e))
+            rows.append(torch.cat(parts, dim=1))
+        return torch.cat(rows)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Give the unknown item the mean embedding; 0 where nothing is known."""
+        self.item_table[-1] = mean_row(self.item_table[:-1])

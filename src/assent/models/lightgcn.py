@@ -1,0 +1,107 @@
+"""LightGCN: embeddings averaged over the graph of disclosed interactions, then multiplied."""
+
+from typing import ClassVar, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.noise import noise_edge
+from assent.models.tables import dot, mean_row, squares
+
+
+class LightGCNSettings(ModelSettings):
+    """Settings of LightGCN; the defaults were chosen on validation rows (docs/models.md)."""
+
+    dimension: int = Field(64, ge=1, description="length of the embeddings")
+    layers: int = Field(2, ge=0, description="steps over the graph; 0 is matrix factorisation")
+    strength: float = Field(0.4, ge=0, description="of the L2 penalty, in units of the data's noise")
+    initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
+
+
+class Propagated(NamedTuple):
+    """Embeddings after the graph, the unknown one last."""
+
+    users: Tensor
+    """[n_users + 1, d]"""
+    items: Tensor
+    """[n_items + 1, d]"""
+
+
+class LightGCN(Recommender):
+    """LightGCN (He et al., 2020), trained with binary cross-entropy.
+
+        E^(k+1) = Â E^(k),   Ê = (E^(0) + … + E^(K)) / (K + 1),   s(u, i) = ê_u · ê_i
+
+    Â_ui = Â_iu = o_ui / √(d_u d_i) for every row of the evidence, with d = max(1, sum of a node's weights o).
+    The 1 changes nothing where a node has an interaction that counts in full; without it, a node's only edge
+    would have the weight o/√o, whose derivative at o = 0 is infinite.
+
+    The penalty c/2 · (|e_u|² + |e_i|²) of a sample is on the embeddings before the graph, as in the paper.
+    Unknown users and items get the mean of the known ones after the graph.
+    """
+
+    name: ClassVar[str] = "lightgcn"
+    Settings: ClassVar[type[ModelSettings]] = LightGCNSettings
+    settings: LightGCNSettings
+
+    def __init__(self, sizes: Sizes, settings: LightGCNSettings) -> None:
+        super().__init__(sizes, settings)
+        self.l2 = settings.strength * noise_edge(sizes)
+        self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, settings.dimension))
+        self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Normal with standard deviation `initial_scale`."""
+        self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+
+    def prepare(self, evidence: Evidence) -> Propagated:
+        """Ê of every user and item; differentiable by the embeddings and by the weights, to any order."""
+        edges = self._edges(evidence).unsqueeze(1)
+        users, items = self.user_table[:-1], self.item_table[:-1]
+        total_users, total_items = users, items
+        for _ in range(self.settings.layers):
+            to_users = edges * F.embedding(evidence.items, items)
+            to_items = edges * F.embedding(evidence.users, users)
+            users = torch.zeros_like(users).index_add(0, evidence.users, to_users)
+            items = torch.zeros_like(items).index_add(0, evidence.items, to_items)
+            total_users, total_items = total_users + users, total_items + items
+        count = 1 + self.settings.layers
+        return Propagated(_with_mean(total_users / count), _with_mean(total_items / count))
+
+    def _edges(self, evidence: Evidence) -> Tensor:
+        """o / √(d_u d_i) of every row of the evidence."""
+        weights = evidence.weights.to(self.user_table.dtype)
+        d_users = weights.new_zeros(self.n_users).index_add(0, evidence.users, weights)
+        d_items = weights.new_zeros(self.n_items).index_add(0, evidence.items, weights)
+        degrees = _at_least_one(d_users)[evidence.users] * _at_least_one(d_items)[evidence.items]
+        return weights / degrees.sqrt()
+
+    def forward(self, users: Tensor, items: Tensor, prepared: Propagated) -> tuple[Tensor, Tensor]:
+        """ê_u · ê_i and c/2 · (|e_u|² + |e_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        p = F.embedding(users, prepared.users)
+        q = F.embedding(items, prepared.items)
+        base_p = F.embedding(users, self.user_table)
+        base_q = F.embedding(items, self.item_table)
+        lengths = squares(base_p).unsqueeze(1) + squares(base_q)
+        return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
+
+    def score_all(self, users: Tensor, prepared: Propagated) -> Tensor:
+        """ê_u · ê_i for every item, the unknown one last: [n, n_items + 1]."""
+        return F.embedding(users, prepared.users) @ prepared.items.T
+
+    def finish(self) -> None:
+        """Nothing is left to do: `prepare` makes what the unknown are given."""
+
+
+def _at_least_one(degrees: Tensor) -> Tensor:
+    return torch.where(degrees > 1, degrees, 1)
+
+
+def _with_mean(table: Tensor) -> Tensor:
+    """The table with the mean of its rows as one more; 0 where it has none."""
+    return torch.cat([table, mean_row(table).unsqueeze(0)])

@@ -1,0 +1,107 @@
+"""Neural matrix factorisation: a product of embeddings and a perceptron on others, joined linearly."""
+
+from typing import Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from assent.models.base import ModelSettings, Recommender, Sizes
+from assent.models.noise import noise_edge
+from assent.models.perceptron import Perceptron
+from assent.models.tables import dot, mean_row, squares
+
+_NUMBERS = 2**24
+"""Hidden units held at once when all items are scored: 64 MB."""
+
+
+class NeuMFSettings(ModelSettings):
+    """Settings of NeuMF; the defaults were chosen on validation rows (docs/models.md)."""
+
+    dimension: int = Field(64, ge=1, description="length of the embeddings of the product")
+    perceptron_dimension: int = Field(16, ge=1, description="length of the embeddings of the perceptron")
+    hidden: tuple[int, ...] = Field((32, 16), min_length=1, description="widths of the perceptron's layers")
+    strength: float = Field(0.65, ge=0, description="of the product's L2, in units of the data's noise")
+    perceptron_strength: float = Field(2.0, ge=0, description="the same, of the perceptron's embeddings")
+    decay: float = Field(0.1, ge=0, description="L2 coefficient of the layers, around their centre")
+    initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
+
+
+class NeuMF(Recommender):
+    """NeuMF (He et al., 2017):
+
+        s(u, i) = h_G · (p_u ⊙ q_i) + h_M · φ(MLP([p'_u, q'_i])) + b
+
+    Product (GMF) and perceptron have embeddings of their own. The penalty of a sample is c/2 · |·|² of its
+    four embeddings, with c as in matrix factorisation, plus decay/2 · (|h_G − 1|² + |weights of the MLP|²).
+    The layers would otherwise grow and let the embeddings shrink, until no penalty is left. h_G belongs at 1,
+    where it starts and the product is matrix factorisation; pulled to 0, it would take all embeddings along.
+    Unknown users and items get the mean embeddings.
+    """
+
+    name: ClassVar[str] = "neumf"
+    Settings: ClassVar[type[ModelSettings]] = NeuMFSettings
+    settings: NeuMFSettings
+
+    def __init__(self, sizes: Sizes, settings: NeuMFSettings) -> None:
+        super().__init__(sizes, settings)
+        self.l2 = settings.strength * noise_edge(sizes)
+        self.perceptron_l2 = settings.perceptron_strength * noise_edge(sizes)
+        wide, narrow = settings.dimension, settings.perceptron_dimension
+        self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, wide))
+        self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, wide))
+        self.perceptron_user_table = nn.Parameter(torch.zeros(sizes.users + 1, narrow))
+        self.perceptron_item_table = nn.Parameter(torch.zeros(sizes.items + 1, narrow))
+        self.product_weights = nn.Parameter(torch.ones(wide))
+        self.perceptron = Perceptron((2 * narrow, *settings.hidden, 1))
+
+    @property
+    def _tables(self) -> tuple[nn.Parameter, ...]:
+        return self.user_table, self.item_table, self.perceptron_user_table, self.perceptron_item_table
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Embeddings normal with standard deviation `initial_scale`, layers as `Perceptron` has it."""
+        for table in self._tables:
+            table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        self.product_weights.fill_(1)
+        self.perceptron.initialise(generator, 1.0)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
+        """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        p, p_deep = F.embedding(users, self.user_table), F.embedding(users, self.perceptron_user_table)
+        q, q_deep = F.embedding(items, self.item_table), F.embedding(items, self.perceptron_item_table)
+        logits = self._logits(p.unsqueeze(1), q, p_deep.unsqueeze(1), q_deep)
+        own, deep = squares(p).unsqueeze(1) + squares(q), squares(p_deep).unsqueeze(1) + squares(q_deep)
+        drift = self.perceptron.drift() + (self.product_weights - 1).square().sum()
+        return logits, 0.5 * (self.l2 * own + self.perceptron_l2 * deep + self.settings.decay * drift)
+
+    def _logits(self, p: Tensor, q: Tensor, p_deep: Tensor, q_deep: Tensor) -> Tensor:
+        """Scores of users [n, 1, d] and items [n or 1, m, d]: [n, m]."""
+        product = dot(q, p * self.product_weights)
+        # W_1 [p', q'] is the sum of two parts, of which the user's serves all of her items.
+        of_user, of_item = torch.chunk(self.perceptron.weights[0], 2, dim=1)
+        first = F.linear(p_deep, of_user, self.perceptron.biases[0]) + F.linear(q_deep, of_item)
+        deep: Tensor = self.perceptron.after_first(first)
+        return product + deep.squeeze(-1)
+
+    def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
+        """The logits of every item, the unknown one last: [n, n_items + 1]."""
+        size = max(1, _NUMBERS // (max(self.settings.hidden) * (self.n_items + 1)))
+        return torch.cat([self._score_some(some) for some in torch.split(users, size)])
+
+    def _score_some(self, users: Tensor) -> Tensor:
+        p, p_deep = F.embedding(users, self.user_table), F.embedding(users, self.perceptron_user_table)
+        return self._logits(
+            p.unsqueeze(1),
+            self.item_table.unsqueeze(0),
+            p_deep.unsqueeze(1),
+            self.perceptron_item_table.unsqueeze(0),
+        )
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Give the unknown user and item the mean embeddings; 0 where nobody, or nothing, is known."""
+        for table in self._tables:
+            table[-1] = mean_row(table[:-1])
