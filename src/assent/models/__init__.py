@@ -1,9 +1,11 @@
 """The recommenders, by the name that the command line knows them by."""
 
 import importlib
+from operator import attrgetter
 
 from assent.errors import AssentError
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import checked_class
 from assent.models.mf import MF, MFSettings
 
 MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF,)}
@@ -19,12 +21,12 @@ def model_class(name: str) -> type[Recommender]:
         accepted = f"{', '.join(MODELS)}, or package.module:Class for a recommender of your own"
         raise AssentError(f"model {name}: unknown; accepted: {accepted}")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found = attrgetter(attribute)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise AssentError(f"model {name}: {error}; accepted: an importable package.module:Class") from None
-    if not (isinstance(found, type) and issubclass(found, Recommender)):
-        raise AssentError(f"model {name}: not a subclass of assent.Recommender")
-    return found
+    except Exception as error:
+        raise AssentError(f"model {name}: importing it raised {type(error).__name__}: {error}") from error
+    return checked_class(found, name)
 
 
 def model_name(kind: type[Recommender]) -> str:

@@ -16,7 +16,7 @@ from assent.data.problem import Rows
 from assent.errors import AssentError
 from assent.files import read_json, write_json, write_with
 from assent.models import Recommender, Sizes, model_class, model_name
-from assent.training.checkpoint import named_under
+from assent.training.checkpoint import copies, named_under
 from assent.training.trained import Trained
 
 FORMAT = 2
@@ -29,7 +29,7 @@ def save(trained: Trained, path: Path) -> None:
     The former holds the parameters and, for a model that reads them, the disclosed interactions.
     """
     parameters, about = files_of(path)
-    tensors = {f"model.{name}": value.contiguous() for name, value in trained.model.state_dict().items()}
+    tensors = {f"model.{name}": value for name, value in copies(trained.model.state_dict()).items()}
     if trained.rows is not None:
         tensors |= {
             "evidence.users": torch.from_numpy(trained.rows.users),
