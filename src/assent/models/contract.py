@@ -32,10 +32,15 @@ def checked_class(found: Any, name: str) -> type[Recommender]:
     return found
 
 
+def build_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings) -> Recommender:
+    """A model whose parameters are still to be initialised, or loaded."""
+    with _blamed(kind.name, "the constructor"):
+        return kind(sizes, settings)
+
+
 def make_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings, seed: int) -> Recommender:
     """A model with the initial parameters of `seed`."""
-    with _blamed(kind.name, "the constructor"):
-        model = kind(sizes, settings)
+    model = build_model(kind, sizes, settings)
     with _blamed(kind.name, "initialise"):
         model.initialise(torch.Generator().manual_seed(seed))
     return model
