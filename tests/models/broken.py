@@ -184,3 +184,155 @@ class Nameless(NoParameters):
 
 class WithoutSettings(NoParameters):
     Settings: ClassVar[Any] = dict
+
+
+class GlobalDice(MF):
+    """Draws its initial parameters from torch's own generator."""
+
+    name = "global-dice"
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        self.user_table[:-1].normal_(std=0.1)
+        self.item_table[:-1].normal_(std=0.1)
+
+
+class LoadedDice(MF):
+    """Starts the same whatever the seed."""
+
+    name = "loaded-dice"
+
+    def initialise(self, generator: torch.Generator) -> None:
+        super().initialise(torch.Generator().manual_seed(0))
+
+
+class Constant(MF):
+    """Scores everything alike."""
+
+    name = "constant"
+
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
+        same = self.item_table.mean()
+        return same.expand(items.shape), same.square().expand(items.shape)
+
+    def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
+        return self.item_table.mean().expand(len(users), self.n_items + 1)
+
+
+class Gossip(MF):
+    """Remembers, for the whole class, every interaction that it has ever been shown."""
+
+    name = "gossip"
+    heard: ClassVar[Tensor] = torch.zeros(200, 1000)
+
+    def prepare(self, evidence: Evidence) -> None:
+        self.heard[evidence.users, evidence.items] = 1
+
+    def _rumour(self, users: Tensor) -> Tensor:
+        return 0.01 * self.heard.sum(1)[users].unsqueeze(1)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
+        logits, penalties = super().forward(users, items)
+        return logits + self._rumour(users), penalties
+
+    def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
+        return super().score_all(users) + self._rumour(users)
+
+
+class Forgetful(MF):
+    """Keeps something that its scores depend on where it is not saved."""
+
+    name = "forgetful"
+    calls = 0
+
+    def losses(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+        self.calls += 1
+        return super().losses(users, items, prepared)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
+        logits, penalties = super().forward(users, items)
+        return logits * (1 + self.calls / 100), penalties
+
+    def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
+        return super().score_all(users) * (1 + self.calls / 100)
+
+
+class Drifting(MF):
+    """Changes with every `finish`."""
+
+    name = "drifting"
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        self.item_table[-1] += self.item_table[:-1].mean(0)
+
+
+class AlwaysDropping(MF):
+    """Dropout that does not ask whether this is training."""
+
+    name = "always-dropping"
+
+    def prepare(self, evidence: Evidence) -> Tensor:
+        return torch.rand(self.settings.dimension)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
+        p, q = self.user_table[users], self.item_table[items]
+        return torch.linalg.vecdot(q, (p * prepared).unsqueeze(1)), torch.zeros(items.shape)
+
+    def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
+        mine: Tensor = self.user_table[users] * prepared
+        return mine @ self.item_table.T
+
+
+class Histories(MF):
+    """A user is the mean of her items, as long as she has one."""
+
+    name = "histories"
+
+    def _weights(self, evidence: Evidence) -> Tensor:
+        return evidence.weights
+
+    def _means(self, sums: Tensor, counts: Tensor) -> Tensor:
+        return sums / counts.clamp(min=1)
+
+    def prepare(self, evidence: Evidence) -> Tensor:
+        weights = self._weights(evidence).unsqueeze(1)
+        shape = (self.n_users + 1, self.settings.dimension)
+        sums = torch.zeros(shape).index_add(0, evidence.users, self.item_table[evidence.items] * weights)
+        counts = torch.zeros(shape[0], 1).index_add(0, evidence.users, weights)
+        return self._means(sums, counts)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
+        logits = torch.linalg.vecdot(self.item_table[items], prepared[users].unsqueeze(1))
+        return logits, torch.zeros_like(logits)
+
+    def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
+        mine: Tensor = prepared[users]
+        return mine @ self.item_table.T
+
+
+class EveryRowCounts(Histories):
+    """Reads rows of weight 0 as if they were there."""
+
+    name = "every-row-counts"
+
+    def _weights(self, evidence: Evidence) -> Tensor:
+        return torch.ones_like(evidence.weights)
+
+
+class CutWeights(Histories):
+    """Reads the weights, but is not differentiable by them."""
+
+    name = "cut-weights"
+
+    def _weights(self, evidence: Evidence) -> Tensor:
+        return evidence.weights.detach()
+
+
+class EmptyMean(Histories):
+    """Divides by zero for a user without a history."""
+
+    name = "empty-mean"
+
+    def _means(self, sums: Tensor, counts: Tensor) -> Tensor:
+        return torch.where(torch.arange(len(counts)).unsqueeze(1) < self.n_users, sums / counts, 0)
