@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from assent.influence.settings import InfluenceSettings
 from assent.models import MF, MFSettings, ModelSettings, model_class
@@ -30,18 +38,20 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_the_model(cls, values: Any) -> Any:
-        """Read `model_settings` as those of the named model, and fill in what it wants by default."""
+        """Fill in what the named model wants by default."""
         if not isinstance(values, dict):
             return values
-        kind = model_class(values.get("model", MF.name))
-        given = values.get("model_settings", {})
-        values = values | {
-            "model_settings": given
-            if isinstance(given, kind.Settings)
-            else kind.Settings.model_validate(given)
-        }
-        for part, defaults in kind.defaults.items():
+        values = {"model_settings": {}, **values}
+        for part, defaults in model_class(values.get("model", MF.name)).defaults.items():
             asked = values.get(part, {})
             if isinstance(asked, dict):
                 values[part] = {**defaults, **asked}
         return values
+
+    @field_validator("model_settings", mode="before")
+    @classmethod
+    def _settings_of_the_model(cls, given: Any, info: ValidationInfo) -> Any:
+        """Read `model_settings` as those of the named model."""
+        return (
+            model_class(info.data["model"]).Settings.model_validate(given) if "model" in info.data else given
+        )

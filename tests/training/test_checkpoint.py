@@ -8,19 +8,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 from safetensors import safe_open
+from torch import Tensor, nn
 
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
 from assent.hashing import mix
-from assent.models import MFSettings
+from assent.models import MF, MFSettings, Sizes, model_name
 from assent.progress import SILENT, Advance, Progress
-from assent.training import Disclosed, Trained, TrainingSettings, checkpoint, disclose, train, trainer
+from assent.training import (
+    Disclosed,
+    Trained,
+    TrainingSettings,
+    checkpoint,
+    disclose,
+    storage,
+    train,
+    trainer,
+)
 from assent.training.checkpoint import fingerprint
 
 EPOCHS = 8
@@ -96,6 +107,11 @@ def counters(path: Path) -> dict[str, Any]:
     with safe_open(path, framework="pt") as file:
         found: dict[str, Any] = json.loads(file.metadata()["state"])
     return found
+
+
+def tensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    with safe_open(path, framework="np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def result(trained: Trained) -> tuple[bytes, int, float | None]:
@@ -237,6 +253,115 @@ def test_a_failed_training_keeps_the_last_checkpoint(data: Disclosed, path: Path
     with pytest.raises(AssentError, match="epoch 2"):
         fitted(data, path, settings=settings)
     assert counters(path)["epoch"] == 1
+
+
+class Tripping(MF):
+    """Goes well for two epochs; in the third, its loss or its parameters are not finite."""
+
+    name = "tripping"
+    by_loss: ClassVar[bool] = True
+
+    def __init__(self, sizes: Sizes, settings: MFSettings) -> None:
+        super().__init__(sizes, settings)
+        self.n_steps = -1  # one more is what the contract's check asks for
+
+    def losses(self, users: Tensor, items: Tensor, prepared: None) -> Tensor:
+        self.n_steps += 1
+        losses = super().losses(users, items, prepared)
+        if self.n_steps <= 2:
+            return losses
+        return losses + float("nan") if self.by_loss else losses + (self.user_table * 0).square().sum().sqrt()
+
+
+class Stumbling(Tripping):
+    name = "stumbling"
+    by_loss: ClassVar[bool] = False
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (Tripping, "the loss is nan at epoch 3, batch 1; lower"),
+        (Stumbling, "a parameter is not finite after epoch 3"),
+    ],
+)
+def test_a_failure_leaves_the_last_good_state_though_no_save_was_due(
+    data: Disclosed, tmp_path: Path, kind: type[MF], what: str
+) -> None:
+    path = tmp_path / "run.progress"
+    settings = SETTINGS.model_copy(update={"batch_size": None})
+
+    def run(kind: type[MF], progress: Progress = SILENT) -> Trained:
+        return train(
+            data,
+            model=model_name(kind),
+            model_settings=MODEL,
+            settings=settings,
+            seed=0,
+            checkpoint=path,
+            progress=progress,
+        )
+
+    with pytest.raises(AssentError, match=rf"training: {what}.*; the state after epoch 2 is kept in {path}$"):
+        run(kind)
+    assert counters(path)["epoch"] == 2
+    good = tensors(path)
+    assert all(np.isfinite(value).all() for value in good.values())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "_SECONDS_BETWEEN_SAVES", 0)
+        with pytest.raises(KilledError):
+            run(MF, Interrupter(2))
+    expected = tensors(path)
+    assert good.keys() == expected.keys()
+    assert all(np.array_equal(value, expected[name]) for name, value in good.items())
+
+
+def test_a_failure_at_once_claims_no_file_of_another_run(data: Disclosed, path: Path) -> None:
+    leave_checkpoint(data, path, 3)
+    before = path.read_bytes()
+    settings = SETTINGS.model_copy(update={"learning_rate": 1e30})
+    with pytest.raises(AssentError, match=r"epoch 1, batch 2.*\(now 1e\+30\)$"):
+        fitted(data, path, settings=settings)
+    assert path.read_bytes() == before
+
+
+def test_a_failure_right_after_a_resumption_names_the_file(data: Disclosed, path: Path) -> None:
+    settings = SETTINGS.model_copy(update={"learning_rate": 1e30, "batch_size": None})
+    for _ in range(2):
+        with pytest.raises(AssentError, match=rf"epoch 2, batch 1; .* after epoch 1 is kept in {path}$"):
+            fitted(data, path, settings=settings)
+
+
+class Tied(MF):
+    """Has one table under two names, and another that is not laid out in order of its axes."""
+
+    name = "tied"
+
+    def __init__(self, sizes: Sizes, settings: MFSettings) -> None:
+        super().__init__(sizes, settings)
+        self.user_table = nn.Parameter(torch.zeros(settings.dimension, sizes.users + 1).T)
+        self.again = self.item_table
+
+
+def test_any_layout_of_parameters_can_be_kept(data: Disclosed, path: Path) -> None:
+    def run(checkpoint: Path | None, progress: Progress = SILENT) -> Trained:
+        return train(
+            data,
+            model=model_name(Tied),
+            model_settings=MODEL,
+            settings=SETTINGS,
+            seed=0,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+
+    whole = run(None)
+    with pytest.raises(KilledError):
+        run(path, Interrupter(5))
+    assert result(run(path)) == result(whole)
+    storage.save(whole, path.parent / "model")
+    assert result(storage.load(path.parent / "model")) == result(whole)
 
 
 def test_a_fingerprint_names_all_that_a_training_depends_on(data: Disclosed) -> None:

@@ -133,10 +133,11 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
     Examples:
 
         assent settings
+        assent settings --model mine:Mine
         assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
     """
     check_json(json, replace=replace)
-    rows = list(_settings_rows(Settings.model_validate({"model": model})))
+    rows = _settings_rows(o.read_settings(model))
     show_table(f"settings of {model} (models: {', '.join(MODELS)})", ["setting", "default", "meaning"], rows)
     write_records(json, [{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
 

@@ -14,6 +14,7 @@ from assent.data.problem import Problem, Protocol
 from assent.data.readers import Columns, Duplicates, read_interactions
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.errors import AssentError
+from assent.models import MODELS
 from assent.settings import Settings
 
 _COLUMNS = "Reading DATA"
@@ -66,7 +67,13 @@ Negatives = Annotated[
     int, typer.Option(min=1, help="Sampled negatives per validation and test row.", rich_help_panel=_SPLIT)
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_HOW)]
-Model = Annotated[str, typer.Option(help="The recommender.", rich_help_panel=_HOW)]
+Model = Annotated[
+    str,
+    typer.Option(
+        help=f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.",
+        rich_help_panel=_HOW,
+    ),
+]
 Anchors = Annotated[int, typer.Option(min=1, help="T, anchors of IFRQE++.", rich_help_panel=_HOW)]
 Set = Annotated[
     list[str] | None,
@@ -149,9 +156,9 @@ def parse_columns(text: str | None) -> Columns:
     return Columns(**named)
 
 
-def read_settings(model: str, anchors: int, overrides: list[str] | None) -> Settings:
+def read_settings(model: str, anchors: int | None = None, overrides: list[str] | None = None) -> Settings:
     """The settings from the options and from `--set` pairs like training.epochs=30."""
-    values: dict[str, Any] = {"model": model, "anchors": anchors}
+    values: dict[str, Any] = {"model": model} | ({} if anchors is None else {"anchors": anchors})
     for text in overrides or []:
         key, equals, value = text.partition("=")
         if not equals:
@@ -169,5 +176,5 @@ def read_settings(model: str, anchors: int, overrides: list[str] | None) -> Sett
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "settings"
         raise AssentError(
-            f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings"
+            f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
         ) from None

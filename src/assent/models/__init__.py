@@ -1,10 +1,14 @@
 """The recommenders, by the name that the command line knows them by."""
 
 import importlib
+import sys
+from operator import attrgetter
+from pathlib import Path
 
 from assent.errors import AssentError
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.cdae import CDAE, CDAESettings
+from assent.models.contract import checked_class
 from assent.models.din import DIN, DINSettings
 from assent.models.lightgcn import LightGCN, LightGCNSettings
 from assent.models.mf import MF, MFSettings
@@ -15,20 +19,27 @@ MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF, NeuM
 
 
 def model_class(name: str) -> type[Recommender]:
-    """The recommender called `name`: one of assent's own, or `package.module:Class` for anybody's."""
+    """The recommender called `name`: one of assent's own, or `package.module:Class` for anybody's.
+
+    The latter is looked for in the current directory too, after everything that is installed.
+    """
     if name in MODELS:
         return MODELS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
         accepted = f"{', '.join(MODELS)}, or package.module:Class for a recommender of your own"
         raise AssentError(f"model {name}: unknown; accepted: {accepted}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found = attrgetter(attribute)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
-        raise AssentError(f"model {name}: {error}; accepted: an importable package.module:Class") from None
-    if not (isinstance(found, type) and issubclass(found, Recommender)):
-        raise AssentError(f"model {name}: not a subclass of assent.Recommender")
-    return found
+        accepted = "package.module:Class of an installed package or of the current directory"
+        raise AssentError(f"model {name}: {error}; accepted: {accepted}") from None
+    except Exception as error:
+        raise AssentError(f"model {name}: importing it raised {type(error).__name__}: {error}") from error
+    return checked_class(found, name)
 
 
 def model_name(kind: type[Recommender]) -> str:

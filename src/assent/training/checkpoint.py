@@ -31,7 +31,7 @@ class TrainingState:
     def look(self, model: nn.Module, score: float | None) -> None:
         """Take note of a validation score; without one, the latest parameters are the best."""
         if score is None or self.best_score is None or score > self.best_score:
-            self.best = {name: value.detach().clone() for name, value in model.state_dict().items()}
+            self.best = copies(model.state_dict())
             self.best_epoch, self.best_score, self.waited = self.epoch, score, 0
         else:
             self.waited += 1
@@ -46,7 +46,9 @@ class Checkpoint:
     def __init__(self, path: Path | None, mark: str) -> None:
         self._path = path
         self._mark = mark
+        self._latest: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self._saved_at = time.monotonic()
+        self._is_ours = False
 
     def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
         """Put a saved state into `model` and `optimizer`; a fresh state where there is none."""
@@ -64,20 +66,32 @@ class Checkpoint:
         model.load_state_dict(named_under("model", tensors))
         for name, parameter in model.named_parameters():
             optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
+        self._is_ours = True
         return TrainingState(**counters, best=named_under("best", tensors))
 
-    def save_when_due(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
-        """Save, unless that was done a moment ago."""
-        if self._path is None or time.monotonic() - self._saved_at < _SECONDS_BETWEEN_SAVES:
+    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
+        """Take a copy of the state after an epoch; save it, unless that was done a moment ago."""
+        if self._path is None:
             return
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-        tensors |= {f"best.{name}": value for name, value in state.best.items()}
         for name, parameter in model.named_parameters():
             tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
+        kept = copies(tensors) | {f"best.{name}": value for name, value in state.best.items()}
         counters = {key: value for key, value in vars(state).items() if key != "best"}
-        metadata = {"fingerprint": self._mark, "state": json.dumps(counters)}
-        write_with(self._path, lambda file: file.write(save(tensors, metadata)))
+        self._latest = kept, {"fingerprint": self._mark, "state": json.dumps(counters)}
+        if time.monotonic() - self._saved_at >= _SECONDS_BETWEEN_SAVES:
+            self._save(self._path, *self._latest)
+
+    def rescue(self) -> Path | None:
+        """Save the latest copy, since no later one will come; the file, if it is one of this run."""
+        if self._path is not None and self._latest is not None:
+            self._save(self._path, *self._latest)
+        return self._path if self._is_ours else None
+
+    def _save(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+        write_with(path, lambda file: file.write(save(tensors, metadata)))
         self._saved_at = time.monotonic()
+        self._is_ours = True
 
     def remove(self) -> None:
         """Delete the file: the run is finished."""
@@ -95,6 +109,13 @@ def fingerprint(
     described = [model, model_settings.model_dump(), settings.model_dump(), seed, data.n_users, data.n_items]
     digest.update(json.dumps(described).encode())
     return digest.hexdigest()
+
+
+def copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copies of tensors, each with its own memory in order of its axes: what safetensors takes."""
+    return {
+        name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
+    }
 
 
 def named_under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,8 @@ from assent.data.problem import Rows
 from assent.errors import AssentError
 from assent.files import read_json, write_json, write_with
 from assent.models import Recommender, Sizes, model_class, model_name
-from assent.training.checkpoint import named_under
+from assent.models.contract import build_model
+from assent.training.checkpoint import copies, named_under
 from assent.training.trained import Trained
 
 FORMAT = 2
@@ -29,7 +30,7 @@ def save(trained: Trained, path: Path) -> None:
     The former holds the parameters and, for a model that reads them, the disclosed interactions.
     """
     parameters, about = files_of(path)
-    tensors = {f"model.{name}": value.contiguous() for name, value in trained.model.state_dict().items()}
+    tensors = {f"model.{name}": value for name, value in copies(trained.model.state_dict()).items()}
     if trained.rows is not None:
         tensors |= {
             "evidence.users": torch.from_numpy(trained.rows.users),
@@ -66,8 +67,7 @@ def load(path: Path) -> Trained:
     try:
         if _digest(parameters) != description["parameters"]:
             raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
-        kind = _kind(about, description["model"])
-        model = kind(Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
+        model = _build(about, description)
         tensors = load_file(parameters)
         model.load_state_dict(named_under("model", tensors))
         evidence = named_under("evidence", tensors)
@@ -87,9 +87,11 @@ def load(path: Path) -> Trained:
         raise AssentError(f"{about}: not a model that this assent can read ({reason})") from None
 
 
-def _kind(about: Path, name: str) -> type[Recommender]:
+def _build(about: Path, description: dict[str, Any]) -> Recommender:
+    """The described model, with parameters still to be loaded."""
     try:
-        return model_class(name)
+        kind = model_class(description["model"])
+        return build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
     except AssentError as error:
         raise AssentError(f"{about}: {error}") from None
 

@@ -13,6 +13,7 @@ from assent.errors import AssentError
 from assent.hashing import mix
 from assent.memory import reuse_freed_memory
 from assent.models import Evidence, ModelSettings, Recommender, Sizes, model_class
+from assent.models.contract import check_contract, make_model
 from assent.progress import SILENT, Progress
 from assent.training.checkpoint import Checkpoint, fingerprint
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
@@ -60,27 +61,33 @@ def train(
     samples.
 
     The result is a function of `data`, the settings and `seed` alone. Without rows it is a model that knows
-    nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved
-    there about every ten seconds and a later call with the same arguments continues from it.
+    nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved there about every
+    ten seconds, and after the last good epoch when training diverges; a later call with the same arguments
+    continues from it.
     """
     reuse_freed_memory()
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
-    recommender = model_class(model)(sizes, model_settings)
-    recommender.initialise(torch.Generator().manual_seed(seed))
+    recommender = make_model(model_class(model), sizes, model_settings, seed)
+    evidence = evidence_of(data.rows)
+    check_contract(recommender, evidence)
     optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
     saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed))
     state = saved.load(recommender, optimizer)
-    evidence = evidence_of(data.rows)
     monitor = _monitor(data, evidence, seed)
     with progress.task(label, settings.epochs) as advance, _flushed_denormals(), torch.random.fork_rng():
         for _ in range(state.epoch):
             advance()
         while len(data.rows) and state.epoch < settings.epochs and state.waited < settings.patience:
-            _run_epoch(recommender, optimizer, data, evidence, settings, seed=seed, epoch=state.epoch)
+            try:
+                _run_epoch(recommender, optimizer, data, evidence, settings, seed=seed, epoch=state.epoch)
+            except AssentError as error:
+                kept = saved.rescue()
+                where = f"; the state after epoch {state.epoch} is kept in {kept}" if kept else ""
+                raise AssentError(f"{error}{where}") from None
             state.epoch += 1
             if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
                 state.look(recommender, monitor(recommender))
-            saved.save_when_due(recommender, optimizer, state)
+            saved.keep(recommender, optimizer, state)
             advance()
     if state.best:
         recommender.load_state_dict(state.best)
@@ -137,13 +144,17 @@ def _run_epoch(
         here = slice(step * batch, (step + 1) * batch)
         loss = model.losses(users[here], items[here], model.prepare(evidence)).mean()
         if not math.isfinite(loss.item()):
-            raise AssentError(
-                f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; "
-                f"lower the setting training.learning_rate (now {settings.learning_rate})"
-            )
+            raise _diverged(f"the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}", settings)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+    if not all(value.isfinite().all() for value in model.parameters()):
+        raise _diverged(f"a parameter is not finite after epoch {epoch + 1}", settings)
+
+
+def _diverged(what: str, settings: TrainingSettings) -> AssentError:
+    advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
+    return AssentError(f"training: {what}; {advice}")
 
 
 def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recommender], float | None]:
