@@ -113,7 +113,9 @@ class Autodiff:
         depends = torch.zeros_like(self._flat(self.parameters), dtype=torch.bool)
         for rows in self._chunks():
             logits, penalty, _ = self._forward(rows, torch.ones_like(self.samples.anchor))
-            depends |= self._flat(self._grad(logits, _signs(logits, generator), retain=True)) != 0
+            # Weights that are no round numbers, so that equal derivatives do not cancel.
+            along = torch.rand(logits.shape, generator=generator).to(logits)
+            depends |= self._flat(self._grad(logits, along, retain=True)) != 0
             depends |= self._flat(self._grad(penalty, retain=True)) != 0
         return depends
 

@@ -73,7 +73,7 @@ def linearise(
     )
     valid = valid_samples(problem, np.unique(problem.train.users), np.unique(problem.train.items))
     full = settings.estimator is not Estimator.GAUSS_NEWTON
-    if isinstance(model, MF):
+    if type(model) is MF:  # a subclass may score otherwise
         return Curvature(model, samples, valid, settings.loss, full, settings.damping)
     return Autodiff(model, samples, valid, settings.loss, full, settings.damping)
 

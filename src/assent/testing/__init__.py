@@ -11,7 +11,7 @@ try:
 except ImportError:
     raise ImportError("assent.testing needs pytest; install it with: pip install pytest") from None
 
-pytest.register_assert_rewrite("assent.testing.contract")
+pytest.register_assert_rewrite("assent.testing.contract", "assent.testing.influence")
 
 from assent.testing.contract import RecommenderContract  # noqa: E402
 

@@ -11,11 +11,11 @@ import torch
 from assent.evaluation import evaluate, ranked_metrics
 from assent.models import Evidence, Sizes
 from assent.models.contract import check_contract
+from assent.testing.influence import InfluenceContract
 from assent.testing.planted import everything, planted_problem, popularity_ndcg
 from assent.testing.subject import (
     KilledError,
     Killer,
-    Subject,
     answers,
     disclosed_part,
     half_weighted,
@@ -31,7 +31,7 @@ _LOTS = itertools.count()
 """Changes of withheld rows are never the same: a model that remembers them cannot have seen them all."""
 
 
-class RecommenderContract(Subject):
+class RecommenderContract(InfluenceContract):
     """Subclass it as `Test...`, set `model`, and pytest runs the tests below on that recommender.
 
     Set a test to None in the subclass if your model breaks it on purpose.
