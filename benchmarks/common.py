@@ -8,9 +8,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from assent.data.problem import Problem, Protocol
 from assent.data.readers import read_interactions
 from assent.data.split import make_problem
+from assent.evaluation import candidate_scores, view
+from assent.metrics import ranking_metrics, top_hits
+from assent.training import Trained
 from assent.unwillingness import assign
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +34,15 @@ def load(name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0
     """A real data set with random unwillingness, split."""
     log = assign(read_interactions(data_folder() / name), "random", seed)
     return make_problem(log, protocol, seed=seed)
+
+
+def validation_ndcg(problem: Problem, trained: Trained) -> float:
+    """NDCG@5 in % of the validation rows among their candidates: what settings are chosen on."""
+    scores = candidate_scores(view(problem, trained), problem.valid.users, problem.valid_candidates)
+    relevant = np.zeros(scores.shape, dtype=np.bool_)
+    relevant[:, 0] = True
+    hits = top_hits(scores, relevant, problem.valid.users, k=5, seed=problem.seed)
+    return 100 * float(ranking_metrics(hits, np.ones(len(hits), dtype=np.int64))["ndcg"].mean())
 
 
 @dataclass(frozen=True)

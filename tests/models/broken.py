@@ -298,8 +298,10 @@ class Histories(MF):
     def prepare(self, evidence: Evidence) -> Tensor:
         weights = self._weights(evidence).unsqueeze(1)
         shape = (self.n_users + 1, self.settings.dimension)
-        sums = torch.zeros(shape).index_add(0, evidence.users, self.item_table[evidence.items] * weights)
-        counts = torch.zeros(shape[0], 1).index_add(0, evidence.users, weights)
+        sums = weights.new_zeros(shape).index_add(
+            0, evidence.users, self.item_table[evidence.items] * weights
+        )
+        counts = weights.new_zeros(shape[0], 1).index_add(0, evidence.users, weights)
         return self._means(sums, counts)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:

@@ -46,14 +46,14 @@ class Influence:
 
 def linearise(
     problem: Problem,
-    anchor: Bools,
+    anchor: Bools | Floats,
     trained: Trained,
     *,
     negatives: int,
     settings: InfluenceSettings,
     seed: int,
 ) -> Linearised:
-    """The model `trained` on the rows of `anchor[Z]`, ready to be differentiated.
+    """The model `trained` on the rows of `anchor[Z]` (or shares of them), ready to be differentiated.
 
     The model's vocabulary must be that of all training rows; `negatives` is how many each had in training.
     """

@@ -50,7 +50,7 @@ class ValidSamples:
 
 def train_samples(
     data: Disclosed,
-    anchor: Bools,
+    anchor: Bools | Floats,
     *,
     draws: int,
     per_row: int,

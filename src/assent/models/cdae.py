@@ -20,9 +20,11 @@ class CDAESettings(ModelSettings):
 
     dimension: int = Field(64, ge=1, description="hidden units")
     activation: Literal["identity", "tanh", "sigmoid"] = Field("identity", description="h, of hidden units")
-    corruption: float = Field(0.2, ge=0, lt=1, description="q, share of the input left out in training")
-    strength: float = Field(1.0, ge=0, description="of the L2 penalty, in units of the data's noise")
-    input_strength: float = Field(0.2, ge=0, description="the same, of the input weights")
+    corruption: float = Field(0.5, ge=0, lt=1, description="q, share of the input left out in training")
+    strength: float = Field(0.65, ge=0, description="of the L2 penalty, in units of the data's noise")
+    input_strength: float = Field(0.4, ge=0, description="the same, of the input weights W")
+    tie: float = Field(3.0, ge=0, description="the same, of the differences between W and W'")
+    bias_decay: float = Field(1.0, ge=0, description="L2 coefficient of the biases")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial weights")
 
 
@@ -33,8 +35,12 @@ class CDAE(Recommender):
 
     j runs over the disclosed items of the user. While training, each is left out with probability q and
     counts 1/(1 − q) otherwise. The penalty of a sample is
-    c/2 · (|V_u|² + |W'_i|² + b'_i²) + c'/2 · Σ_j o_j |W_j|². W and W' start equal, so that an item's input
-    speaks for the items like it from the first step on.
+
+        c/2 · (|V_u|² + |W'_i|²) + Σ_j o_j (c'/2 · |W_j|² + t/2 · |W_j − W'_j|²) + d/2 · (|b|² + b'_i²)
+
+    with c, c' and t in units of `noise_edge`. W and W' start equal and t keeps them near each other: an item
+    then speaks for the items like it, which two free tables would have to learn from few rows. Biases that
+    are free to fit how often an item occurs leave too little of the loss to learn tastes from.
     An unknown user has no input and the mean V; an unknown item has the mean W' and b'.
     """
 
@@ -46,6 +52,7 @@ class CDAE(Recommender):
         super().__init__(sizes, settings)
         self.l2 = settings.strength * noise_edge(sizes)
         self.input_l2 = settings.input_strength * noise_edge(sizes)
+        self.tie = settings.tie * noise_edge(sizes)
         d = settings.dimension
         self.input_table = nn.Parameter(torch.zeros(sizes.items, d))
         self.input_bias = nn.Parameter(torch.zeros(d))
@@ -73,17 +80,19 @@ class CDAE(Recommender):
         out = F.embedding(items, self.item_table)
         bias = self.item_bias[items]
         logits = dot(out, z.unsqueeze(1)) + bias
-        return logits, 0.5 * (lengths.unsqueeze(1) + self.l2 * (squares(out) + bias.square()))
+        of_biases = self.settings.bias_decay * (squares(self.input_bias) + bias.square())
+        return logits, 0.5 * (lengths.unsqueeze(1) + self.l2 * squares(out) + of_biases)
 
     def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:
-        """z [n, d] of `users[n]`, and c |V_u|² + c' Σ_j o_j |W_j|² [n]."""
+        """z [n, d] of `users[n]`, and c |V_u|² + Σ_j o_j (c' |W_j|² + t |W_j − W'_j|²) [n]."""
         places, items, weights = histories.of_users(users)
         own, read = F.embedding(users, self.user_table), F.embedding(items, self.input_table)
         weights = weights.to(own.dtype)
         corrupted = F.dropout(weights, self.settings.corruption, self.training)
         total = (own + self.input_bias).index_add(0, places, corrupted.unsqueeze(1) * read)
-        lengths = self.l2 * squares(own)
-        lengths = lengths.index_add(0, places, self.input_l2 * weights * squares(read))
+        apart = read - F.embedding(items, self.item_table)
+        of_input = weights * (self.input_l2 * squares(read) + self.tie * squares(apart))
+        lengths = (self.l2 * squares(own)).index_add(0, places, of_input)
         return _ACTIVATIONS[self.settings.activation](total), lengths
 
     def score_all(self, users: Tensor, prepared: Histories) -> Tensor:

@@ -28,6 +28,7 @@ class DINSettings(ModelSettings):
     hidden: tuple[int, ...] = Field((32, 16), min_length=1, description="widths of the layers after it")
     strength: float = Field(0.45, ge=0, description="of the L2 penalty, in units of the data's noise")
     decay: float = Field(1.0, ge=0, description="L2 coefficient of the layers, around their centre")
+    attention_decay: float = Field(1.0, ge=0, description="the same, of the attention's layers")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
     layer_scale: float = Field(0.1, ge=0, description="size of the initial weights of layers")
 
@@ -90,8 +91,10 @@ class DIN(Recommender):
         e = F.embedding(items, self.item_table)
         of_past = e.new_zeros(len(users)).index_add(0, past.places, past.weights * squares(past.e))
         lengths = of_past.unsqueeze(1) + squares(e)
-        drift = self.attention.drift() + self.scorer.drift()
-        return self._logits(past, items, e), 0.5 * (self.l2 * lengths + self.settings.decay * drift)
+        drift = (
+            self.settings.attention_decay * self.attention.drift() + self.settings.decay * self.scorer.drift()
+        )
+        return self._logits(past, items, e), 0.5 * (self.l2 * lengths + drift)
 
     def _past(self, users: Tensor, histories: Histories) -> _Past:
         places, items, weights = histories.of_users(users)

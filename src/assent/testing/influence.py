@@ -44,7 +44,8 @@ class InfluenceContract(Subject):
         model = self._tiny_model(
             len(problem.user_ids), len(np.unique(problem.train.items)), len(problem.train)
         )
-        anchor = np.random.default_rng(_SEED).random(len(problem.train)) < 0.8
+        # Shares of interactions, so that no count of them is a round number, where a model may have a kink.
+        anchor = np.random.default_rng(_SEED).uniform(0.1, 0.9, len(problem.train))
         items = problem.item_ids[np.unique(problem.train.items)]
         trained = Trained(model, problem.user_ids, items, _SEED, 1, None)
 
@@ -81,10 +82,9 @@ class InfluenceContract(Subject):
 
 @dataclass(frozen=True)
 class Dense:
-    """Derivatives of a small model around its parameters θ and an anchor õ: first ones by autograd.
+    """Derivatives of a small model around its parameters θ and a selection o.
 
-    Second ones are differences of those. In o they are taken downwards, from õ to õ − ε: that is the side on
-    which a model may have a kink where an interaction is a node's only one.
+    Those by θ come from autograd, all others from differences.
     """
 
     model: Recommender
@@ -113,21 +113,21 @@ class Dense:
     def effects(self, damping: float) -> Tensor:
         """−dL_n/do_k of every validation row: [n, Z]."""
         theta, o = self._theta(), self.at.samples.anchor
-        mixed = self._downwards(lambda at: self._gradient(self._training_loss, theta, at), o)
-        direct = self._downwards(lambda at: self._valid_losses(at).detach(), o)
+        mixed = self._by_selection(lambda at: self._gradient(self._training_loss, theta, at), o)
+        direct = self._by_selection(lambda at: self._valid_losses(at).detach(), o)
         rows = [self._gradient(partial(self._valid_loss, n), theta, o) for n in range(len(direct))]
         damped = self.hessian + damping * torch.eye(len(theta), dtype=theta.dtype)
         effects: Tensor = torch.stack(rows) @ torch.linalg.solve(damped, mixed) - direct
         return effects
 
-    def _downwards(self, function: Callable[[Tensor], Tensor], o: Tensor) -> Tensor:
-        """The derivative of `function(o)[m]` by every o_k, from below: [m, Z]."""
-        here, columns = function(o), []
+    def _by_selection(self, function: Callable[[Tensor], Tensor], o: Tensor) -> Tensor:
+        """The derivative of `function(o)[m]` by every o_k: [m, Z]."""
+        columns = []
         for k in range(len(o)):
-            near, far = o.clone(), o.clone()
-            near[k] -= _STEP
-            far[k] -= 2 * _STEP
-            columns.append((3 * here - 4 * function(near) + function(far)) / (2 * _STEP))
+            more, less = o.clone(), o.clone()
+            more[k] += _STEP
+            less[k] -= _STEP
+            columns.append((function(more) - function(less)) / (2 * _STEP))
         return torch.stack(columns, dim=1)
 
     def _training_loss(self, o: Tensor) -> Tensor:
