@@ -33,7 +33,7 @@ class Settings(BaseModel):
     influence: InfluenceSettings = Field(InfluenceSettings(), description="how rows are valued")
     anchors: int = Field(3, ge=1, description="T, selections that IFRQE++ trains a model on")
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
-    rounds: int = Field(10, ge=1, description="largest number of rounds of the game")
+    rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
 
     @model_validator(mode="before")
     @classmethod

@@ -101,10 +101,27 @@ def test_several_anchors_end_in_a_response_to_the_values_reported(
 def test_the_first_round_responds_to_the_prior(objective: Objective) -> None:
     game = random_game(0, n_anchors=3, disagreement=0.3)
     found = solve(game, objective=objective, price=0.5, rounds=1, prior=0.6)
-    values, probability = response_values(game, np.full(len(game.owners), 0.6), objective)
-    np.testing.assert_array_equal(found.values, values)
-    np.testing.assert_array_equal(found.cell_probability, probability)
+    values, _ = response_values(game, np.full(len(game.owners), 0.6), objective)
+    np.testing.assert_array_equal(found.selection, worth_disclosing(values, game.unwillingness, 0.5))
     assert found.rounds == 1
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(8))
+def test_it_settles_on_a_best_response_to_itself_or_takes_the_least_regret(
+    objective: Objective, seed: int
+) -> None:
+    game = random_game(seed, n_anchors=3, n_users=30, longest=8, disagreement=0.5)
+    found = solve(game, objective=objective, price=0.5)
+    values, probability = response_values(game, found.selection.astype(np.float64), objective)
+    answer = worth_disclosing(values, game.unwillingness, 0.5)
+    gain = (answer.astype(np.float64) - found.selection) * (values - 0.5 * game.unwillingness)
+    np.testing.assert_allclose(found.regret, np.bincount(game.owners, gain, game.n_users), atol=1e-12)
+    if found.rounds < 40:
+        np.testing.assert_array_equal(found.selection, answer)
+        np.testing.assert_array_equal(found.cell_probability, probability)
+    for fewer in (1, 2, 5):
+        assert found.regret.sum() <= solve(game, objective=objective, price=0.5, rounds=fewer).regret.sum()
 
 
 @BOTH

@@ -9,10 +9,10 @@ where g is the influence that the objective counts and c_t her expected payoff i
 first sum is the value of k, the second what she gains by moving everybody towards a cell that suits her. With
 one anchor this is g_k, nothing else, and the solution is exact: disclose k iff g_k > price · β_k. With more,
 rounds of fictitious play respond to the average of what everybody did so far, as Algorithm 2 responds to the
-strategies of the round before.
+strategies of the round before, until a selection is a best response to itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,29 +34,32 @@ class Equilibrium:
     values: Floats
     """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness."""
     cell_probability: Floats
-    """[T], how likely each anchor was nearest when the players settled."""
+    """[T], how likely each anchor is nearest where the values were taken."""
     rounds: int
-    """Rounds until nobody changed, or the limit."""
+    """Rounds until the selection was a best response to itself, or the limit."""
     regret: Floats
     """[N], what each player could still gain by deviating from `selection` alone, to first order."""
 
 
 def solve(
-    estimates: Estimates, *, objective: Objective, price: float, rounds: int = 10, prior: float = PRIOR
+    estimates: Estimates, *, objective: Objective, price: float, rounds: int = 40, prior: float = PRIOR
 ) -> Equilibrium:
-    """Play until best responses repeat (at most `rounds` times); the last best response is the selection."""
+    """Play until a best response is one to itself; after `rounds`, that with the least regret is taken."""
     strategy = np.full(len(estimates.owners), prior)
-    last: Bools | None = None
+    best: Equilibrium | None = None
     for played in range(1, rounds + 1):
         values, probability = response_values(estimates, strategy, objective)
         selection = worth_disclosing(values, estimates.unwillingness, price)
-        settled = last is not None and np.array_equal(selection, last)
-        if settled or estimates.n_anchors == 1:
-            break
-        last = selection
+        at_selection = response_values(estimates, selection.astype(np.float64), objective)
+        answer = worth_disclosing(at_selection[0], estimates.unwillingness, price)
+        regret = _regret(estimates, selection, answer, at_selection[0], price)
+        if np.array_equal(answer, selection):
+            return Equilibrium(selection, *at_selection, played, regret)
+        if best is None or regret.sum() < best.regret.sum():
+            best = Equilibrium(selection, values, probability, played, regret)
         strategy += (selection - strategy) / (played + 1)
-    regret = _regret(estimates, selection, objective=objective, price=price)
-    return Equilibrium(selection, values, probability, played, regret)
+    assert best is not None
+    return replace(best, rounds=rounds)
 
 
 def response_values(estimates: Estimates, strategy: Floats, objective: Objective) -> tuple[Floats, Floats]:
@@ -74,11 +77,12 @@ def response_values(estimates: Estimates, strategy: Floats, objective: Objective
     return here.probability @ values + steering, here.probability
 
 
-def _regret(estimates: Estimates, selection: Bools, *, objective: Objective, price: float) -> Floats:
-    """Σ_k (best_k − o_k)(v_k − price · β_k) of each player, with v at the selection: at least 0, [N]."""
-    values, _ = response_values(estimates, selection.astype(np.float64), objective)
-    best = worth_disclosing(values, estimates.unwillingness, price)
-    gain = (best.astype(np.float64) - selection) * (values - price * estimates.unwillingness)
+def _regret(estimates: Estimates, selection: Bools, answer: Bools, values: Floats, price: float) -> Floats:
+    """Σ_k (best_k − o_k)(v_k − price · β_k) of each player: at least 0, [N].
+
+    `values` and the best response `answer` are those at the selection.
+    """
+    gain = (answer.astype(np.float64) - selection) * (values - price * estimates.unwillingness)
     return sum_by(estimates.owners, gain, estimates.n_users)
 
 
