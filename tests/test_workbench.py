@@ -123,9 +123,10 @@ def test_a_second_bench_finds_the_anchors_of_the_first(problem: Problem, tmp_pat
     folder = tmp_path / "work"
     first = Workbench(problem, SETTINGS, seed=2, folder=folder)
     before = first.estimates(2)
-    assert {file.name for file in folder.iterdir()} == {
-        f"anchor-{t}.{suffix}" for t in range(2) for suffix in ("json", "safetensors")
-    }
+    names = sorted(file.name for file in folder.iterdir())
+    assert [(name[:8], name.rpartition(".")[2]) for name in names] == [
+        (f"anchor-{t}", suffix) for t in range(2) for suffix in ("json", "safetensors")
+    ]
     second = Workbench(problem, SETTINGS, seed=2, folder=folder)
     after = second.estimates(2)
     assert second.trainings == 0
@@ -135,10 +136,19 @@ def test_a_second_bench_finds_the_anchors_of_the_first(problem: Problem, tmp_pat
     assert second.trainings == 1
 
 
+def test_a_bench_of_other_settings_or_seed_leaves_them(problem: Problem, tmp_path: Path) -> None:
+    Workbench(problem, SETTINGS, seed=2, folder=tmp_path).estimates(1)
+    other = SETTINGS.model_copy(update={"training": TrainingSettings(epochs=2)})
+    for settings, seed in ((other, 2), (SETTINGS, 3)):
+        bench = Workbench(problem, settings, seed=seed, folder=tmp_path)
+        bench.estimates(1)
+        assert bench.trainings == 1
+
+
 def test_an_anchor_that_was_not_saved_whole_is_trained_again(problem: Problem, tmp_path: Path) -> None:
     first = Workbench(problem, SETTINGS, seed=2, folder=tmp_path / "work")
     first.estimates(2)
-    (tmp_path / "work" / "anchor-1.json").unlink()
+    next((tmp_path / "work").glob("anchor-1-*.json")).unlink()
     second = Workbench(problem, SETTINGS, seed=2, folder=tmp_path / "work")
     second.estimates(2)
     assert second.trainings == 1

@@ -1,7 +1,10 @@
 """A problem with what has been learnt about it so far: anchors are trained once and shared by the methods."""
 
+import json
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -95,10 +98,19 @@ class Workbench:
             self._anchors.append(self._make_anchor(len(self._anchors)))
         return self._anchors[t]
 
+    @cached_property
+    def _mark(self) -> str:
+        """A short name for all that anchors depend on, so that nobody else's are taken from the folder."""
+        how = self.settings.model_dump(
+            mode="json", include={"model", "model_settings", "training", "anchor_rate"}
+        )
+        described = json.dumps([self.problem.fingerprint(), how, self.seed])
+        return blake2b(described.encode(), digest_size=6).hexdigest()
+
     def _make_anchor(self, t: int) -> tuple[Bools, Trained]:
         rows = len(self.problem.train)
         drawn = draw_anchors(rows, t + 1, rate=self.settings.anchor_rate, seed=self.seed)[t]
-        path = self.folder and self.folder / f"anchor-{t}"
+        path = self.folder and self.folder / f"anchor-{t}-{self._mark}"
         if path and files_of(path)[1].exists():
             return drawn, load(path)
         everything = np.ones(rows, dtype=np.bool_)

@@ -125,6 +125,7 @@ def test_own_influence_is_exact_with_a_group_for_everybody(case: Case) -> None:
         [effects[model.valid.users == owner, k].sum() for k, owner in enumerate(model.samples.users)]
     )
     assert_close(found, expected, rtol=1e-6, atol=1e-8)
+    assert residual is not None
     assert residual < 1e-10
     assert expected.abs().max() > 1e-2
 

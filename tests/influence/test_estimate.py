@@ -40,6 +40,7 @@ def test_social_influence_is_that_of_the_dense_gauss_newton_matrix(case: Case, l
     oracle = case.oracle(settings)
     dense = oracle.train_gradients @ torch.linalg.solve(oracle.matrix, oracle.user_gradients.sum(0))
     assert_close(torch.from_numpy(found.social), dense, rtol=1e-7, atol=1e-7)
+    assert found.residual_social is not None
     assert found.residual_social < 1e-11
 
 

@@ -30,6 +30,7 @@ def oracle() -> Oracle:
 def social() -> Floats:
     case = settled_case()
     found = case.influence(case.settings(Estimator.TRUNCATED, damping=1e-6))
+    assert found.residual_social is not None
     assert found.residual_social < 1e-10
     return found.social
 

@@ -63,6 +63,7 @@ def test_definite_systems_are_solved_all_at_once(given_systems: Systems) -> None
     solution = given_systems.solve()
     expected = torch.linalg.solve(given_systems.matrices, given_systems.b)
     assert_close(solution.x, expected, rtol=1e-7, atol=1e-7)
+    assert solution.residual is not None
     assert solution.residual <= TOLERANCE
     assert solution.iterations == given_systems.products
 
@@ -115,6 +116,7 @@ def test_the_steps_before_a_hill_are_kept() -> None:
     solution = saddle.solve(dot=one_system)
     energies = 0.5 * (solution.x * saddle.product(solution.x)).sum() - (solution.x * saddle.b).sum()
     assert solution.x.abs().sum() > 0
+    assert solution.residual is not None
     assert solution.residual > TOLERANCE
     assert energies < 0
 
@@ -133,5 +135,6 @@ def test_one_system_takes_the_whole_tensor_as_a_vector(given_systems: Systems) -
     expected = torch.linalg.solve(given_systems.matrices, given_systems.b)
     assert_close(solution.x, expected, rtol=1e-7, atol=1e-7)
     error = (given_systems.b - given_systems.product(solution.x)).norm() / given_systems.b.norm().clamp_min(1)
+    assert solution.residual is not None
     assert solution.residual <= TOLERANCE
     assert error <= 2 * TOLERANCE

@@ -30,6 +30,7 @@ def test_every_star_is_solved_as_its_dense_system(case: Case, estimator: Estimat
     stars = Stars(oracle.curvature)
     solution = stars.solve(own_gradients(oracle.curvature), settings)
     dense = torch.stack([oracle.star(user) for user in range(oracle.model.n_users)])
+    assert solution.residual is not None
     assert solution.residual < 1e-10
     for user, x in enumerate(solution.x):
         assert_close(x, oracle.table(dense[user])[user], rtol=1e-6, atol=1e-9)

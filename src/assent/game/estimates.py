@@ -64,6 +64,8 @@ class Estimates:
 
         Several at once are cheaper than one by one: the effects are read once for all of them.
         """
+        if not self.effects:
+            raise ValueError("predicted losses: these estimates came without effects; ask for them")
         nearest = self.nearest(selections)
         predicted = self.losses[nearest]
         for t in np.unique(nearest):

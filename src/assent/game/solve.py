@@ -52,7 +52,7 @@ def solve(
         selection = worth_disclosing(values, estimates.unwillingness, price)
         at_selection = response_values(estimates, selection.astype(np.float64), objective)
         answer = worth_disclosing(at_selection[0], estimates.unwillingness, price)
-        regret = _regret(estimates, selection, answer, at_selection[0], price)
+        regret = _gains(estimates, selection, answer, at_selection[0], price)
         if np.array_equal(answer, selection):
             return Equilibrium(selection, *at_selection, played, regret)
         if best is None or regret.sum() < best.regret.sum():
@@ -77,11 +77,16 @@ def response_values(estimates: Estimates, strategy: Floats, objective: Objective
     return here.probability @ values + steering, here.probability
 
 
-def _regret(estimates: Estimates, selection: Bools, answer: Bools, values: Floats, price: float) -> Floats:
-    """Σ_k (best_k − o_k)(v_k − price · β_k) of each player: at least 0, [N].
+def regret_of(estimates: Estimates, selection: Bools, *, objective: Objective, price: float) -> Floats:
+    """What each player could gain by deviating from `selection[Z]` alone, to first order: at least 0, [N]."""
+    values, _ = response_values(estimates, selection.astype(np.float64), objective)
+    return _gains(
+        estimates, selection, worth_disclosing(values, estimates.unwillingness, price), values, price
+    )
 
-    `values` and the best response `answer` are those at the selection.
-    """
+
+def _gains(estimates: Estimates, selection: Bools, answer: Bools, values: Floats, price: float) -> Floats:
+    """Σ_k (answer_k − o_k)(v_k − price · β_k) of each player: [N]."""
     gain = (answer.astype(np.float64) - selection) * (values - price * estimates.unwillingness)
     return sum_by(estimates.owners, gain, estimates.n_users)
 

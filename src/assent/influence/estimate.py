@@ -38,9 +38,9 @@ class Influence:
     """[Z], on the sum of all users' losses."""
     losses: Floats
     """[n_users], L_u of the anchor's model."""
-    residual_own: float
-    """Largest relative residual of the users' systems."""
-    residual_social: float
+    residual_own: float | None
+    """Largest relative residual of the users' systems; None for estimators that solve none."""
+    residual_social: float | None
     """Relative residual of the one system of the sum."""
 
 
@@ -91,14 +91,16 @@ def influence(model: Linearised, settings: InfluenceSettings, seed: int) -> Infl
     )
 
 
-def social_influence(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float]:
+def social_influence(
+    model: Linearised, settings: InfluenceSettings, seed: int
+) -> tuple[Tensor, float | None]:
     """The effect of each row on the sum of all validation losses, [Z], and the residual of its one solve."""
     b, direct = model.valid_gradient(torch.ones_like(model.valid.users, dtype=model.samples.anchor.dtype))
     solution = inverse_product(model, b, settings, seed)
     return model.along(solution.x) - direct, solution.residual
 
 
-def own_influence(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float]:
+def own_influence(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float | None]:
     """The effect of each row on its owner's loss, [Z], and the largest residual of the solves."""
     if isinstance(model, Curvature):
         return own_in_stars(model, settings, seed)

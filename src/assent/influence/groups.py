@@ -18,7 +18,7 @@ from assent.influence.linearised import Linearised, inverse_product
 from assent.influence.settings import InfluenceSettings
 
 
-def own_by_groups(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float]:
+def own_by_groups(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float | None]:
     """The effect of each training row on its owner's loss, [Z], and the largest residual of the solves."""
     owners, judged = model.samples.users, model.valid.users
     n_users = 1 + int(max(owners.max(), judged.max()))
@@ -26,7 +26,7 @@ def own_by_groups(model: Linearised, settings: InfluenceSettings, seed: int) -> 
     count = min(settings.groups, n_users)
     group = torch.from_numpy(rng.permutation(n_users) % count)
     sign = torch.from_numpy(rng.integers(2, size=n_users) * 2 - 1).to(model.samples.anchor)
-    own, residual = torch.zeros_like(model.samples.anchor), 0.0
+    own, residuals = torch.zeros_like(model.samples.anchor), []
     for number in range(count):
         weights = torch.where(group == number, sign, 0)[judged]
         if not weights.any():
@@ -35,5 +35,6 @@ def own_by_groups(model: Linearised, settings: InfluenceSettings, seed: int) -> 
         solution = inverse_product(model, b, settings, seed)
         hers = group[owners] == number
         own[hers] = (sign[owners] * (model.along(solution.x) - direct))[hers]
-        residual = max(residual, solution.residual)
-    return own, residual
+        if solution.residual is not None:
+            residuals.append(solution.residual)
+    return own, max(residuals, default=None)

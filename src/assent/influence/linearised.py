@@ -54,10 +54,10 @@ def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, s
     """H⁻¹ b, with H the Hessian of the *summed* loss, as the estimator stands for it."""
     match settings.estimator:
         case Estimator.GRADIENT_DOT:
-            return Solution(b / anchor_size(model), 0.0, 0)
+            return Solution(b / anchor_size(model), None, 0)
         case Estimator.LISSA:
             rows = sampled_rows(model.samples, steps=settings.lissa_steps, seed=seed)
-            return Solution(lissa(model.row_product, b, rows) / anchor_size(model), 0.0, len(rows))
+            return Solution(lissa(model.row_product, b, rows) / anchor_size(model), None, len(rows))
         case _:
             return solve(model.product, model.precondition, b, one_system, settings)
 

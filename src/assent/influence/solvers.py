@@ -18,10 +18,13 @@ Dot = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Solution:
-    """`x` with the relative residual |b − H x| / |b| of its worst system, after `iterations` products."""
+    """`x` with the relative residual |b − H x| / |b| of its worst system, after `iterations` products.
+
+    None where no system was solved.
+    """
 
     x: Tensor
-    residual: float
+    residual: float | None
     iterations: int
 
 

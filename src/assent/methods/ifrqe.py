@@ -1,11 +1,13 @@
 """IFRQE: influence at one anchor, and the closed form of its game."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from assent.arrays import Bools
+from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import fits_into, price_path
-from assent.game.solve import Equilibrium, solve
+from assent.game.solve import Equilibrium, regret_of, solve
 from assent.methods.base import Choice, Method
 from assent.workbench import Workbench
 
@@ -19,7 +21,7 @@ class IFRQE(Method):
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""
         found = self._play(bench, price)
-        return self._choice(bench, found.selection, price, found)
+        return self._choice(bench, price, found)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
@@ -44,18 +46,20 @@ class IFRQE(Method):
             else:
                 low = middle
         path = price_path(found.values, unwillingness)
-        return self._choice(bench, path.within(allowed), path.price_within(allowed), found)
+        selection, price = path.within(allowed), path.price_within(allowed)
+        regret = regret_of(self._estimates(bench), selection, objective=self.objective, price=price)
+        return self._choice(bench, price, replace(found, selection=selection, regret=regret))
 
-    def _choice(self, bench: Workbench, selection: Bools, price: float, found: Equilibrium) -> Choice:
+    def _choice(self, bench: Workbench, price: float, found: Equilibrium) -> Choice:
         certificate = self._certificate(bench, found)
-        return Choice(selection, price, certificate, self._anchors(bench), found.values)
+        return Choice(found.selection, price, certificate, self._anchors(bench), found.values)
 
     def _certificate(self, bench: Workbench, found: Equilibrium) -> dict[str, float]:
         """Worst residuals of the influence solves, rounds played, and what deviating could still gain."""
         used = bench.influences()[: self._anchors(bench)]
         return {
-            "residual_own": max(each.residual_own for each in used),
-            "residual_social": max(each.residual_social for each in used),
+            **_largest("residual_own", [each.residual_own for each in used]),
+            **_largest("residual_social", [each.residual_social for each in used]),
             "rounds": found.rounds,
             "nearest_anchor_probability": float(found.cell_probability.max()),
             "largest_regret": float(found.regret.max()),
@@ -66,8 +70,17 @@ class IFRQE(Method):
         return 1
 
     def _play(self, bench: Workbench, price: float) -> Equilibrium:
-        estimates = bench.estimates(self._anchors(bench))
+        estimates = self._estimates(bench)
         return solve(estimates, objective=self.objective, price=price, rounds=bench.settings.rounds)
+
+    def _estimates(self, bench: Workbench) -> Estimates:
+        return bench.estimates(self._anchors(bench))
+
+
+def _largest(name: str, residuals: Sequence[float | None]) -> dict[str, float]:
+    """An entry with the largest residual, if any system was solved."""
+    solved = [each for each in residuals if each is not None]
+    return {name: max(solved)} if solved else {}
 
 
 _PRECISION = 1e-2

@@ -11,17 +11,17 @@ from assent.influence.mf.stars import Stars
 from assent.influence.settings import Estimator, InfluenceSettings
 
 
-def own_in_stars(curvature: Curvature, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float]:
+def own_in_stars(curvature: Curvature, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float | None]:
     """The effect of each row on its owner's loss, [Z], and the largest residual of the users' systems."""
     b = own_gradients(curvature)
     match settings.estimator:
         case Estimator.GRADIENT_DOT:
             items_fixed = torch.cat([b, torch.zeros_like(curvature.tables[1])])
-            return curvature.along(items_fixed) / anchor_size(curvature), 0.0
+            return curvature.along(items_fixed) / anchor_size(curvature), None
         case Estimator.LISSA:
             rows = sampled_rows(curvature.samples, steps=settings.lissa_steps, seed=seed)
             solved = along_lissa_stars(curvature, lissa_stars(curvature, b, rows))
-            return solved / anchor_size(curvature), 0.0
+            return solved / anchor_size(curvature), None
         case _:
             stars = Stars(curvature)
             solution = stars.solve(b, settings)

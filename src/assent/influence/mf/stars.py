@@ -6,7 +6,8 @@ her samples, every other user held fixed. In a star, an item's block of the Hess
 
     S_u = A_u − Σ_j B_uj D_j⁻¹ B_ujᵀ,    S_u x_u = ∇_{p_u} L_u,    x_j = −D_j⁻¹ B_ujᵀ x_u
 
-with A, B, D the blocks of `curvature`. The systems share nothing, so one tensor [users, d] holds all of them.
+with A, B, D the blocks of `curvature`; an item that is twice among her samples counts as two that are alike.
+The systems share nothing, so one tensor [users, d] holds all of them.
 """
 
 from dataclasses import dataclass
