@@ -26,7 +26,8 @@ def _neumf(trial: Trial) -> dict[str, Any]:
     return {
         "strength": trial.suggest_float("strength", 0.4, 0.8),
         "perceptron_strength": trial.suggest_float("perceptron_strength", 0.1, 3, log=True),
-        "decay": trial.suggest_float("decay", 0.003, 1, log=True),
+        "decay": trial.suggest_float("decay", 0.01, 1, log=True),
+        "layer_scale": trial.suggest_float("layer_scale", 0.1, 1, log=True),
     }
 
 

@@ -26,6 +26,7 @@ class NeuMFSettings(ModelSettings):
     perceptron_strength: float = Field(2.0, ge=0, description="the same, of the perceptron's embeddings")
     decay: float = Field(0.1, ge=0, description="L2 coefficient of the layers, around their centre")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
+    layer_scale: float = Field(0.3, ge=0, description="size of the initial weights of layers")
 
 
 class NeuMF(Recommender):
@@ -66,7 +67,7 @@ class NeuMF(Recommender):
         for table in self._tables:
             table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.product_weights.fill_(1)
-        self.perceptron.initialise(generator, 1.0)
+        self.perceptron.initialise(generator, self.settings.layer_scale)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
         """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
