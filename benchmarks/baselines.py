@@ -24,6 +24,5 @@ def item_knn(problem: Problem, users: Ints, candidates: Ints) -> Floats:
     taken = sparse.csr_array((ones, (train.users, train.items)), shape=(problem.n_users, problem.n_items))
     unit = sparse.csr_array(taken @ sparse.diags_array(1 / np.sqrt(counts)))
     similar = sparse.csr_array(unit.T @ unit)
-    scores = sparse.csr_array(taken @ similar)
-    found: Floats = scores[users[:, None], candidates].toarray()
-    return found
+    every: Floats = sparse.csr_array(taken @ similar).toarray()
+    return every[users[:, None], candidates]

@@ -33,12 +33,11 @@ def main(models: list[str]) -> None:
             print(f"{name}, {baseline.__name__}: NDCG@5 {references[baseline.__name__]:.2f} %", flush=True)
         everything = np.ones(len(problem.train), dtype=np.bool_)
         for model in models:
+            settings = Settings.model_validate({"model": model})
             found, seconds = [], []
             for seed in range(5):
                 start = time.perf_counter()
-                trained = Workbench(problem, Settings.model_validate({"model": model}), seed).final(
-                    everything
-                )
+                trained = Workbench(problem, settings, seed).final(everything)
                 seconds.append(time.perf_counter() - start)
                 found.append(100 * evaluate(problem, trained, everything, price=0.1)["ndcg"])
             mean, error = mean_and_error(found)

@@ -21,7 +21,7 @@ def cdae(**settings: Any) -> CDAE:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_logits_and_penalties_agree_with_a_plain_loop(activation: str) -> None:
     model = cdae(
-        activation=activation, strength=0.4, input_strength=0.3, tie=0.6, bias_decay=0.2, corruption=0.7
+        activation=activation, strength=0.4, input_strength=0.3, tie=0.6, bias_prior=3, hidden_bias_decay=0.2
     )
     users, items = pairs(model)
     logits, penalties = model(users, items, model.prepare(evidence()))
@@ -39,7 +39,8 @@ def test_logits_and_penalties_agree_with_a_plain_loop(activation: str) -> None:
         for item in items[0].tolist():
             out, bias = model.item_table[item], model.item_bias[item]
             torch.testing.assert_close(logits[user, item], out @ z + bias)
-            of_biases = 0.2 * (model.input_bias.square().sum() + bias.square())
+            of_biases = 0.2 * model.input_bias.square().sum()
+            of_biases = of_biases + 3 / (7 * 3) * model.item_bias[:-1].square().sum()
             expected = 0.5 * (of_user + 0.4 * edge * out.square().sum() + of_biases)
             torch.testing.assert_close(penalties[user, item], expected)
 

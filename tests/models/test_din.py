@@ -30,21 +30,22 @@ def score(model: DIN, shown: Evidence, user: int, item: int) -> tuple[Tensor, Te
             inputs = torch.cat([past, target, past - target, past * target])
             interest = interest + weight * model.attention(inputs) * past
     logit: Tensor = model.scorer(torch.cat([interest, target, interest * target]))
-    return logit.squeeze(), squares
+    return logit.squeeze() + model.item_bias[item], squares
 
 
 def test_logits_and_penalties_agree_with_a_plain_loop() -> None:
-    model = din(strength=0.4, decay=0.2, attention_decay=0.3)
+    model = din(strength=0.4, decay=0.2, attention_decay=0.3, bias_prior=3)
     users, items = pairs(model)
     logits, penalties = model(users, items, model.prepare(evidence()))
     layers = 0.3 * model.attention.drift() + 0.2 * model.scorer.drift()
+    dense = layers + 3 / (7 * 3) * model.item_bias[:-1].square().sum()
     for user in users.tolist():
         for item in items[0].tolist():
             logit, squares = score(model, evidence(), user, item)
             torch.testing.assert_close(logits[user, item], logit)
             lengths = model.item_table[item].square().sum() + squares
             torch.testing.assert_close(
-                penalties[user, item], 0.5 * (0.4 * noise_edge(SIZES) * lengths + layers)
+                penalties[user, item], 0.5 * (0.4 * noise_edge(SIZES) * lengths + dense)
             )
 
 
@@ -99,6 +100,7 @@ def test_all_items_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_item_has_the_mean_embedding_and_an_unknown_user_no_history() -> None:
     model = din()
-    torch.testing.assert_close(model.item_table[-1], model.item_table[:-1].mean(0))
+    for table in (model.item_table, model.item_bias):
+        torch.testing.assert_close(table[-1], table[:-1].mean(0))
     scores = model.score_all(torch.tensor([3, 4]), model.prepare(evidence()))
     assert torch.equal(scores[0], scores[1])

@@ -37,11 +37,12 @@ def squared(x: Tensor) -> float:
 
 
 def test_logits_and_penalties_agree_with_a_plain_loop() -> None:
-    model = neumf(strength=0.4, perceptron_strength=0.7, decay=0.2)
+    model = neumf(strength=0.4, perceptron_prior=3, decay=0.2)
     users, items = pairs(model)
     logits, penalties = model(users, items)
     edge = noise_edge(SIZES)
     drift = squared(model.product_weights - 1) + sum(map(squared, model.perceptron.parameters()))
+    deep = squared(model.perceptron_user_table[:-1]) + squared(model.perceptron_item_table[:-1])
     for user in users.tolist():
         for item in items[0].tolist():
             p, q = model.user_table[user], model.item_table[item]
@@ -51,7 +52,7 @@ def test_logits_and_penalties_agree_with_a_plain_loop() -> None:
             expected += layered(deep_p.tolist() + deep_q.tolist(), model)
             assert logits[user, item].item() == pytest.approx(expected, rel=1e-10)
             penalty = 0.4 * edge * (squared(p) + squared(q)) + 0.2 * drift
-            penalty += 0.7 * edge * (squared(deep_p) + squared(deep_q))
+            penalty += 3 / (7 * 3) * deep
             assert penalties[user, item].item() == pytest.approx(penalty / 2, rel=1e-10)
 
 

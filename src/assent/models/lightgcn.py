@@ -41,7 +41,8 @@ class LightGCN(Recommender):
 
     Â_ui = Â_iu = o_ui / √(d_u d_i) for every row of the evidence, with d = max(1, sum of a node's weights o).
     The 1 changes nothing where a node has an interaction that counts in full; without it, a node's only edge
-    would have the weight o/√o, whose derivative at o = 0 is infinite.
+    would have the weight o/√o, whose derivative at o = 0 is infinite. At a sum of 1 the derivative is the one
+    towards less.
 
     The penalty c/2 · (|e_u|² + |e_i|²) of a sample is on the embeddings before the graph, as in the paper.
     Unknown users and items get the mean of the known ones after the graph.
