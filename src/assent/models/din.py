@@ -26,8 +26,8 @@ class DINSettings(ModelSettings):
     history: int = Field(50, ge=1, description="latest disclosed interactions that are read")
     attention: int = Field(16, ge=1, description="hidden units of the attention")
     hidden: tuple[int, ...] = Field((32,), min_length=1, description="widths of the layers after it")
-    strength: float = Field(0.45, ge=0, description="of the L2 penalty, in units of the data's noise")
-    decay: float = Field(1.0, ge=0, description="L2 coefficient of the layers, around their centre")
+    strength: float = Field(0.75, ge=0, description="of the L2 penalty, in units of the data's noise")
+    decay: float = Field(0.4, ge=0, description="L2 coefficient of the layers, around their centre")
     attention_decay: float = Field(1.0, ge=0, description="the same, of the attention's layers")
     bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias weighs")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
@@ -57,13 +57,13 @@ class DIN(Recommender):
     The centre of A is 1 and that of B is v · e_i, carried through its layers. Training sets out from there, a
     product of embeddings, and the penalty of a sample measures the layers from there:
     c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|², plus that of a prior on the biases b, a
-    part of the authors' own code. An unknown user has no history, an unknown item the mean embedding and bias.
+    part of the authors' code. An unknown user has no history, an unknown item the mean embedding and bias.
     """
 
     name: ClassVar[str] = "din"
     Settings: ClassVar[type[ModelSettings]] = DINSettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "training": {"epochs": 50, "learning_rate": 0.02},
+        "training": {"epochs": 50, "learning_rate": 0.025},
     }
     settings: DINSettings
 

@@ -1,6 +1,6 @@
 """LightGCN: embeddings averaged over the graph of disclosed interactions, then multiplied."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,8 +20,8 @@ class LightGCNSettings(ModelSettings):
     """Settings of LightGCN; the defaults were chosen on validation rows (docs/models.md)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings")
-    layers: int = Field(2, ge=0, description="steps over the graph; 0 is matrix factorisation")
-    strength: float = Field(0.4, ge=0, description="of the L2 penalty, in units of the data's noise")
+    layers: int = Field(3, ge=0, description="steps over the graph; 0 is matrix factorisation")
+    strength: float = Field(0.5, ge=0, description="of the L2 penalty, in units of the data's noise")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
 
 
@@ -50,6 +50,9 @@ class LightGCN(Recommender):
 
     name: ClassVar[str] = "lightgcn"
     Settings: ClassVar[type[ModelSettings]] = LightGCNSettings
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "training": {"epochs": 60, "learning_rate": 0.02},
+    }
     settings: LightGCNSettings
 
     def __init__(self, sizes: Sizes, settings: LightGCNSettings) -> None:
