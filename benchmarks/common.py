@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assent.data.problem import Problem, Protocol
+from assent.arrays import Floats
+from assent.data.problem import Problem, Protocol, Rows
 from assent.data.readers import read_interactions
 from assent.data.split import make_problem
 from assent.evaluation import candidate_scores, view
@@ -39,9 +40,14 @@ def load(name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0
 def validation_ndcg(problem: Problem, trained: Trained) -> float:
     """NDCG@5 in % of the validation rows among their candidates: what settings are chosen on."""
     scores = candidate_scores(view(problem, trained), problem.valid.users, problem.valid_candidates)
+    return ndcg(problem, problem.valid, scores)
+
+
+def ndcg(problem: Problem, rows: Rows, scores: Floats) -> float:
+    """NDCG@5 in % of `rows[n]` whose own items have the first of `scores[n, m]`; ties are drawn."""
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
-    hits = top_hits(scores, relevant, problem.valid.users, k=5, seed=problem.seed)
+    hits = top_hits(scores, relevant, rows.users, k=5, seed=problem.seed)
     return 100 * float(ranking_metrics(hits, np.ones(len(hits), dtype=np.int64))["ndcg"].mean())
 
 

@@ -24,24 +24,26 @@ SEEDS = (0, 1)
 
 def _neumf(trial: Trial) -> dict[str, Any]:
     return {
-        "strength": trial.suggest_float("strength", 0.4, 0.8),
-        "perceptron_strength": trial.suggest_float("perceptron_strength", 0.1, 3, log=True),
-        "decay": trial.suggest_float("decay", 0.003, 1, log=True),
+        "strength": trial.suggest_float("strength", 0.4, 0.9),
+        "perceptron_prior": trial.suggest_float("perceptron_prior", 1, 100, log=True),
+        "decay": trial.suggest_float("decay", 0.03, 1, log=True),
+        "layer_scale": trial.suggest_float("layer_scale", 0.1, 1, log=True),
     }
 
 
 def _lightgcn(trial: Trial) -> dict[str, Any]:
     return {
         "layers": trial.suggest_int("layers", 1, 4),
-        "strength": trial.suggest_float("strength", 0.1, 1, log=True),
+        "strength": trial.suggest_float("strength", 0.2, 1, log=True),
     }
 
 
 def _din(trial: Trial) -> dict[str, Any]:
     return {
-        "strength": trial.suggest_float("strength", 0.25, 0.7),
-        "decay": trial.suggest_float("decay", 0.03, 3, log=True),
-        "attention_decay": trial.suggest_float("attention_decay", 0.03, 3, log=True),
+        "strength": trial.suggest_float("strength", 0.3, 0.8),
+        "decay": trial.suggest_float("decay", 0.1, 3, log=True),
+        "attention_decay": trial.suggest_float("attention_decay", 0.1, 3, log=True),
+        "bias_prior": trial.suggest_float("bias_prior", 3, 100, log=True),
     }
 
 
@@ -51,8 +53,8 @@ def _cdae(trial: Trial) -> dict[str, Any]:
         "corruption": trial.suggest_float("corruption", 0, 0.8),
         "strength": trial.suggest_float("strength", 0.3, 1.2, log=True),
         "input_strength": trial.suggest_float("input_strength", 0.1, 1, log=True),
-        "tie": trial.suggest_float("tie", 1, 30, log=True),
-        "bias_decay": trial.suggest_float("bias_decay", 0.1, 10, log=True),
+        "tie": trial.suggest_float("tie", 0.3, 10, log=True),
+        "bias_prior": trial.suggest_float("bias_prior", 3, 100, log=True),
     }
 
 
@@ -76,8 +78,8 @@ def main() -> None:
 
     def objective(trial: Trial) -> float:
         training = {
-            "epochs": trial.suggest_int("epochs", 40, 100, step=20),
-            "learning_rate": trial.suggest_float("learning_rate", 0.005, 0.03, log=True),
+            "epochs": trial.suggest_int("epochs", 40, 80, step=10),
+            "learning_rate": trial.suggest_float("learning_rate", 0.008, 0.03, log=True),
         }
         settings = Settings.model_validate(
             {"model": asked.model, "model_settings": SPACES[asked.model](trial), "training": training}

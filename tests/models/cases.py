@@ -13,7 +13,7 @@ SIZES = Sizes(users=4, items=5, rows=7, negatives=2)
 
 TINY: dict[str, dict[str, Any]] = {
     "mf": {"dimension": 2},
-    "neumf": {"dimension": 2, "perceptron_dimension": 2, "hidden": (3, 2)},
+    "neumf": {"dimension": 2, "perceptron_dimension": 2, "hidden": (3, 2), "layer_scale": 1.0},
     "lightgcn": {"dimension": 2, "layers": 2},
     "din": {"dimension": 2, "attention": 3, "hidden": (3, 2), "history": 4, "layer_scale": 1.0},
     "cdae": {"dimension": 2, "activation": "tanh"},
@@ -41,7 +41,7 @@ def weighted(shown: Evidence, weights: Tensor) -> Evidence:
     return replace(shown, weights=weights)
 
 
-def made(name: str, *, sizes: Sizes = SIZES, seed: int = 0, **settings: object) -> Recommender:
+def made(name: str, *, sizes: Sizes = SIZES, seed: int = 0, **settings: Any) -> Recommender:
     """A model as after training: float64, every parameter some number, those of the unknown set."""
     kind = model_class(name)
     model = kind(

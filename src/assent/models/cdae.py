@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.histories import Histories
-from assent.models.noise import noise_edge
+from assent.models.noise import noise_edge, prior
 from assent.models.tables import dot, mean_row, squares
 
 _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -20,11 +20,12 @@ class CDAESettings(ModelSettings):
 
     dimension: int = Field(64, ge=1, description="hidden units")
     activation: Literal["identity", "tanh", "sigmoid"] = Field("identity", description="h, of hidden units")
-    corruption: float = Field(0.5, ge=0, lt=1, description="q, share of the input left out in training")
-    strength: float = Field(0.65, ge=0, description="of the L2 penalty, in units of the data's noise")
-    input_strength: float = Field(0.4, ge=0, description="the same, of the input weights W")
-    tie: float = Field(3.0, ge=0, description="the same, of the differences between W and W'")
-    bias_decay: float = Field(1.0, ge=0, description="L2 coefficient of the biases")
+    corruption: float = Field(0.25, ge=0, lt=1, description="q, share of the input left out in training")
+    strength: float = Field(0.5, ge=0, description="of the L2 penalty, in units of the data's noise")
+    input_strength: float = Field(0.5, ge=0, description="the same, of the input weights W")
+    tie: float = Field(1.2, ge=0, description="the same, of the differences between W and W'")
+    bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias weighs")
+    hidden_bias_decay: float = Field(1.0, ge=0, description="L2 coefficient of the hidden units' biases")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial weights")
 
 
@@ -36,11 +37,11 @@ class CDAE(Recommender):
     j runs over the disclosed items of the user. While training, each is left out with probability q and
     counts 1/(1 − q) otherwise. The penalty of a sample is
 
-        c/2 · (|V_u|² + |W'_i|²) + Σ_j o_j (c'/2 · |W_j|² + t/2 · |W_j − W'_j|²) + d/2 · (|b|² + b'_i²)
+        c/2 · (|V_u|² + |W'_i|²) + Σ_j o_j (c'/2 · |W_j|² + t/2 · |W_j − W'_j|²) + d/2 · |b|²
 
-    with c, c' and t in units of `noise_edge`. W and W' start equal and t keeps them near each other: an item
-    then speaks for the items like it, which two free tables would have to learn from few rows. Biases that
-    are free to fit how often an item occurs leave too little of the loss to learn tastes from.
+    plus a prior on b', with c, c' and t in units of `noise_edge`. W and W' start equal and t keeps them near
+    each other: an item then speaks for the items like it, which two free tables would have to learn from few
+    rows. Biases that are free to fit how often rare items occur leave too little of the loss to learn from.
     An unknown user has no input and the mean V; an unknown item has the mean W' and b'.
     """
 
@@ -52,6 +53,7 @@ class CDAE(Recommender):
         super().__init__(sizes, settings)
         self.l2 = settings.strength * noise_edge(sizes)
         self.input_l2 = settings.input_strength * noise_edge(sizes)
+        self.bias_l2 = prior(settings.bias_prior, sizes)
         self.tie = settings.tie * noise_edge(sizes)
         d = settings.dimension
         self.input_table = nn.Parameter(torch.zeros(sizes.items, d))
@@ -80,7 +82,8 @@ class CDAE(Recommender):
         out = F.embedding(items, self.item_table)
         bias = self.item_bias[items]
         logits = dot(out, z.unsqueeze(1)) + bias
-        of_biases = self.settings.bias_decay * (squares(self.input_bias) + bias.square())
+        of_biases = self.settings.hidden_bias_decay * squares(self.input_bias)
+        of_biases = of_biases + self.bias_l2 * squares(self.item_bias[:-1])
         return logits, 0.5 * (lengths.unsqueeze(1) + self.l2 * squares(out) + of_biases)
 
     def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:

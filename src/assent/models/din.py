@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.histories import Histories
-from assent.models.noise import noise_edge
+from assent.models.noise import noise_edge, prior
 from assent.models.perceptron import Perceptron
 from assent.models.tables import mean_row, squares
 
@@ -25,10 +25,11 @@ class DINSettings(ModelSettings):
     dimension: int = Field(64, ge=1, description="length of the embeddings")
     history: int = Field(50, ge=1, description="latest disclosed interactions that are read")
     attention: int = Field(16, ge=1, description="hidden units of the attention")
-    hidden: tuple[int, ...] = Field((32, 16), min_length=1, description="widths of the layers after it")
-    strength: float = Field(0.45, ge=0, description="of the L2 penalty, in units of the data's noise")
-    decay: float = Field(1.0, ge=0, description="L2 coefficient of the layers, around their centre")
+    hidden: tuple[int, ...] = Field((32,), min_length=1, description="widths of the layers after it")
+    strength: float = Field(0.75, ge=0, description="of the L2 penalty, in units of the data's noise")
+    decay: float = Field(0.4, ge=0, description="L2 coefficient of the layers, around their centre")
     attention_decay: float = Field(1.0, ge=0, description="the same, of the attention's layers")
+    bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias weighs")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
     layer_scale: float = Field(0.1, ge=0, description="size of the initial weights of layers")
 
@@ -46,7 +47,7 @@ class _Past:
 class DIN(Recommender):
     """Deep interest network (Zhou et al., 2018), trained with binary cross-entropy.
 
-        a_j = A([e_j, e_i, e_j − e_i, e_j ⊙ e_i]),   v = Σ_j o_j a_j e_j,   s(u, i) = B([v, e_i, v ⊙ e_i])
+        s(u, i) = B([v, e_i, v ⊙ e_i]) + b_i, v = Σ_j o_j a_j e_j, a_j = A([e_j, e_i, e_j − e_i, e_j ⊙ e_i])
 
     j runs over the latest disclosed items of the user without i itself, so that a training row does not see
     itself; A (the activation unit) and B are perceptrons. As in the paper there is no softmax: the size of v
@@ -55,22 +56,24 @@ class DIN(Recommender):
 
     The centre of A is 1 and that of B is v · e_i, carried through its layers. Training sets out from there, a
     product of embeddings, and the penalty of a sample measures the layers from there:
-    c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|².
-    An unknown user has no history, and an unknown item the mean embedding.
+    c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|², plus that of a prior on the biases b, a
+    part of the authors' code. An unknown user has no history, an unknown item the mean embedding and bias.
     """
 
     name: ClassVar[str] = "din"
     Settings: ClassVar[type[ModelSettings]] = DINSettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "training": {"epochs": 60, "learning_rate": 0.02},
+        "training": {"epochs": 50, "learning_rate": 0.025},
     }
     settings: DINSettings
 
     def __init__(self, sizes: Sizes, settings: DINSettings) -> None:
         super().__init__(sizes, settings)
         self.l2 = settings.strength * noise_edge(sizes)
+        self.bias_l2 = prior(settings.bias_prior, sizes)
         d = settings.dimension
         self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, d))
+        self.item_bias = nn.Parameter(torch.zeros(sizes.items + 1))
         self.attention = Perceptron((4 * d, settings.attention, 1), constant=1)
         self.scorer = Perceptron((3 * d, *settings.hidden, 1), carried=slice(2 * d, 3 * d))
 
@@ -94,7 +97,8 @@ class DIN(Recommender):
         drift = (
             self.settings.attention_decay * self.attention.drift() + self.settings.decay * self.scorer.drift()
         )
-        return self._logits(past, items, e), 0.5 * (self.l2 * lengths + drift)
+        of_biases = self.bias_l2 * squares(self.item_bias[:-1])
+        return self._logits(past, items, e), 0.5 * (self.l2 * lengths + drift + of_biases)
 
     def _past(self, users: Tensor, histories: Histories) -> _Past:
         places, items, weights = histories.of_users(users)
@@ -107,7 +111,7 @@ class DIN(Recommender):
         pull = (shown * self._attention(past, e)).unsqueeze(-1) * past.e.unsqueeze(1)
         interest = torch.zeros_like(e).index_add(0, past.places, pull)
         scores: Tensor = self.scorer(torch.cat([interest, e, interest * e], dim=-1))
-        return scores.squeeze(-1)
+        return scores.squeeze(-1) + self.item_bias[items]
 
     def _attention(self, past: _Past, e: Tensor) -> Tensor:
         """a of every row of the past for each of the items `e[n, m, d]` of its user: [p, m].
@@ -138,4 +142,5 @@ class DIN(Recommender):
     @torch.no_grad()
     def finish(self) -> None:
         """Give the unknown item the mean embedding; 0 where nothing is known."""
-        self.item_table[-1] = mean_row(self.item_table[:-1])
+        for table in (self.item_table, self.item_bias):
+            table[-1] = mean_row(table[:-1])

@@ -1,6 +1,6 @@
 """LightGCN: embeddings averaged over the graph of disclosed interactions, then multiplied."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,8 +20,8 @@ class LightGCNSettings(ModelSettings):
     """Settings of LightGCN; the defaults were chosen on validation rows (docs/models.md)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings")
-    layers: int = Field(2, ge=0, description="steps over the graph; 0 is matrix factorisation")
-    strength: float = Field(0.4, ge=0, description="of the L2 penalty, in units of the data's noise")
+    layers: int = Field(3, ge=0, description="steps over the graph; 0 is matrix factorisation")
+    strength: float = Field(0.5, ge=0, description="of the L2 penalty, in units of the data's noise")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
 
 
@@ -41,7 +41,8 @@ class LightGCN(Recommender):
 
     Â_ui = Â_iu = o_ui / √(d_u d_i) for every row of the evidence, with d = max(1, sum of a node's weights o).
     The 1 changes nothing where a node has an interaction that counts in full; without it, a node's only edge
-    would have the weight o/√o, whose derivative at o = 0 is infinite.
+    would have the weight o/√o, whose derivative at o = 0 is infinite. At a sum of 1 the derivative is the one
+    towards less.
 
     The penalty c/2 · (|e_u|² + |e_i|²) of a sample is on the embeddings before the graph, as in the paper.
     Unknown users and items get the mean of the known ones after the graph.
@@ -49,6 +50,9 @@ class LightGCN(Recommender):
 
     name: ClassVar[str] = "lightgcn"
     Settings: ClassVar[type[ModelSettings]] = LightGCNSettings
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "training": {"epochs": 60, "learning_rate": 0.02},
+    }
     settings: LightGCNSettings
 
     def __init__(self, sizes: Sizes, settings: LightGCNSettings) -> None:

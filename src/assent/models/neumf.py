@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.base import ModelSettings, Recommender, Sizes
-from assent.models.noise import noise_edge
+from assent.models.noise import noise_edge, prior
 from assent.models.perceptron import Perceptron
 from assent.models.tables import dot, mean_row, squares
 
@@ -23,9 +23,10 @@ class NeuMFSettings(ModelSettings):
     perceptron_dimension: int = Field(16, ge=1, description="length of the embeddings of the perceptron")
     hidden: tuple[int, ...] = Field((32, 16), min_length=1, description="widths of the perceptron's layers")
     strength: float = Field(0.65, ge=0, description="of the product's L2, in units of the data's noise")
-    perceptron_strength: float = Field(2.0, ge=0, description="the same, of the perceptron's embeddings")
+    perceptron_prior: float = Field(20.0, ge=0, description="samples that the prior of its embeddings weighs")
     decay: float = Field(0.1, ge=0, description="L2 coefficient of the layers, around their centre")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
+    layer_scale: float = Field(0.3, ge=0, description="size of the initial weights of layers")
 
 
 class NeuMF(Recommender):
@@ -33,8 +34,9 @@ class NeuMF(Recommender):
 
         s(u, i) = h_G · (p_u ⊙ q_i) + h_M · φ(MLP([p'_u, q'_i])) + b
 
-    Product (GMF) and perceptron have embeddings of their own. The penalty of a sample is c/2 · |·|² of its
-    four embeddings, with c as in matrix factorisation, plus decay/2 · (|h_G − 1|² + |weights of the MLP|²).
+    Product (GMF) and perceptron have embeddings of their own. The penalty of a sample is
+    c/2 · (|p_u|² + |q_i|²) as in matrix factorisation, plus decay/2 · (|h_G − 1|² + |MLP|²), plus that of a
+    prior on the perceptron's tables: they are for those of whom much is known.
     The layers would otherwise grow and let the embeddings shrink, until no penalty is left. h_G belongs at 1,
     where it starts and the product is matrix factorisation; pulled to 0, it would take all embeddings along.
     Unknown users and items get the mean embeddings.
@@ -47,7 +49,7 @@ class NeuMF(Recommender):
     def __init__(self, sizes: Sizes, settings: NeuMFSettings) -> None:
         super().__init__(sizes, settings)
         self.l2 = settings.strength * noise_edge(sizes)
-        self.perceptron_l2 = settings.perceptron_strength * noise_edge(sizes)
+        self.perceptron_l2 = prior(settings.perceptron_prior, sizes)
         wide, narrow = settings.dimension, settings.perceptron_dimension
         self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, wide))
         self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, wide))
@@ -66,14 +68,15 @@ class NeuMF(Recommender):
         for table in self._tables:
             table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.product_weights.fill_(1)
-        self.perceptron.initialise(generator, 1.0)
+        self.perceptron.initialise(generator, self.settings.layer_scale)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
         """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         p, p_deep = F.embedding(users, self.user_table), F.embedding(users, self.perceptron_user_table)
         q, q_deep = F.embedding(items, self.item_table), F.embedding(items, self.perceptron_item_table)
         logits = self._logits(p.unsqueeze(1), q, p_deep.unsqueeze(1), q_deep)
-        own, deep = squares(p).unsqueeze(1) + squares(q), squares(p_deep).unsqueeze(1) + squares(q_deep)
+        own = squares(p).unsqueeze(1) + squares(q)
+        deep = squares(self.perceptron_user_table[:-1]).sum() + squares(self.perceptron_item_table[:-1]).sum()
         drift = self.perceptron.drift() + (self.product_weights - 1).square().sum()
         return logits, 0.5 * (self.l2 * own + self.perceptron_l2 * deep + self.settings.decay * drift)
 

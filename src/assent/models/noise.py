@@ -21,3 +21,13 @@ def noise_edge(sizes: Sizes) -> float:
         return 0.0
     per_user, per_item = sizes.rows / sizes.users, sizes.rows / sizes.items
     return 0.5 / (1 + sizes.negatives) * (1 / math.sqrt(per_user) + 1 / math.sqrt(per_item))
+
+
+def prior(samples: float, sizes: Sizes) -> float:
+    """The L2 coefficient, on a whole table, of a prior that weighs as much as so many samples of each row.
+
+    The penalty c/2 · |table|² is in the loss of every sample, of which there are rows · (1 + negatives). An
+    item that occurs much less than `samples` times then stays near 0, one that occurs much more is free. It
+    suits what is known of popular items alone; an L2 penalty of each sample holds both back alike.
+    """
+    return samples / max(1, sizes.rows * (1 + sizes.negatives))
