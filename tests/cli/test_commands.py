@@ -76,6 +76,25 @@ def test_fit_is_deterministic_and_writes_json(
     assert len(records(tmp_path / "fit.json")) == 3
 
 
+def test_fit_within_a_budget(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    code, _, err = assent(
+        "fit", log_file, "--out", tmp_path / "run", *QUICK, "--anchors", 1, "--budget", 0.5, "--price", 0.3
+    )
+    assert code == 0, err
+    own = records(tmp_path / "run" / "metrics.json")[0]
+    assert 0.45 < own["violation_share"] <= 0.5
+    assert own["price"] == 0.3
+    assert own["decision_price"] is not None
+    assert records(tmp_path / "run" / "settings.json")["budget"] == 0.5  # type: ignore[call-overload]
+
+
+def test_a_price_that_decides_nothing_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    low = assent("fit", log_file, "--out", tmp_path / "low", *QUICK, "--anchors", 1, "--price", 1e-9)
+    high = assent("fit", log_file, "--out", tmp_path / "high", *QUICK, "--anchors", 1, "--price", 1e3)
+    assert "unwillingness decides 0.0% of the interactions; raise --price" in low[2]
+    assert "unwillingness decides" not in high[2]
+
+
 def test_a_finished_run_is_not_overwritten(log_file: Path, run_folder: Path, assent: Assent) -> None:
     before = (run_folder / "model.json").read_bytes()
     code, _, err = assent("fit", log_file, "--out", run_folder, *QUICK)

@@ -44,6 +44,12 @@ def fit_command(
         Objective, typer.Option(help="`nash`: each for herself (the paper); `welfare`: the sum of rewards.")
     ] = Objective.WELFARE,
     price: o.Price = 0.1,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of All's violation to keep within, instead of deciding at a price."
+        ),
+    ] = None,
     frontier: Annotated[
         str | None,
         typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
@@ -70,6 +76,7 @@ def fit_command(
     Examples:
 
         assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
+        assent fit data/steam --budget 0.5 --out runs/half
         assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
         assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
     """
@@ -82,7 +89,7 @@ def fit_command(
     log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     if replace:
         remove_run(out)
-    plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds, frontier_methods)
+    plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds, frontier_methods, budget)
     run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
     compared = read_json(out / "frontier.json") if points else []
     if compared:

@@ -12,6 +12,7 @@ Until the run is done, the folder `.work` holds anchors and the state of trainin
 interactions and are deleted at the end.
 """
 
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +37,9 @@ from assent.training import Trained
 from assent.training.storage import FORMAT, check_format, load, save
 from assent.workbench import Workbench
 
+_IDLE = 0.02
+"""Share of the decisions below which a price is said to decide hardly anything."""
+
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -44,6 +48,7 @@ class RunPlan:
     method: str = "ifrqe++"
     objective: Objective = Objective.WELFARE
     price: float = 0.1
+    """Loss units that one unit of unwillingness is worth, in the decision and in the rewards."""
     seed: int = 0
     unwillingness: str = "column"
     """Where the unwillingness came from, for the record."""
@@ -53,6 +58,8 @@ class RunPlan:
     """Seeds of that comparison."""
     frontier_methods: str | None = None
     """Its methods, as `parse_methods` reads them; None: all."""
+    budget: float | None = None
+    """Share of All's violation to keep within; the price of the decision is then found, not given."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,8 @@ def fit(
     bench = Workbench(problem, settings, plan.seed, progress, out / ".work")
     watch = Stopwatch(bench)
     method = make_method(plan.method, plan.objective)
-    choice = method.at_price(bench, plan.price)
+    choice = method.at_price(bench, plan.price) if plan.budget is None else method.within(bench, plan.budget)
+    _warn_if_price_is_idle(choice)
     table = selection_table(log, problem, choice)
     write_with(out / "selection.parquet", table.write_parquet)
     trained = bench.final(choice.selection)
@@ -138,6 +146,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "method": plan.method,
         "objective": plan.objective.value if make_method(plan.method).objectives else "",
         "price": plan.price,
+        "budget": plan.budget,
         "seed": plan.seed,
         "split_seed": problem.seed,
         "negatives": problem.valid_candidates.shape[1] - 1,
@@ -166,6 +175,19 @@ def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.D
     )
     about = table.join(log.items, on="item", how="left", maintain_order="left")
     return about.with_columns(pl.col("category").fill_null([]))
+
+
+def _warn_if_price_is_idle(choice: Choice) -> None:
+    """Say so where the price is so low that unwillingness decides hardly anything."""
+    if choice.values is None or not choice.price:
+        return
+    changed = float(np.mean(choice.selection != (choice.values > 0)))
+    if changed < _IDLE:
+        warnings.warn(
+            f"at price {choice.price:g} unwillingness decides {changed:.1%} of the interactions; "
+            "raise --price, or name what may be disclosed with --budget",
+            stacklevel=2,
+        )
 
 
 def _claim(out: Path, description: dict[str, Any]) -> None:

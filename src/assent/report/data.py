@@ -54,7 +54,8 @@ class ReportData:
     @property
     def price(self) -> float | None:
         """The price at which the run decided; None for methods that know none."""
-        price = self.of(self.way)[0].get("price")
+        own = self.of(self.way)[0]
+        price = own.get("price") if own.get("decision_price") is None else own["decision_price"]
         return float(price) if price is not None and math.isfinite(price) else None
 
     @property
