@@ -1,6 +1,6 @@
 """LightGCN: embeddings averaged over the graph of disclosed interactions, then multiplied."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -70,31 +70,31 @@ class LightGCN(Recommender):
 
     def prepare(self, evidence: Evidence) -> Propagated:
         """Ê of every user and item; differentiable by the embeddings and by the weights, to any order."""
+        base = torch.cat([self.user_table[:-1], self.item_table[:-1]])
         constant = self.training and not evidence.weights.requires_grad
-        propagate = self._by_matrix(evidence) if constant else self._by_edge(evidence)
-        layer = total = torch.cat([self.user_table[:-1], self.item_table[:-1]])
-        for _ in range(self.settings.layers):
-            layer = propagate(layer)
-            total = total + layer
-        users, items = torch.split(total / (1 + self.settings.layers), [self.n_users, self.n_items])
+        mean = self._by_matrix(evidence, base) if constant else self._by_edge(evidence, base)
+        users, items = torch.split(mean, [self.n_users, self.n_items])
         return Propagated(_with_mean(users), _with_mean(items))
 
-    def _by_edge(self, evidence: Evidence) -> Callable[[Tensor], Tensor]:
-        """x → Â x, edge by edge: everything that autograd can be asked for."""
+    def _by_edge(self, evidence: Evidence, base: Tensor) -> Tensor:
+        """The mean of `base` and its layers, edge by edge: everything that autograd can be asked for."""
         edges = self._edges(evidence).repeat(2).unsqueeze(1)
         ends = evidence.users, evidence.items + self.n_users
         into, out_of = torch.cat(ends), torch.cat(ends[::-1])
-        return lambda x: torch.zeros_like(x).index_add(0, into, edges * F.embedding(out_of, x))
+        total = base
+        for _ in range(self.settings.layers):
+            total = base.index_add(0, into, edges * F.embedding(out_of, total))
+        return total / (1 + self.settings.layers)
 
-    def _by_matrix(self, evidence: Evidence) -> Callable[[Tensor], Tensor]:
+    def _by_matrix(self, evidence: Evidence, base: Tensor) -> Tensor:
         """The same with constant weights, by a sparse matrix that is kept from one step to the next.
 
         A training step takes half the time so.
         """
-        if self._graph is None or not self._graph.is_of(evidence, self.user_table.dtype):
+        if self._graph is None or not self._graph.is_of(evidence, base.dtype):
             self._graph = _Graph.of(evidence, self._edges(evidence).detach(), self.sizes)
-        matrix = self._graph.matrix
-        return lambda x: _Product.apply(x, matrix)  # type: ignore[no-untyped-call]
+        mean: Tensor = _MeanOfLayers.apply(base, self._graph.matrix, self.settings.layers)  # type: ignore[no-untyped-call]
+        return mean
 
     def _edges(self, evidence: Evidence) -> Tensor:
         """o / √(d_u d_i) of every row of the evidence."""
@@ -152,14 +152,20 @@ class _Graph:
         return same and self.matrix.dtype == dtype
 
 
-class _Product(torch.autograd.Function):
-    """x → Â x for a symmetric Â, so that the gradient is the same product."""
+class _MeanOfLayers(torch.autograd.Function):
+    """x → (x + Â x + … + Â^K x) / (K + 1), as x + Â (x + Â (x + …)).
+
+    Â is symmetric and so is this map: its gradient is the same map.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor) -> Tensor:
-        ctx.matrix = matrix
-        return matrix @ x
+    def forward(ctx: Any, x: Tensor, matrix: Tensor, layers: int) -> Tensor:
+        ctx.matrix, ctx.layers = matrix, layers
+        total = x
+        for _ in range(layers):
+            total = torch.addmm(x, matrix, total)
+        return total / (1 + layers)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _Product.apply(gradient, ctx.matrix), None  # type: ignore[no-untyped-call]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _MeanOfLayers.apply(gradient, ctx.matrix, ctx.layers), None, None  # type: ignore[no-untyped-call]
