@@ -89,13 +89,14 @@ def test_a_history_that_is_too_long_is_cut() -> None:
     assert not torch.equal(found, long.score_all(users, long.prepare(shown)))
 
 
-def test_all_items_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model = din()
-    users, _ = pairs(model)
+    users, items = pairs(model)
     prepared = model.prepare(evidence())
     expected = model.score_all(users, prepared)
     monkeypatch.setattr("assent.models.din._NUMBERS", 1)
     torch.testing.assert_close(model.score_all(users, prepared), expected)
+    torch.testing.assert_close(model(users, items, prepared)[0], expected)
 
 
 def test_an_unknown_item_has_the_mean_embedding_and_an_unknown_user_no_history() -> None:

@@ -15,8 +15,8 @@ from assent.models.noise import noise_edge, prior
 from assent.models.perceptron import Perceptron
 from assent.models.tables import mean_row, squares
 
-_NUMBERS = 2**23
-"""Numbers held at once per tensor when all items are scored: 32 MB."""
+_NUMBERS = 2**22
+"""Numbers of one temporary: 16 MB."""
 
 
 class DINSettings(ModelSettings):
@@ -92,18 +92,26 @@ class DIN(Recommender):
         """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         past = self._past(users, prepared)
         e = F.embedding(items, self.item_table)
+        parts = zip(
+            *(torch.split(x, self._columns(past, len(users)), dim=1) for x in (items, e)), strict=True
+        )
+        logits = torch.cat([self._logits(past, some, e_some) for some, e_some in parts], dim=1)
         of_past = e.new_zeros(len(users)).index_add(0, past.places, past.weights * squares(past.e))
         lengths = of_past.unsqueeze(1) + squares(e)
         drift = (
             self.settings.attention_decay * self.attention.drift() + self.settings.decay * self.scorer.drift()
         )
         of_biases = self.bias_l2 * squares(self.item_bias[:-1])
-        return self._logits(past, items, e), 0.5 * (self.l2 * lengths + drift + of_biases)
+        return logits, 0.5 * (self.l2 * lengths + drift + of_biases)
 
     def _past(self, users: Tensor, histories: Histories) -> _Past:
         places, items, weights = histories.of_users(users)
         e = F.embedding(items, self.item_table)
         return _Past(places, items, weights.to(e.dtype), e)
+
+    def _columns(self, past: _Past, users: int) -> int:
+        """How many items of each of so many users are scored at once."""
+        return max(1, _NUMBERS // max(1, (len(past.items) + users) * self.settings.dimension))
 
     def _logits(self, past: _Past, items: Tensor, e: Tensor) -> Tensor:
         """Scores of `items[n, m]` with embeddings `e[n, m, d]` for users with this past: [n, m]."""
@@ -131,9 +139,8 @@ class DIN(Recommender):
         rows = []
         for some in torch.split(users, 64):
             past = self._past(some, prepared)
-            size = max(1, _NUMBERS // ((len(past.items) + len(some)) * 4 * self.settings.dimension))
             parts = []
-            for items in torch.split(every.expand(len(some), -1), size, dim=1):
+            for items in torch.split(every.expand(len(some), -1), self._columns(past, len(some)), dim=1):
                 e = F.embedding(items, self.item_table)
                 parts.append(self._logits(past, items, e))
             rows.append(torch.cat(parts, dim=1))
