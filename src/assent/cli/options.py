@@ -40,7 +40,8 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="ROLE=NAME,...",
         help="What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= "
-        "for one that says train, valid or test. Usual names are found without.",
+        "for one that says train, valid or test. Usual names are found without; a column called split only "
+        "where every row says one of these.",
         rich_help_panel=_COLUMNS,
         show_default=False,
     ),
@@ -131,6 +132,8 @@ class ProblemOptions:
             )
         log = unwillingness.assign(raw, source, self.seed)
         if "split" in log.table.columns:
+            if parse_columns(self.log.columns).split is None:
+                notice(f"{log.name}: column 'split' says train, valid or test in every row and is the split")
             problem = make_problem_from_parts(
                 *parts_of(log), self.protocol, seed=self.seed, negatives=self.negatives
             )
