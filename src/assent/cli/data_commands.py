@@ -74,9 +74,12 @@ def simulate_command(
     ] = "learnable",
     users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
     items: Annotated[int, typer.Option(min=20, help="Items.")] = 1000,
-    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="η, threshold of interacting.")] = 0.5,
+    eta: Annotated[
+        float, typer.Option(callback=o.between(0, 1), help="η, threshold of interacting, 0 to 1.")
+    ] = 0.5,
     noise: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of accidental interactions (learnable).")
+        float,
+        typer.Option(callback=o.between(0, 1), help="Share of accidental interactions, 0 to 1 (learnable)."),
     ] = 0.2,
     sensitivity: Annotated[str, typer.Option(help="a1,a2,a3 of the unwillingness.")] = "0.5,1,1",
     seed: o.Seed = 0,

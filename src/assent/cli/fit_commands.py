@@ -147,7 +147,8 @@ def remove_run(folder: Path) -> None:
     if not folder.exists():
         return
     marker = folder / "settings.json"
-    if not marker.exists() or not {"format", "assent", "method"} <= set(read_json(marker)):
+    about = read_json(marker) if marker.exists() else None
+    if not isinstance(about, dict) or not {"format", "assent", "method"} <= about.keys():
         raise AssentError(f"{folder}: --replace only replaces run folders, and this is none")
     shutil.rmtree(folder)
 

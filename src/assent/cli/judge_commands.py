@@ -118,7 +118,9 @@ def lds_command(
     data: o.Data,
     *,
     selections: Annotated[int, typer.Option(min=3, help="R, random selections to retrain on.")] = 32,
-    rate: Annotated[float, typer.Option(min=0.01, max=0.99, help="Share that each discloses.")] = 0.8,
+    rate: Annotated[
+        float, typer.Option(callback=o.between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
+    ] = 0.8,
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
     model: o.Model = "mf",
     set_: o.Set = None,

@@ -1,5 +1,7 @@
 """The options that several commands have, and what they mean."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +23,19 @@ _COLUMNS = "Reading DATA"
 _SPLIT = "Split and unwillingness"
 _HOW = "How"
 _OUTPUT = "Output"
+
+
+def between(low: float, high: float) -> Callable[[typer.CallbackParam, float], float]:
+    """A check of an option's number, in one line: from `low` to `high`, neither NaN nor infinite."""
+
+    def check(param: typer.CallbackParam, value: float) -> float:
+        if not low <= value <= high or math.isinf(value):
+            accepted = f"from {low:g} on" if math.isinf(high) else f"from {low:g} to {high:g}"
+            raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number {accepted}")
+        return value
+
+    return check
+
 
 Methods = Annotated[
     str | None,
@@ -87,7 +102,11 @@ Set = Annotated[
 ]
 Price = Annotated[
     float,
-    typer.Option(min=0.0, help="Cost of a unit of unwillingness, in loss units.", rich_help_panel=_HOW),
+    typer.Option(
+        callback=between(0, math.inf),
+        help="Cost of a unit of unwillingness, in loss units; 0 or more.",
+        rich_help_panel=_HOW,
+    ),
 ]
 Json = Annotated[
     Path | None,

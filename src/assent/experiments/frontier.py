@@ -6,7 +6,7 @@ from typing import Any
 
 from assent.data.problem import Problem
 from assent.errors import AssentError
-from assent.experiments.records import Stopwatch, record
+from assent.experiments.records import Stopwatch, check_price, record
 from assent.files import read_json, write_json
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
@@ -64,6 +64,7 @@ def frontier(
     problem's, so that all records of a seed are paired. All stands at point 1, Nothing at 0. With `cache`,
     finished records are kept in that file and not computed again.
     """
+    check_price(price)
     kept = _Kept(cache, problem, settings, price)
     cells = [(method, point) for method in methods for point in points]
     cells += [(make_method("all"), 1.0), (make_method("nothing"), 0.0)]

@@ -1,8 +1,10 @@
 """The flat records that figures are reported in: one per trained model."""
 
+import math
 import time
 from typing import Any
 
+from assent.errors import AssentError
 from assent.evaluation import evaluate
 from assent.methods import Choice, Method
 from assent.training import Trained
@@ -22,6 +24,12 @@ FIGURES = (
     "seconds",
 )
 """The keys of a record that are measured; the others say what was measured."""
+
+
+def check_price(price: float) -> None:
+    """Refuse a price at which nothing can be decided or written down."""
+    if not 0 <= price < math.inf:
+        raise AssentError(f"price {price:g}: accepted: a number from 0 on, not infinite")
 
 
 class Stopwatch:

@@ -24,7 +24,7 @@ from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.experiments.frontier import frontier, parse_methods
-from assent.experiments.records import Stopwatch, record
+from assent.experiments.records import Stopwatch, check_price, record
 from assent.files import read_json, write_json, write_text, write_with
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices
@@ -53,6 +53,9 @@ class RunPlan:
     """Seeds of that comparison."""
     frontier_methods: str | None = None
     """Its methods, as `parse_methods` reads them; None: all."""
+
+    def __post_init__(self) -> None:
+        check_price(self.price)
 
 
 @dataclass(frozen=True)
