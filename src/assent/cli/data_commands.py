@@ -35,8 +35,10 @@ def describe_command(
 
     Examples:
 
-        assent data describe ratings.csv --columns user=member,item=film
-        assent data describe data/steam --json steam.json
+    ```
+    assent data describe ratings.csv --columns user=member,item=film
+    assent data describe data/steam --json steam.json
+    ```
     """
     check_json(json, replace=replace)
     figures = describe(o.LogOptions(data, columns, items, duplicates).read())
@@ -90,8 +92,10 @@ def simulate_command(
 
     Examples:
 
-        assent simulate --to sim.parquet
-        assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
+    ```
+    assent simulate --to sim.parquet
+    assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
+    ```
     """
     check_json(json, replace=replace)
     refuse_to_overwrite(to, replace=replace)

@@ -69,9 +69,11 @@ def fit_command(
 
     Examples:
 
-        assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
-        assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
-        assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    ```
+    assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
+    assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
+    assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    ```
     """
     check_json(json, replace=replace)
     make_method(method)
@@ -102,8 +104,10 @@ def demo(
 
     Examples:
 
-        assent demo
-        assent demo --out runs/demo --replace
+    ```
+    assent demo
+    assent demo --out runs/demo --replace
+    ```
     """
     check_json(json, replace=replace)
     if replace:
@@ -132,9 +136,11 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
 
     Examples:
 
-        assent settings
-        assent settings --model mine:Mine
-        assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
+    ```
+    assent settings
+    assent settings --model mine:Mine
+    assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
+    ```
     """
     check_json(json, replace=replace)
     rows = _settings_rows(o.read_settings(model))

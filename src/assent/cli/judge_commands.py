@@ -58,8 +58,10 @@ def frontier_command(
 
     Examples:
 
-        assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
-        assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    ```
+    assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
+    assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    ```
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, anchors, set_)
@@ -142,8 +144,10 @@ def lds_command(
 
     Examples:
 
-        assent lds data/steam
-        assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
+    ```
+    assent lds data/steam
+    assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
+    ```
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, 1, set_)

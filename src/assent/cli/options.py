@@ -37,6 +37,11 @@ def between(low: float, high: float) -> Callable[[typer.CallbackParam, float], f
     return check
 
 
+def _literally(text: str) -> str:
+    """The text as it stands: help is markdown, in which a star is no star."""
+    return text.replace("*", r"\*")
+
+
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -71,7 +76,8 @@ DuplicatesOption = Annotated[
 Unwillingness = Annotated[
     str | None,
     typer.Option(
-        help=f"Where unwillingness comes from: {unwillingness.SOURCES}. Default: the column, else random.",
+        help=f"Where unwillingness comes from: {_literally(unwillingness.SOURCES)}. "
+        "Default: the column, else random.",
         rich_help_panel=_SPLIT,
         show_default=False,
     ),
