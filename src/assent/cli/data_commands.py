@@ -1,6 +1,5 @@
 """`assent data describe` and `assent simulate`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,13 +57,9 @@ def _shown(value: Any) -> str:
         case int():
             return f"{value:,}"
         case list():
-            return ", ".join(_share(each) for each in value) or "–"
+            return ", ".join(map(_shown, value)) or "–"
         case _:
             return str(value)
-
-
-def _share(entry: Mapping[str, Any]) -> str:
-    return f"{entry['category']} {100 * float(entry['share']):.1f} %"
 
 
 def simulate_command(

@@ -24,6 +24,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
 from assent.experiments.frontier import parse_methods
+from assent.experiments.records import merged
 from assent.experiments.run import Run, RunPlan, fit
 from assent.files import read_json
 from assent.game.objective import Objective
@@ -90,7 +91,7 @@ def fit_command(
     if compared:
         show_frontier(compared, f"{problem.name}, all methods within budgets")
     _show_run(run)
-    write_records(json, run.records + compared)
+    write_records(json, merged(run.records, compared))
 
 
 def demo(
@@ -128,7 +129,7 @@ def demo(
     compared = read_json(run.folder / "frontier.json")
     show_frontier(compared, "the demo's frontier")
     _show_run(run)
-    write_records(json, run.records + compared)
+    write_records(json, merged(run.records, compared))
 
 
 def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.Replace = False) -> None:
