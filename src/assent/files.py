@@ -1,5 +1,6 @@
 """Writing files so that a reader, or a killed process, never sees half of one."""
 
+import glob
 import json
 import os
 import tempfile
@@ -32,6 +33,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def leftovers(path: Path) -> list[Path]:
+    """The temporary neighbours of `path` that killed processes left."""
+    return list(path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -31,9 +31,9 @@ def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def assent(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Assent:
     """Run `assent ARGUMENTS` in this process: exit code, stdout, stderr."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
+    def run(*arguments: object, columns: int = 200) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["assent", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setenv("COLUMNS", str(columns))
         with pytest.raises(SystemExit) as left:
             main()
         out, err = capfd.readouterr()

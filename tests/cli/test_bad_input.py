@@ -6,6 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from assent.errors import AssentError
+from assent.experiments.run import RunPlan
 from assent.training.storage import FORMAT
 from tests.cli.conftest import QUICK, Assent
 
@@ -94,16 +96,51 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
         (["--unwillingness", "category:none.yaml"], ["none.yaml"]),
         (["--frontier", "2"], ["--frontier 2"]),
         (["--negatives", "4000"], ["--negatives"]),
-        (["--price", "-1"], ["price"]),
+        (["--price", "-1"], ["--price -1", "from 0 on"]),
+        (["--price", "inf"], ["--price inf", "from 0 on"]),
+        (["--price", "nan"], ["--price nan", "from 0 on"]),
     ],
 )
 def test_bad_options(
     arguments: list[str], named: list[str], log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
     code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *arguments)
-    assert code == 2
+    assert (code, err.count("\n")) == (2, 1)
     assert all(part in err for part in named)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["simulate", "--to", "s.csv", "--eta", "nan"],
+        ["simulate", "--to", "s.csv", "--noise", "1.5"],
+        ["lds", "log.csv", "--rate", "nan"],
+        ["frontier", "log.csv", "--price", "inf"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_that_are_none(arguments: list[str], assent: Assent) -> None:
+    code, out, err = assent(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{arguments[-2]} {arguments[-1]}: accepted: a number from" in err
+
+
+@pytest.mark.parametrize("price", [-0.5, float("inf"), float("nan")])
+def test_a_price_at_which_nothing_can_be_decided(price: float) -> None:
+    with pytest.raises(AssentError, match="accepted: a number from 0 on"):
+        RunPlan(price=price)
+
+
+@pytest.mark.parametrize("text", ["5", "null", '["format", "assent", "method"]', '{"format": 2}'])
+def test_replace_spares_folders_whose_settings_are_no_runs(
+    text: str, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    (tmp_path / "settings.json").write_text(text)
+    code, out, err = assent("fit", log_file, "--out", tmp_path, *QUICK, "--replace")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--replace only replaces run folders" in err
+    assert (tmp_path / "settings.json").read_text() == text
 
 
 def test_an_existing_json_file_is_kept(log_file: Path, tmp_path: Path, assent: Assent) -> None:

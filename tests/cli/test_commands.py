@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from tests.cli.conftest import QUICK, Assent, records
 
@@ -228,24 +227,3 @@ def test_settings_lists_and_set_changes(assent: Assent) -> None:
     assert code == 0
     assert "training.epochs" in out
     assert "model_settings.strength" in out
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        [],
-        ["fit"],
-        ["frontier"],
-        ["lds"],
-        ["recommend"],
-        ["explain"],
-        ["simulate"],
-        ["data", "describe"],
-        ["demo"],
-        ["settings"],
-    ],
-)
-def test_every_help_has_examples(command: list[str], assent: Assent) -> None:
-    code, out, _ = assent(*command, "--help")
-    assert code == 0
-    assert "Examples" in out or not command

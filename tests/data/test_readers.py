@@ -1,6 +1,7 @@
 import datetime
 import os
 import time
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -504,11 +505,50 @@ def test_a_dropped_repeat_never_makes_anybody_more_willing(tmp_path: Path) -> No
         assert table["unwillingness"].to_list() == [1.0, 0.3]
 
 
-def test_a_split_column_is_kept_only_when_named(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.csv", "user,item,split\na,b,train\na,c,test\n")
+@pytest.mark.parametrize("dtype", [pl.String(), pl.Categorical(), pl.Enum(["train", "valid", "test"])])
+def test_a_column_called_split_that_says_the_parts_is_the_split(tmp_path: Path, dtype: pl.DataType) -> None:
+    split = pl.Series(["train", "valid", "test"], dtype=dtype)
+    pl.DataFrame({"user": list("aab"), "item": list("xyx"), "Split": split}).write_parquet(
+        tmp_path / "log.parquet"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = read_interactions(tmp_path / "log.parquet").table["split"]
+    assert found.to_list() == ["train", "valid", "test"]
+    assert found.dtype == pl.String
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["train", "dev", "odd"], "row 2 says 'dev'"),
+        (["train", None, "test"], "row 2 says None"),
+        ([0, 1, 2], "row 1 says 0"),
+        ([["train"], ["valid"], ["test"]], r"row 1 says "),
+    ],
+    ids=["text", "gap", "numbers", "lists"],
+)
+def test_a_column_called_split_that_says_anything_else_is_ignored_with_a_warning(
+    tmp_path: Path, values: list[Any], said: str
+) -> None:
+    pl.DataFrame({"user": list("aab"), "item": list("xyx"), "split": values}).write_parquet(
+        tmp_path / "log.parquet"
+    )
+    with pytest.warns(UserWarning, match=f"column 'split' is ignored, since {said}.*--columns split=split"):
+        assert "split" not in read_interactions(tmp_path / "log.parquet").table.columns
+
+
+def test_a_split_column_that_is_named_is_kept_whatever_it_says(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", "user,item,part\na,b,train\na,c,dev\n")
     assert "split" not in read_interactions(path).table.columns
-    named = read_interactions(path, columns=Columns(split="split")).table
-    assert named["split"].to_list() == ["train", "test"]
+    named = read_interactions(path, columns=Columns(split="part")).table
+    assert named["split"].to_list() == ["train", "dev"]
+
+
+def test_a_named_split_of_lists_is_refused(tmp_path: Path) -> None:
+    pl.DataFrame({"user": ["a"], "item": ["x"], "split": [["train"]]}).write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(AssentError, match="column 'split' has the type List"):
+        read_interactions(tmp_path / "log.parquet", columns=Columns(split="split"))
 
 
 def test_one_column_for_user_and_item(tmp_path: Path) -> None:

@@ -101,10 +101,14 @@ def check_json(path: Path | None, *, replace: bool) -> None:
 
 
 def write_records(path: Path | None, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write the records of `--json`, if it was given."""
+    """Write the records of `--json`, if it was given: flat ones, lists joined by `|`."""
     if path is not None:
-        write_json(path, list(records))
+        write_json(path, [{key: _flat(value) for key, value in record.items()} for record in records])
         notice(f"Records: {path}")
+
+
+def _flat(value: Any) -> Any:
+    return "|".join(map(str, value)) if isinstance(value, list) else value
 
 
 def percent(value: float | None, error: float | None = None) -> str:

@@ -1,6 +1,5 @@
 """`assent data describe` and `assent simulate`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,8 +34,10 @@ def describe_command(
 
     Examples:
 
-        assent data describe ratings.csv --columns user=member,item=film
-        assent data describe data/steam --json steam.json
+    ```
+    assent data describe ratings.csv --columns user=member,item=film
+    assent data describe data/steam --json steam.json
+    ```
     """
     check_json(json, replace=replace)
     figures = describe(o.LogOptions(data, columns, items, duplicates).read())
@@ -56,13 +57,9 @@ def _shown(value: Any) -> str:
         case int():
             return f"{value:,}"
         case list():
-            return ", ".join(_share(each) for each in value) or "–"
+            return ", ".join(map(_shown, value)) or "–"
         case _:
             return str(value)
-
-
-def _share(entry: Mapping[str, Any]) -> str:
-    return f"{entry['category']} {100 * float(entry['share']):.1f} %"
 
 
 def simulate_command(
@@ -74,9 +71,12 @@ def simulate_command(
     ] = "learnable",
     users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
     items: Annotated[int, typer.Option(min=20, help="Items.")] = 1000,
-    eta: Annotated[float, typer.Option(min=0.0, max=1.0, help="η, threshold of interacting.")] = 0.5,
+    eta: Annotated[
+        float, typer.Option(callback=o.between(0, 1), help="η, threshold of interacting, 0 to 1.")
+    ] = 0.5,
     noise: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of accidental interactions (learnable).")
+        float,
+        typer.Option(callback=o.between(0, 1), help="Share of accidental interactions, 0 to 1 (learnable)."),
     ] = 0.2,
     sensitivity: Annotated[str, typer.Option(help="a1,a2,a3 of the unwillingness.")] = "0.5,1,1",
     seed: o.Seed = 0,
@@ -87,8 +87,10 @@ def simulate_command(
 
     Examples:
 
-        assent simulate --to sim.parquet
-        assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
+    ```
+    assent simulate --to sim.parquet
+    assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
+    ```
     """
     check_json(json, replace=replace)
     refuse_to_overwrite(to, replace=replace)

@@ -24,6 +24,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
 from assent.experiments.frontier import parse_methods
+from assent.experiments.records import merged
 from assent.experiments.run import Run, RunPlan, fit
 from assent.files import read_json
 from assent.game.objective import Objective
@@ -75,10 +76,12 @@ def fit_command(
 
     Examples:
 
-        assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
-        assent fit data/steam --budget 0.5 --out runs/half
-        assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
-        assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    ```
+    assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
+    assent fit data/steam --budget 0.5 --out runs/half
+    assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
+    assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    ```
     """
     check_json(json, replace=replace)
     make_method(method)
@@ -95,7 +98,7 @@ def fit_command(
     if compared:
         show_frontier(compared, f"{problem.name}, all methods within budgets")
     _show_run(run)
-    write_records(json, run.records + compared)
+    write_records(json, merged(run.records, compared))
 
 
 def demo(
@@ -109,8 +112,10 @@ def demo(
 
     Examples:
 
-        assent demo
-        assent demo --out runs/demo --replace
+    ```
+    assent demo
+    assent demo --out runs/demo --replace
+    ```
     """
     check_json(json, replace=replace)
     if replace:
@@ -131,7 +136,7 @@ def demo(
     compared = read_json(run.folder / "frontier.json")
     show_frontier(compared, "the demo's frontier")
     _show_run(run)
-    write_records(json, run.records + compared)
+    write_records(json, merged(run.records, compared))
 
 
 def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.Replace = False) -> None:
@@ -139,9 +144,11 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
 
     Examples:
 
-        assent settings
-        assent settings --model mine:Mine
-        assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
+    ```
+    assent settings
+    assent settings --model mine:Mine
+    assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
+    ```
     """
     check_json(json, replace=replace)
     rows = _settings_rows(o.read_settings(model))
@@ -154,7 +161,8 @@ def remove_run(folder: Path) -> None:
     if not folder.exists():
         return
     marker = folder / "settings.json"
-    if not marker.exists() or not {"format", "assent", "method"} <= set(read_json(marker)):
+    about = read_json(marker) if marker.exists() else None
+    if not isinstance(about, dict) or not {"format", "assent", "method"} <= about.keys():
         raise AssentError(f"{folder}: --replace only replaces run folders, and this is none")
     shutil.rmtree(folder)
 

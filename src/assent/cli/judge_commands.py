@@ -58,8 +58,10 @@ def frontier_command(
 
     Examples:
 
-        assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
-        assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    ```
+    assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
+    assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    ```
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, anchors, set_)
@@ -118,7 +120,9 @@ def lds_command(
     data: o.Data,
     *,
     selections: Annotated[int, typer.Option(min=3, help="R, random selections to retrain on.")] = 32,
-    rate: Annotated[float, typer.Option(min=0.01, max=0.99, help="Share that each discloses.")] = 0.8,
+    rate: Annotated[
+        float, typer.Option(callback=o.between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
+    ] = 0.8,
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
     model: o.Model = "mf",
     set_: o.Set = None,
@@ -140,8 +144,10 @@ def lds_command(
 
     Examples:
 
-        assent lds data/steam
-        assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
+    ```
+    assent lds data/steam
+    assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
+    ```
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, 1, set_)

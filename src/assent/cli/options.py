@@ -1,5 +1,7 @@
 """The options that several commands have, and what they mean."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +24,24 @@ _SPLIT = "Split and unwillingness"
 _HOW = "How"
 _OUTPUT = "Output"
 
+
+def between(low: float, high: float) -> Callable[[typer.CallbackParam, float], float]:
+    """A check of an option's number, in one line: from `low` to `high`, neither NaN nor infinite."""
+
+    def check(param: typer.CallbackParam, value: float) -> float:
+        if not low <= value <= high or math.isinf(value):
+            accepted = f"from {low:g} on" if math.isinf(high) else f"from {low:g} to {high:g}"
+            raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number {accepted}")
+        return value
+
+    return check
+
+
+def _literally(text: str) -> str:
+    """The text as it stands: help is markdown, in which a star is no star."""
+    return text.replace("*", r"\*")
+
+
 Methods = Annotated[
     str | None,
     typer.Option(
@@ -40,7 +60,8 @@ ColumnsOption = Annotated[
         "--columns",
         metavar="ROLE=NAME,...",
         help="What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= "
-        "for one that says train, valid or test. Usual names are found without.",
+        "for one that says train, valid or test. Usual names are found without; a column called split only "
+        "where every row says one of these.",
         rich_help_panel=_COLUMNS,
         show_default=False,
     ),
@@ -55,7 +76,8 @@ DuplicatesOption = Annotated[
 Unwillingness = Annotated[
     str | None,
     typer.Option(
-        help=f"Where unwillingness comes from: {unwillingness.SOURCES}. Default: the column, else random.",
+        help=f"Where unwillingness comes from: {_literally(unwillingness.SOURCES)}. "
+        "Default: the column, else random.",
         rich_help_panel=_SPLIT,
         show_default=False,
     ),
@@ -86,7 +108,11 @@ Set = Annotated[
 ]
 Price = Annotated[
     float,
-    typer.Option(min=0.0, help="Cost of a unit of unwillingness, in loss units.", rich_help_panel=_HOW),
+    typer.Option(
+        callback=between(0, math.inf),
+        help="Cost of a unit of unwillingness, in loss units; 0 or more.",
+        rich_help_panel=_HOW,
+    ),
 ]
 Json = Annotated[
     Path | None,
@@ -131,6 +157,8 @@ class ProblemOptions:
             )
         log = unwillingness.assign(raw, source, self.seed)
         if "split" in log.table.columns:
+            if parse_columns(self.log.columns).split is None:
+                notice(f"{log.name}: column 'split' says train, valid or test in every row and is the split")
             problem = make_problem_from_parts(
                 *parts_of(log), self.protocol, seed=self.seed, negatives=self.negatives
             )

@@ -30,7 +30,9 @@ def recommend(
 
     Examples:
 
-        assent recommend runs/steam --user 76561198
+    ```
+    assent recommend runs/steam --user 76561198
+    ```
     """
     check_json(json, replace=replace)
     opened = open_run(run)
@@ -54,7 +56,9 @@ def explain(
 
     Examples:
 
-        assent explain runs/steam --user 76561198
+    ```
+    assent explain runs/steam --user 76561198
+    ```
     """
     check_json(json, replace=replace)
     opened = open_run(run)

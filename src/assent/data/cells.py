@@ -30,6 +30,11 @@ def categories(table: Table, column: str) -> pl.Series:
     return _texts(table, column).str.split("|") if lists is None else lists
 
 
+def parts(table: Table, column: str) -> pl.Series:
+    """A column as String, which may say anything: `parts_of` judges it."""
+    return _texts(table, column)
+
+
 def unwillingness(table: Table, column: str) -> pl.Series:
     """A column as Float64 in [0, 1]."""
     numbers = _numbers(table.frame[column])

@@ -7,7 +7,7 @@ import polars as pl
 from assent.data.interactions import Interactions
 from assent.data.split import NEEDED
 
-Figure = str | int | float | bool | None | list[dict[str, str | float]]
+Figure = str | int | float | bool | None | list[str] | list[float]
 """One entry of a description; None where the log does not say."""
 
 TOP_CATEGORIES = 5
@@ -15,11 +15,12 @@ TOP_CATEGORIES = 5
 
 
 def describe(interactions: Interactions) -> dict[str, Figure]:
-    """Figures of a log, as a flat record that can be written as JSON.
+    """Figures of a log, as a record that can be written as JSON.
 
     Items are those that occur in the log. `density` is interactions / (users · items). `*_share` is a share
-    in [0, 1]: of the items for titles and categories, of the interactions for unwillingness and in
-    `top_categories`, where an item in several categories counts in each. Times are in the log's own unit.
+    in [0, 1]: of the items for titles and categories, of the interactions for unwillingness. So are
+    `top_category_shares`, of the interactions, in the order of `top_categories`; an item in several
+    categories counts in each. Times are in the log's own unit.
     """
     table = interactions.table
     known = table.select("item").join(interactions.items, on="item", how="left", maintain_order="left")
@@ -55,9 +56,8 @@ def _of_items(known: pl.DataFrame) -> Mapping[str, Figure]:
         "items_with_title_share": _mean(items["title"].is_not_null()),
         "items_with_category_share": _mean(items["category"].list.len().fill_null(0) > 0),
         "categories": lists.n_unique(),
-        "top_categories": [
-            {"category": category, "share": count / known.height} for category, count in top.iter_rows()
-        ],
+        "top_categories": top["category"].to_list(),
+        "top_category_shares": [count / known.height for count in top["count"]],
     }
 
 

@@ -1,8 +1,12 @@
 """The interactions table: who did what, when, and how unwilling they are to have it used."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import polars as pl
+
+PARTS: Final = ("train", "valid", "test")
+"""What a column `split` may say."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,7 @@ class Interactions:
         item           String, never null
         time           Float64; null where the log has no order (then file order counts)
         unwillingness  Float64 in [0, 1]; present once `assent.unwillingness` has assigned it
+        split          String; present where the file says which part a row belongs to (see `parts_of`)
     A (user, item) pair occurs at most once.
 
     `items` has one row per known item: item (String), title (String, may be null) and

@@ -1,6 +1,7 @@
 """Reading a log of interactions, and what is known of its items, from a file or a folder."""
 
 import re
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ import polars as pl
 
 from assent.data import cells
 from assent.data.cells import listed, no_values, quoted
-from assent.data.interactions import NO_ITEMS, Interactions
+from assent.data.interactions import NO_ITEMS, PARTS, Interactions
 from assent.data.tables import Table, read_table
 from assent.errors import AssentError
 
@@ -28,11 +29,11 @@ GUESSES: dict[Role, tuple[str, ...]] = {
     "unwillingness": ("unwillingness", "beta"),
     "category": ("category", "categories", "genre", "genres", "class"),
     "title": ("title", "itemtitle", "itemname", "movietitle", "productname"),
-    "split": (),
+    "split": ("split",),
 }
 """What columns are usually called, most telling first; letters and digits only, in lower case.
 
-A split is never guessed: a log whose rows are assigned to parts is only split so when that is asked for.
+A split that is not named is only taken where each of its values is one of `PARTS`.
 """
 
 
@@ -64,7 +65,8 @@ def read_interactions(
     A folder is read as RecBole lays it out: `<folder>.inter`, or else its only data file, with its `.item`
     file if there is one. Rows keep the order of the file. Ids become text, times seconds since 1970 (UTC
     where they name no zone; plain numbers are taken as they are). Categories are a list as it is, or text
-    split at `|`; an item on several rows has the first title and all the categories of those rows.
+    split at `|`; an item on several rows has the first title and all the categories of those rows. A split
+    that the file gives is kept as a column, for `parts_of`.
 
     A (user, item) pair on several rows is an error, or its row first or last in time is kept, with the
     largest unwillingness of all of them: dropping a repeat never makes anybody more willing.
@@ -153,12 +155,35 @@ def _log(table: Table, columns: Columns) -> pl.DataFrame:
             "time": cells.times(table, time) if time else no_values(table.frame.height, pl.Float64()),
         }
     )
-    split = _find(table, "split", columns)
+    split = _split(table, columns)
     if split is not None:
-        log = log.with_columns(table.frame[split].cast(pl.String).alias("split"))
+        log = log.with_columns(split.alias("split"))
     if unwillingness is None:
         return log
     return log.with_columns(cells.unwillingness(table, unwillingness).alias("unwillingness"))
+
+
+def _split(table: Table, columns: Columns) -> pl.Series | None:
+    """Which part each row belongs to, where a column is named for that or has its name and its values.
+
+    A column that only has the name may mean anything: it is left alone, with a warning.
+    """
+    name = _find(table, "split", columns)
+    if name is None or columns.split is not None:
+        return cells.parts(table, name) if name else None
+    values = table.frame[name]
+    is_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
+    texts = values.cast(pl.String) if is_text else no_values(len(values), pl.String())
+    other = (~texts.is_in(PARTS).fill_null(False)).arg_true()
+    if not len(other):
+        return texts
+    row = other[0]
+    warnings.warn(
+        f"{table.path}: column {name!r} is ignored, since row {row + 1} says {quoted(values[row])}; "
+        f"accepted: {', '.join(PARTS)} in every row, or insist on it with --columns split={name}",
+        stacklevel=4,
+    )
+    return None
 
 
 def _each_pair_once(log: pl.DataFrame, path: Path, duplicates: Duplicates) -> pl.DataFrame:

@@ -7,12 +7,11 @@ import numpy as np
 import polars as pl
 
 from assent.arrays import Ints, Strings
-from assent.data.interactions import Interactions
+from assent.data.interactions import PARTS, Interactions
 from assent.data.problem import Problem, Protocol, Rows
 from assent.errors import AssentError
 from assent.unwillingness import without_never
 
-PARTS: Final = ("train", "valid", "test")
 TRAIN, VALID, TEST = range(3)
 NEEDED: Final = 3
 """Rows that a user needs to have one in each part."""

@@ -6,16 +6,13 @@ from typing import Any
 
 from assent.data.problem import Problem
 from assent.errors import AssentError
-from assent.experiments.records import Stopwatch, record
+from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
 from assent.files import read_json, write_json
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.workbench import Workbench
-
-REFERENCES = ("all", "nothing")
-"""Methods that have no budget: they stand at the ends of the frontier."""
 
 
 def all_methods() -> list[Method]:
@@ -64,8 +61,9 @@ def frontier(
     problem's, so that all records of a seed are paired. All stands at point 1, Nothing at 0. With `cache`,
     finished records are kept in that file and not computed again.
     """
+    check_price(price)
     kept = _Kept(cache, problem, settings, price)
-    cells = [(method, point) for method in methods for point in points]
+    cells = [(method, point) for method in methods for point in dict.fromkeys(points)]
     cells += [(make_method("all"), 1.0), (make_method("nothing"), 0.0)]
     records = []
     with progress.task("frontier", len(seeds) * len(cells)) as advance:
@@ -84,7 +82,7 @@ def _measure(bench: Workbench, method: Method, point: float, price: float) -> di
     watch = Stopwatch(bench)
     choice = method.within(bench, point)
     trained = bench.final(choice.selection, label=f"{method.name} at {point:.0%}")
-    return record(bench, method, choice, trained, price=price, watch=watch) | {"point": point}
+    return record(bench, method, choice, trained, price=price, watch=watch, point=point)
 
 
 class _Kept:

@@ -1,8 +1,11 @@
 """The flat records that figures are reported in: one per trained model."""
 
+import math
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assent.errors import AssentError
 from assent.evaluation import evaluate
 from assent.methods import Choice, Method
 from assent.training import Trained
@@ -22,6 +25,14 @@ FIGURES = (
     "seconds",
 )
 """The keys of a record that are measured; the others say what was measured."""
+REFERENCES = ("all", "nothing")
+"""Methods that have no budget: they stand at the ends of the frontier."""
+
+
+def check_price(price: float) -> None:
+    """Refuse a price at which nothing can be decided or written down."""
+    if not 0 <= price < math.inf:
+        raise AssentError(f"price {price:g}: accepted: a number from 0 on, not infinite")
 
 
 class Stopwatch:
@@ -42,11 +53,19 @@ class Stopwatch:
 
 
 def record(
-    bench: Workbench, method: Method, choice: Choice, trained: Trained, *, price: float, watch: Stopwatch
+    bench: Workbench,
+    method: Method,
+    choice: Choice,
+    trained: Trained,
+    *,
+    price: float,
+    watch: Stopwatch,
+    point: float | None = None,
 ) -> dict[str, Any]:
     """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
 
-    `price` is that of the rewards; `decision_price` the one at which the method decided, where it knows one.
+    `price` is that of the rewards; `decision_price` the one at which the method decided, where it knows one;
+    `point` the budget as a share of All's violation, where it had one. All records have all keys.
     """
     figures = evaluate(bench.problem, trained, choice.selection, price=price)
     return {
@@ -59,4 +78,21 @@ def record(
         **figures,
         "seconds": watch.seconds(choice),
         "decision_price": choice.price if method.objectives else None,
+        "point": point,
     }
+
+
+def merged(
+    records: Sequence[Mapping[str, Any]], compared: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The records of a run and of its frontier, each model once.
+
+    All and Nothing decide the same with and without a budget: where the frontier has measured them for a
+    seed, its record, which has a point, stands for the run's.
+    """
+
+    def model(of: Mapping[str, Any]) -> tuple[Any, Any]:
+        return of["method"], of["seed"]
+
+    measured = {model(each) for each in compared if each["method"] in REFERENCES}
+    return [dict(each) for each in records if model(each) not in measured] + [dict(each) for each in compared]

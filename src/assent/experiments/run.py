@@ -24,8 +24,9 @@ import polars as pl
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.errors import AssentError
+from assent.experiments.folder import MARKER, REPORT, WORK, claimed
 from assent.experiments.frontier import frontier, parse_methods
-from assent.experiments.records import Stopwatch, record
+from assent.experiments.records import Stopwatch, check_price, record
 from assent.files import read_json, write_json, write_text, write_with
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices
@@ -34,7 +35,7 @@ from assent.progress import SILENT, Progress
 from assent.report import ReportData, build_report
 from assent.settings import Settings
 from assent.training import Trained
-from assent.training.storage import FORMAT, check_format, load, save
+from assent.training.storage import FORMAT, check_format, files_of, load, save
 from assent.workbench import Workbench
 
 _IDLE = 0.02
@@ -60,6 +61,9 @@ class RunPlan:
     """Its methods, as `parse_methods` reads them; None: all."""
     budget: float | None = None
     """Share of All's violation to keep within; the price of the decision is then found, not given."""
+
+    def __post_init__(self) -> None:
+        check_price(self.price)
 
 
 @dataclass(frozen=True)
@@ -87,16 +91,28 @@ def fit(
     An unfinished run of the same plan in `out` is continued; any other folder there is refused.
     """
     description = describe(problem, plan, settings)
-    _claim(out, description)
-    bench = Workbench(problem, settings, plan.seed, progress, out / ".work")
+    with claimed(out, description):
+        return _fit(log, problem, out, plan, settings, description=description, progress=progress)
+
+
+def _fit(
+    log: Interactions,
+    problem: Problem,
+    out: Path,
+    plan: RunPlan,
+    settings: Settings,
+    *,
+    description: dict[str, Any],
+    progress: Progress,
+) -> Run:
+    bench = Workbench(problem, settings, plan.seed, progress, out / WORK)
     watch = Stopwatch(bench)
     method = make_method(plan.method, plan.objective)
     choice = method.at_price(bench, plan.price) if plan.budget is None else method.within(bench, plan.budget)
     _warn_if_price_is_idle(choice)
     table = selection_table(log, problem, choice)
     write_with(out / "selection.parquet", table.write_parquet)
-    trained = bench.final(choice.selection)
-    save(trained, out / "model")
+    trained = _final(bench, choice, out / "model")
     own = record(bench, method, choice, trained, price=plan.price, watch=watch)
     write_json(out / "certificate.json", dict(choice.certificate))
     records = [own] + [
@@ -104,19 +120,22 @@ def fit(
     ]
     write_json(out / "metrics.json", records)
     compared = _compare(problem, plan, settings, out, progress) if plan.points else []
-    data = ReportData(
-        dataset=problem.name,
-        protocol=problem.protocol,
-        settings=description | {"certificate": dict(choice.certificate)},
-        method=method.name,
-        objective=own["objective"],
-        records=records,
-        frontier=compared,
-        selection=table,
+    page = build_report(
+        ReportData(
+            dataset=problem.name,
+            protocol=problem.protocol,
+            settings=description | {"certificate": dict(choice.certificate)},
+            method=method.name,
+            objective=own["objective"],
+            records=records,
+            frontier=compared,
+            selection=table,
+        )
     )
-    # The report marks the run as finished, so nothing that knows withheld interactions may outlive it.
+    # The report marks the run as finished, so nothing that knows withheld interactions may outlive it. It is
+    # only deleted once the page is there: a run that is killed before goes on from it.
     bench.clear()
-    write_text(out / "report.html", build_report(data))
+    write_text(out / REPORT, page)
     return Run(out, description, table, trained, records)
 
 
@@ -124,9 +143,9 @@ def open_run(folder: Path) -> Run:
     """Read a finished run; an unfinished one, another version's or another program's folder is refused."""
     if not folder.is_dir():
         raise AssentError(f"{folder}: no such run folder; make one with assent fit DATA --out {folder}")
-    description = read_json(folder / "settings.json")
-    check_format(folder / "settings.json", description)
-    if not (folder / "report.html").exists():
+    description = read_json(folder / MARKER)
+    check_format(folder / MARKER, description)
+    if not (folder / REPORT).exists():
         raise AssentError(f"{folder}: the run is not finished; repeat the assent fit that began it")
     try:
         selection = pl.read_parquet(folder / "selection.parquet")
@@ -190,20 +209,16 @@ def _warn_if_price_is_idle(choice: Choice) -> None:
         )
 
 
-def _claim(out: Path, description: dict[str, Any]) -> None:
-    """Make `out` this run's folder, or find that it is already, unfinished."""
-    marker = out / "settings.json"
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        if not marker.exists():
-            raise AssentError(f"{out}: already exists and is no run folder; choose another --out")
-        if (out / "report.html").exists():
-            raise AssentError(f"{out}: holds a finished run; choose another --out or pass --replace")
-        if read_json(marker) != description:
-            raise AssentError(
-                f"{out}: holds an unfinished run of other data or settings; "
-                "choose another --out or pass --replace"
-            )
-    write_json(marker, description)
+def _final(bench: Workbench, choice: Choice, path: Path) -> Trained:
+    """The model of a choice: the one that this run, killed later, has saved already, or trained now."""
+    if files_of(path)[1].exists():
+        try:
+            return load(path)
+        except AssentError:
+            pass  # half-written or damaged: trained again
+    trained = bench.final(choice.selection)
+    save(trained, path)
+    return trained
 
 
 def _reference(bench: Workbench, name: str, price: float) -> dict[str, Any]:
@@ -223,7 +238,7 @@ def _compare(
         points=plan.points,
         seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
         price=plan.price,
-        cache=out / ".work" / "frontier.json",
+        cache=out / WORK / "frontier.json",
         progress=progress,
     )
     write_json(out / "frontier.json", compared)

@@ -1,0 +1,64 @@
+"""The help as it is read on a terminal: its examples can be copied, its stars are stars."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from assent.cli.app import app
+from assent.unwillingness import SOURCES
+from tests.cli.conftest import Assent
+
+
+def commands(group: typer.Typer, *path: str) -> Iterator[tuple[tuple[str, ...], Callable[..., Any]]]:
+    """Every command below a group: the words that call it, and its function."""
+    for command in group.registered_commands:
+        assert command.name
+        assert command.callback
+        yield (*path, command.name), command.callback
+    for inner in group.registered_groups:
+        assert inner.name
+        assert inner.typer_instance
+        yield from commands(inner.typer_instance, *path, inner.name)
+
+
+COMMANDS = dict(commands(app))
+
+
+def examples(command: tuple[str, ...]) -> list[str]:
+    """The example lines as they stand in the source."""
+    lines = (inspect.getdoc(COMMANDS[command]) or "").splitlines()
+    return [line.strip() for line in lines[lines.index("Examples:") :] if line.strip().startswith("assent ")]
+
+
+def test_all_commands_are_here() -> None:
+    words = {" ".join(command) for command in COMMANDS}
+    assert words >= {"demo", "fit", "frontier", "lds", "recommend", "explain", "simulate", "data describe"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_example_stands_alone(command: tuple[str, ...], assent: Assent) -> None:
+    code, out, _ = assent(*command, "--help")
+    assert code == 0
+    assert examples(command)
+    assert any(" ".join(["assent", *command]) in example for example in examples(command))
+    shown = [line.strip() for line in out.splitlines()]
+    assert [line for line in shown if line.startswith("assent ")] == examples(command)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_example_begins_a_line_of_80_columns(command: tuple[str, ...], assent: Assent) -> None:
+    _, out, _ = assent(*command, "--help", columns=80)
+    begun = [line.strip() for line in out.splitlines() if line.strip().startswith("assent ")]
+    assert len(begun) == len(examples(command))
+    assert all(whole.startswith(line) for line, whole in zip(begun, examples(command), strict=True))
+
+
+@pytest.mark.parametrize("command", ["fit", "frontier", "lds"])
+def test_stars_are_stars(command: str, assent: Assent) -> None:
+    _, out, _ = assent(command, "--help")
+    shown = " ".join(out.replace("│", " ").split())
+    assert "category:Action=0.9,*=0.2, " in shown
+    assert SOURCES in shown

@@ -1,0 +1,141 @@
+"""A run that was killed goes on; one that failed at once stands in nobody's way."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assent.experiments import folder as folders
+from assent.experiments import run as runs
+from assent.experiments.folder import FILES
+from assent.files import write_text
+from tests.cli.conftest import QUICK, Assent
+
+KILLED = """
+import os, sys
+import assent.experiments.run as run
+import assent.workbench as workbench
+def kill(*args, **kwargs):
+    os.kill(os.getpid(), 9)
+{change}
+from assent.cli.app import main
+sys.argv = {arguments!r}
+main()
+"""
+NO_TRAINING_OF_WHAT_IS_THERE = """
+real = workbench.train
+workbench.train = lambda *a, **k: real(*a, **k) if k["label"] in ("all", "nothing") else kill()
+"""
+DIVERGING = ["--set", "training.learning_rate=1e30", "--anchors", 1]
+
+
+def fit_with(change: str, log: Path, out: Path) -> int:
+    arguments = ["assent", "fit", str(log), "--out", str(out), *QUICK, "--anchors", "2"]
+    script = KILLED.format(change=change, arguments=arguments)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode
+
+
+def test_a_run_killed_while_its_page_is_drawn_trains_nothing_twice(
+    log_file: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    assert fit_with("run.build_report = kill", log_file, out) == -9
+    assert list((out / ".work").glob("anchor-1-*.json"))
+    assert not (out / "report.html").exists()
+    assert fit_with(NO_TRAINING_OF_WHAT_IS_THERE, log_file, out) == 0
+    assert not (out / ".work").exists()
+    for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
+        assert (out / name).read_bytes() == (run_folder / name).read_bytes()
+
+
+def test_a_damaged_model_is_trained_again(log_file: Path, run_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert fit_with("run.build_report = kill", log_file, out) == -9
+    (out / "model.safetensors").write_bytes(b"half")
+    assert fit_with("", log_file, out) == 0
+    assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
+
+
+def test_the_page_is_written_after_what_knows_withheld_rows_is_gone(
+    log_file: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def write(path: Path, text: str) -> None:
+        seen.append((path.name, (path.parent / ".work").exists()))
+        write_text(path, text)
+
+    monkeypatch.setattr(runs, "write_text", write)
+    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--anchors", 1)[0] == 0
+    assert seen == [("report.html", False)]
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
+def test_a_fit_that_fails_at_once_leaves_nothing(
+    there: bool, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    out = tmp_path / "runs" / "run"
+    if there:
+        out.mkdir(parents=True)
+    code, _, err = assent("fit", log_file, "--out", out, *QUICK, *DIVERGING)
+    assert code == 2
+    assert "training.learning_rate" in err
+    assert [path for path in tmp_path.rglob("*") if path not in (out, out.parent)] == []
+    assert out.exists() is there
+    assert out.parent.exists() is there
+    assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)[0] == 0
+
+
+def test_a_state_that_is_deleted_is_not_said_to_be_kept(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    options = [*QUICK, *DIVERGING, "--set", "training.batch_size=100000"]
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *options)
+    assert code == 2
+    assert "at epoch 2" in err
+    assert "kept" not in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_fit_that_fails_with_something_to_go_on_from_keeps_it(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    out = tmp_path / "run"
+    assert fit_with("run.build_report = kill", log_file, out) == -9
+    before = sorted(path.name for path in (out / ".work").iterdir())
+    (out / "report.html").mkdir()
+    code, _, _ = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 2)
+    assert code == 2
+    assert sorted(path.name for path in (out / ".work").iterdir()) == before
+
+
+def test_an_unfinished_run_that_fails_again_is_kept(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    out = tmp_path / "run"
+    options = [*QUICK, *DIVERGING, "--set", "training.batch_size=100000"]
+    assert assent("fit", log_file, "--out", out, *options)[0] == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folders, "_is_bare", lambda _: False)
+        assert "kept" in assent("fit", log_file, "--out", out, *options)[2]
+    assert "kept" in assent("fit", log_file, "--out", out, *options)[2]
+    assert (out / "settings.json").exists()
+
+
+def test_what_killed_runs_had_half_written_is_swept(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    for name in FILES:
+        (out / f".{name}.abc_1234.tmp").write_text("half")
+    assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)[0] == 0
+    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json"}
+
+
+def test_files_of_others_are_not_swept(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    for name in (".photo.jpg.abc_1234.tmp", ".settings.json.tmp", "settings.json.abc_1234.tmp"):
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / name).write_text("kept")
+        code, _, err = assent("fit", log_file, "--out", tmp_path / "mine", *QUICK)
+        assert code == 2
+        assert "is no run folder" in err
+        (tmp_path / "mine" / name).unlink()
+        (tmp_path / "mine").rmdir()
