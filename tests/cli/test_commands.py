@@ -227,3 +227,16 @@ def test_settings_lists_and_set_changes(assent: Assent) -> None:
     assert code == 0
     assert "training.epochs" in out
     assert "model_settings.strength" in out
+
+
+def test_a_run_keeps_nothing_of_somebody_whose_rule_is_never(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    table = pl.read_csv(log_file, schema_overrides={"user": pl.String}).drop("unwillingness")
+    table = table.with_columns(pl.col("user").replace({table["user"][0]: "Zenobia"}))
+    table.write_csv(tmp_path / "log.csv")
+    options = [*QUICK, "--anchors", 1, "--unwillingness", "user:Zenobia=1,*=0.2"]
+    assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *options)[0] == 0
+    assert records(tmp_path / "run" / "settings.json")["unwillingness"].startswith("user: 2 rules (")  # type: ignore[call-overload]
+    for file in (tmp_path / "run").iterdir():
+        assert b"Zenobia" not in file.read_bytes(), file

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,6 +57,21 @@ def read_rules(text: str, key: str) -> Rules:
         values[name] = value
     otherwise = values.pop(EVERYTHING_ELSE, None)
     return Rules(text, values, otherwise)
+
+
+def for_the_record(source: str) -> str:
+    """A source of unwillingness as a run remembers it: no id of a person, no folder of the machine.
+
+    Rules by user become their number and a hash that tells other rules from these; of a file its name stays.
+    """
+    kind, _, argument = source.partition(":")
+    if kind == "file" or (kind in ("category", "user") and Path(argument).suffix.lower() in FILES):
+        return f"{kind}:{Path(argument).name}"
+    if kind != "user":
+        return source
+    count = argument.count(",") + 1
+    mark = blake2b(argument.encode(), digest_size=4).hexdigest()
+    return f"user: {count} rule{'' if count == 1 else 's'} ({mark})"
 
 
 def parse_unwillingness(value: object, place: str) -> float:

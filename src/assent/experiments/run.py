@@ -23,6 +23,7 @@ import polars as pl
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
+from assent.data.rules import for_the_record
 from assent.errors import AssentError
 from assent.experiments.folder import MARKER, REPORT, WORK, claimed
 from assent.experiments.frontier import frontier, parse_methods
@@ -52,7 +53,7 @@ class RunPlan:
     """Loss units that one unit of unwillingness is worth, in the decision and in the rewards."""
     seed: int = 0
     unwillingness: str = "column"
-    """Where the unwillingness came from, for the record."""
+    """Where the unwillingness came from; the record keeps no ids of it (`for_the_record`)."""
     points: tuple[float, ...] = ()
     """Budgets, as shares of All's violation, at which the report compares all methods; none: it does not."""
     frontier_seeds: int = 2
@@ -169,7 +170,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "seed": plan.seed,
         "split_seed": problem.seed,
         "negatives": problem.valid_candidates.shape[1] - 1,
-        "unwillingness": plan.unwillingness,
+        "unwillingness": for_the_record(plan.unwillingness),
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
         "frontier_methods": plan.frontier_methods,
