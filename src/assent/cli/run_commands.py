@@ -63,8 +63,9 @@ def explain(
     check_json(json, replace=replace)
     opened = open_run(run)
     table = rows_of_user(opened.selection, user)
-    price = float(opened.settings["price"])
-    objective = opened.records[0]["objective"]
+    own = opened.records[0]
+    price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
+    objective = own["objective"]
     words = in_words(table, price, objective)
     rows = [_explained(row, text) for row, text in zip(table.iter_rows(named=True), words, strict=True)]
     columns = ["item", "unwillingness", "influence", "break-even price", "", "in words"]
