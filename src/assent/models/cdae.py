@@ -1,6 +1,7 @@
 """CDAE: an autoencoder of each user's disclosed items, with a node of her own."""
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -47,6 +48,7 @@ class CDAE(Recommender):
 
     name: ClassVar[str] = "cdae"
     Settings: ClassVar[type[ModelSettings]] = CDAESettings
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"influence": {"damping": 20.0}}
     settings: CDAESettings
 
     def __init__(self, sizes: Sizes, settings: CDAESettings) -> None:
