@@ -34,6 +34,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
     assert names == {
         "settings.json",
         "selection.parquet",
+        "held_out.parquet",
         "model.safetensors",
         "model.json",
         "certificate.json",
@@ -180,7 +181,7 @@ def test_recommend_and_explain(run_folder: Path, tmp_path: Path, assent: Assent)
     code, out, _ = assent("explain", run_folder, "--user", user, "--json", tmp_path / "e.json")
     assert code == 0
     explained = records(tmp_path / "e.json")
-    assert len(explained) == table.filter(pl.col("user") == user).height
+    assert len(explained) == table.filter(pl.col("user") == user).height + 2
     assert all(record["words"] for record in explained)
     assert "disclosed" in out
 

@@ -145,7 +145,8 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
     """
     check_json(json, replace=replace)
     rows = _settings_rows(o.read_settings(model))
-    show_table(f"settings of {model} (models: {', '.join(MODELS)})", ["setting", "default", "meaning"], rows)
+    title = f"settings of {model} (models: {', '.join(MODELS)})"
+    show_table(title, ["setting", "default", "meaning"], rows, texts=("meaning",))
     write_records(json, [{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
 
 
