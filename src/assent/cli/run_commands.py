@@ -8,7 +8,7 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.console import check_json, out, show_table, write_records
-from assent.experiments.run import open_run
+from assent.experiments.run import Run, open_run
 from assent.report import in_words
 from assent.serving import recommendations, rows_of_user
 
@@ -37,12 +37,29 @@ def recommend(
     check_json(json, replace=replace)
     opened = open_run(run)
     found = recommendations(opened.trained, opened.selection, user, k)
+    if not found:
+        out.print(_why_nothing(opened, user), highlight=False, markup=False, soft_wrap=True)
     rows = [
         [str(place), row["item"], row["title"] or "–", f"{row['score']:.4f}"]
         for place, row in enumerate(found, 1)
     ]
-    show_table(f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title"))
+    if rows:
+        show_table(
+            f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title")
+        )
     write_records(json, found)
+
+
+def _why_nothing(run: Run, user: str) -> str:
+    """Why there is nothing to recommend."""
+    if not len(run.trained.item_ids):
+        return (
+            f"Nothing to recommend to {user}: no interaction is disclosed in this run, "
+            "so that the model knows no item. A lower --price discloses more."
+        )
+    return (
+        f"Nothing to recommend to {user}: she has disclosed an interaction with every item the model knows."
+    )
 
 
 def explain(
