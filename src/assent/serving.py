@@ -12,10 +12,10 @@ from assent.metrics import top_candidates
 from assent.training import Trained
 
 
-def rows_of_user(selection: pl.DataFrame, user: str) -> pl.DataFrame:
-    """The user's rows of a run's selection table; an unknown user is refused."""
+def rows_of_user(selection: pl.DataFrame, user: str, *, needed: bool = True) -> pl.DataFrame:
+    """The user's rows of a run's selection table; somebody without is refused, unless none are `needed`."""
     rows = selection.filter(pl.col("user") == user)
-    if rows.is_empty():
+    if needed and rows.is_empty():
         example = selection["user"][0]
         raise AssentError(f"--user {user}: not in this run; accepted: ids of its data, such as {example}")
     return rows

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from assent.cli import console
 from assent.cli.app import main
 from assent.data.simulator import simulate
 
@@ -34,6 +35,7 @@ def assent(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     def run(*arguments: object, columns: int = 200) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["assent", *map(str, arguments)])
         monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(console.out, "width", columns)
         with pytest.raises(SystemExit) as left:
             main()
         out, err = capfd.readouterr()

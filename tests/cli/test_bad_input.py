@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from assent.data.readers import GUESSES
 from assent.errors import AssentError
 from assent.experiments.run import RunPlan
 from assent.training.storage import FORMAT
@@ -22,7 +23,8 @@ def broken(text: str, change: tuple[str, str]) -> str:
 
 
 CASES = {
-    "no item column": (broken(LOG, ("item", "thing")), ["--columns item=NAME", "'thing'"]),
+    "no item column": (broken(LOG, ("item", "thing")), ["--columns item=NAME", "'thing'", *GUESSES["item"]]),
+    "no user column": (broken(LOG, ("user", "who")), ["--columns user=NAME", "'who'", *GUESSES["user"]]),
     "NaN": (broken(LOG, ("u0,i0,0.0", "u0,i0,nan")), ["row 1", "unwillingness", "0"]),
     "out of range": (broken(LOG, ("u0,i1,0.1", "u0,i1,1.5")), ["row 2", "1.5"]),
     "not a number": (broken(LOG, ("u0,i1,0.1", "u0,i1,much")), ["row 2", "much"]),
@@ -95,6 +97,9 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
         (["--unwillingness", "mood"], ["mood", "random"]),
         (["--unwillingness", "category:none.yaml"], ["none.yaml"]),
         (["--frontier", "2"], ["--frontier 2"]),
+        (["--frontier-methods", "foo"], ["--frontier-methods foo", "threshold"]),
+        (["--anchors", "1", "--set", "anchors=2"], ["--set anchors=2", "--anchors 1"]),
+        (["--model", "mf", "--set", "model=neumf"], ["--set model=neumf", "--model mf"]),
         (["--negatives", "4000"], ["--negatives"]),
         (["--price", "-1"], ["--price -1", "from 0 on"]),
         (["--price", "inf"], ["--price inf", "from 0 on"]),
@@ -141,6 +146,33 @@ def test_replace_spares_folders_whose_settings_are_no_runs(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "--replace only replaces run folders" in err
     assert (tmp_path / "settings.json").read_text() == text
+
+
+def test_a_frontier_of_methods_that_are_none(log_file: Path, assent: Assent) -> None:
+    code, out, err = assent("frontier", log_file, "--methods", "foo")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "assent: --methods foo: unknown; accepted: all, nothing" in err
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with its records", "alone"])
+def test_a_picture_of_other_records_is_kept(
+    kept: bool, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    command = ["frontier", log_file, "--points", 0.5, "--seeds", 1, "--methods", "random", *QUICK]
+    command += ["--out", tmp_path / "front"]
+    assert assent(*command)[0] == 0
+    picture = tmp_path / "front" / "frontier.svg"
+    assert assent(*command)[0] == 0
+    picture.write_text("before")
+    if not kept:
+        (tmp_path / "front" / "frontier-cache.json").unlink()
+    code, out, err = assent(*command, "--set", "training.epochs=2")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert ("frontier-cache.json: records of other data or settings" in err) is kept
+    assert picture.read_text() == "before"
+    if not kept:
+        assert assent(*command, "--replace")[0] == 0
+        assert picture.read_text() != "before"
 
 
 def test_an_existing_json_file_is_kept(log_file: Path, tmp_path: Path, assent: Assent) -> None:

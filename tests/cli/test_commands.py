@@ -34,6 +34,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
     assert names == {
         "settings.json",
         "selection.parquet",
+        "held_out.parquet",
         "model.safetensors",
         "model.json",
         "certificate.json",
@@ -199,7 +200,7 @@ def test_recommend_and_explain(run_folder: Path, tmp_path: Path, assent: Assent)
     code, out, _ = assent("explain", run_folder, "--user", user, "--json", tmp_path / "e.json")
     assert code == 0
     explained = records(tmp_path / "e.json")
-    assert len(explained) == table.filter(pl.col("user") == user).height
+    assert len(explained) == table.filter(pl.col("user") == user).height + 2
     assert all(record["words"] for record in explained)
     assert "disclosed" in out
 
@@ -209,6 +210,31 @@ def test_somebody_who_disclosed_nothing_is_served(run_folder: Path, assent: Asse
     nothing = table.group_by("user").agg(pl.col("disclosed").any()).filter(~pl.col("disclosed"))["user"]
     for user in nothing.head(1):
         assert assent("recommend", run_folder, "--user", user)[0] == 0
+
+
+def test_an_empty_recommendation_says_why(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    options = [*QUICK, "--method", "nothing"]
+    assert assent("fit", log_file, "--out", tmp_path / "run", *options)[0] == 0
+    user = pl.read_parquet(tmp_path / "run" / "selection.parquet")["user"][0]
+    code, out, _ = assent("recommend", tmp_path / "run", "--user", user, "--json", tmp_path / "r.json")
+    assert code == 0
+    assert "no interaction is disclosed in this run" in out
+    assert "score" not in out
+    assert records(tmp_path / "r.json") == []
+
+
+def test_somebody_who_disclosed_every_item_is_told_so(tmp_path: Path, assent: Assent) -> None:
+    items = {"ann": "abcdef", "ben": "abcghi"}
+    rows = [f"{user},{item},0.5" for user, hers in items.items() for item in hers]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,unwillingness", *rows]))
+    split = [*QUICK, "--negatives", 1, "--method", "all"]
+    assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *split)[0] == 0
+    table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
+    everything = table.with_columns(user=pl.lit("ann")).unique("item")
+    everything.write_parquet(tmp_path / "run" / "selection.parquet")
+    code, out, _ = assent("recommend", tmp_path / "run", "--user", "ann")
+    assert code == 0
+    assert "every item the model knows" in out
 
 
 def test_data_describe_and_simulate(log_file: Path, tmp_path: Path, assent: Assent) -> None:

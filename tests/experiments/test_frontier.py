@@ -222,9 +222,9 @@ def test_methods_are_read_from_text(text: str, expected: list[tuple[str, str]]) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("magic", "--method magic: unknown; accepted: all, nothing, random"),
-        ("", "--method : unknown; accepted"),
-        ("threshold,", "--method : unknown; accepted"),
+        ("magic", "--methods magic: unknown; accepted: all, nothing, random"),
+        ("", "--methods : unknown; accepted"),
+        ("threshold,", "--methods : unknown; accepted"),
         ("threshold:nash", "--methods threshold:nash: objectives of threshold: none"),
         ("random,ifrqe:greed", "--methods ifrqe:greed: objectives of ifrqe: nash, welfare"),
     ],
@@ -232,6 +232,17 @@ def test_methods_are_read_from_text(text: str, expected: list[tuple[str, str]]) 
 def test_text_that_names_no_method_is_refused(text: str, message: str) -> None:
     with pytest.raises(AssentError, match=f"^{message}"):
         parse_methods(text)
+
+
+def test_a_text_given_to_another_option_is_refused_by_its_name() -> None:
+    with pytest.raises(AssentError, match=r"^--frontier-methods magic: unknown"):
+        parse_methods("magic", "--frontier-methods")
+
+
+def test_a_price_at_which_nothing_can_be_decided_is_refused(problem: Problem, tmp_path: Path) -> None:
+    with pytest.raises(AssentError, match="price inf: accepted"):
+        measure(problem, "random", price=float("inf"), cache=tmp_path / "cache.json")
+    assert not list(tmp_path.iterdir())
 
 
 def test_seconds_charge_each_method_for_the_anchors_that_it_rests_on(problem: Problem) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,11 +83,24 @@ class TerminalProgress:
                 self._bars.stop()
 
 
-def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: the first column is text, the others are figures."""
-    table = Table(title=Text(title), title_justify="left", header_style="bold")
+def show_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    texts: Collection[str] = (),
+    ruled: bool = False,
+) -> None:
+    """Print a table: the first column and those of `texts` are text, the others figures, never broken.
+
+    With `ruled`, there is a line between any two rows.
+    """
+    table = Table(title=Text(title), title_justify="left", header_style="bold", show_lines=ruled)
     for place, column in enumerate(columns):
-        table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+        if place == 0 or column in texts:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         # As text: an id or a title may look like markup.
         table.add_row(*map(Text, row))

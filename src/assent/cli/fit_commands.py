@@ -58,7 +58,7 @@ def fit_command(
     frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = 2,
     frontier_methods: o.Methods = None,
     model: o.Model = "mf",
-    anchors: o.Anchors = 3,
+    anchors: o.Anchors = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
@@ -87,7 +87,7 @@ def fit_command(
     make_method(method)
     settings = o.read_settings(model, anchors, set_)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
-    parse_methods(frontier_methods)
+    parse_methods(frontier_methods, "--frontier-methods")
     log_options = o.LogOptions(data, columns, items, duplicates)
     log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     if replace:
@@ -152,7 +152,8 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
     """
     check_json(json, replace=replace)
     rows = _settings_rows(o.read_settings(model))
-    show_table(f"settings of {model} (models: {', '.join(MODELS)})", ["setting", "default", "meaning"], rows)
+    title = f"settings of {model} (models: {', '.join(MODELS)})"
+    show_table(title, ["setting", "default", "meaning"], rows, texts=("meaning",))
     write_records(json, [{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
 
 

@@ -20,10 +20,14 @@ from assent.errors import AssentError
 from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.lds import LdsPlan, linear_datamodeling_score
 from assent.experiments.records import FIGURES
-from assent.files import write_text
+from assent.files import refuse_to_overwrite, write_text
 from assent.report import frontier_lines, frontier_svg
 from assent.statistics import summarise
 
+CACHE = "frontier-cache.json"
+"""The records of a frontier that are done."""
+PICTURE = "frontier.svg"
+"""Them, drawn."""
 OutFolder = Annotated[
     Path | None,
     typer.Option("--out", help="Folder that keeps what is done, so that a killed command goes on."),
@@ -38,7 +42,7 @@ def frontier_command(
     methods: o.Methods = None,
     price: o.Price = 0.1,
     model: o.Model = "mf",
-    anchors: o.Anchors = 3,
+    anchors: o.Anchors = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
@@ -64,6 +68,8 @@ def frontier_command(
     ```
     """
     check_json(json, replace=replace)
+    if out:
+        _check_picture(out, replace=replace)
     settings = o.read_settings(model, anchors, set_)
     chosen = parse_methods(methods)
     budgets = parse_points(points, "--points")
@@ -76,15 +82,21 @@ def frontier_command(
         points=budgets,
         seeds=[seed + s for s in range(seeds)],
         price=price,
-        cache=out and out / "frontier-cache.json",
+        cache=out and out / CACHE,
         progress=TerminalProgress(),
     )
     title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {seed}"
     show_frontier(records, title)
     write_records(json, records)
     if out:
-        write_text(out / "frontier.svg", frontier_svg(frontier_lines(records), title))
-        notice(f"Picture: {out / 'frontier.svg'}")
+        write_text(out / PICTURE, frontier_svg(frontier_lines(records), title))
+        notice(f"Picture: {out / PICTURE}")
+
+
+def _check_picture(out: Path, *, replace: bool) -> None:
+    """Refuse to draw over a picture of unknown records; records beside it refuse other data themselves."""
+    if not (out / CACHE).exists():
+        refuse_to_overwrite(out / PICTURE, replace=replace)
 
 
 def parse_points(text: str, option: str) -> list[float]:
@@ -150,7 +162,7 @@ def lds_command(
     ```
     """
     check_json(json, replace=replace)
-    settings = o.read_settings(model, 1, set_)
+    settings = o.read_settings(model, None, set_)
     log_options = o.LogOptions(data, columns, items, duplicates)
     _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
     records = linear_datamodeling_score(

@@ -96,7 +96,15 @@ Model = Annotated[
         rich_help_panel=_HOW,
     ),
 ]
-Anchors = Annotated[int, typer.Option(min=1, help="T, anchors of IFRQE++.", rich_help_panel=_HOW)]
+Anchors = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help=f"T, anchors of IFRQE++. Default: {Settings().anchors}.",
+        rich_help_panel=_HOW,
+        show_default=False,
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -186,18 +194,22 @@ def parse_columns(text: str | None) -> Columns:
 
 def read_settings(model: str, anchors: int | None = None, overrides: list[str] | None = None) -> Settings:
     """The settings from the options and from `--set` pairs like training.epochs=30."""
-    values: dict[str, Any] = {"model": model} | ({} if anchors is None else {"anchors": anchors})
+    options: dict[str, Any] = {"model": model} | ({} if anchors is None else {"anchors": anchors})
+    values = dict(options)
     for text in overrides or []:
         key, equals, value = text.partition("=")
         if not equals:
             raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
-        *path, last = key.strip().split(".")
+        key, value = key.strip(), value.strip()
+        if key in options and value != str(options[key]):
+            raise AssentError(f"--set {text}: contradicts --{key} {options[key]}; accepted: --{key} alone")
+        *path, last = key.split(".")
         place = values
         for part in path:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
                 raise AssentError(f"--set {text}: {part!r} has no settings of its own; see assent settings")
-        place[last] = value.strip()
+        place[last] = value
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

@@ -8,7 +8,7 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.console import check_json, out, show_table, write_records
-from assent.experiments.run import open_run
+from assent.experiments.run import Run, open_run
 from assent.report import in_words
 from assent.serving import recommendations, rows_of_user
 
@@ -37,12 +37,29 @@ def recommend(
     check_json(json, replace=replace)
     opened = open_run(run)
     found = recommendations(opened.trained, opened.selection, user, k)
+    if not found:
+        out.print(_why_nothing(opened, user), highlight=False, markup=False, soft_wrap=True)
     rows = [
         [str(place), row["item"], row["title"] or "–", f"{row['score']:.4f}"]
         for place, row in enumerate(found, 1)
     ]
-    show_table(f"recommended to {user}", ["place", "item", "title", "score"], rows)
+    if rows:
+        show_table(
+            f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title")
+        )
     write_records(json, found)
+
+
+def _why_nothing(run: Run, user: str) -> str:
+    """Why there is nothing to recommend."""
+    if not len(run.trained.item_ids):
+        return (
+            f"Nothing to recommend to {user}: no interaction is disclosed in this run, "
+            "so that the model knows no item. A lower --price discloses more."
+        )
+    return (
+        f"Nothing to recommend to {user}: she has disclosed an interaction with every item the model knows."
+    )
 
 
 def explain(
@@ -54,6 +71,8 @@ def explain(
 ) -> None:
     """Print what was used of a user's interactions, what was not, and why.
 
+    What is held out for validation and test is shown too: nobody decides on it.
+
     Examples:
 
     ```
@@ -62,30 +81,35 @@ def explain(
     """
     check_json(json, replace=replace)
     opened = open_run(run)
-    table = rows_of_user(opened.selection, user)
+    held_out = opened.held_out.filter(pl.col("user") == user)
+    # With a given split, somebody may have no interaction to train on.
+    table = rows_of_user(opened.selection, user, needed=held_out.is_empty())
     own = opened.records[0]
     price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
-    objective = own["objective"]
-    words = in_words(table, price, objective)
-    rows = [_explained(row, text) for row, text in zip(table.iter_rows(named=True), words, strict=True)]
-    columns = ["item", "unwillingness", "influence", "break-even price", "", "in words"]
-    show_table(f"interactions of {user}, price {price:g}", columns, rows)
+    words = in_words(table, price, own["objective"])
+    decided = table.with_columns(pl.Series("words", words, dtype=pl.String))
+    reason = pl.format("held out for {}", "held_out_for").alias("words")
+    everything = pl.concat([decided, held_out.select(pl.exclude("held_out_for"), reason)], how="diagonal")
+    rows = everything.to_dicts()
+    columns = ["interaction", "unwilling-\nness", "influence", "break-even\nprice"]
+    show_table(f"interactions of {user}, price {price:g}", columns, map(_explained, rows), ruled=True)
     disclosed = table.filter(pl.col("disclosed"))
     paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
     used = f"{disclosed.height} of {table.height} interactions are used"
     out.print(f"{used}; they carry {paid:.2f} of {total:.2f} unwillingness.", highlight=False)
-    records = table.with_columns(pl.Series("words", words, dtype=pl.String)).to_dicts()
-    write_records(json, [_finite(record) for record in records])
+    if held_out.height:
+        out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
+    write_records(json, [_finite(row) for row in rows])
 
 
-def _explained(row: dict[str, Any], words: str) -> list[str]:
+def _explained(row: dict[str, Any]) -> list[str]:
+    """A line of the table: the item, and below it what was decided and why."""
+    decision = {True: "disclosed: ", False: "withheld: ", None: ""}[row["disclosed"]]
     return [
-        row["title"] or row["item"],
+        f"{row['title'] or row['item']}\n{decision}{row['words']}",
         f"{row['unwillingness']:.2f}",
         "–" if row["influence"] is None else f"{row['influence']:+.3f}",
-        "–" if row["price"] is None else f"{row['price']:.3f}",
-        "disclosed" if row["disclosed"] else "withheld",
-        words,
+        "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
     ]
 
 

@@ -137,7 +137,8 @@ def _find_needed(table: Table, role: Role, columns: Columns, also: tuple[str, ..
     if found is None:
         raise AssentError(
             f"{table.path}: which column is the {role}? columns: {listed(table.frame.columns)}; "
-            f"accepted: {role}_id, or name it with --columns {role}=NAME"
+            f"accepted: {', '.join((*GUESSES[role], *also))} in any spelling such as {role.title()}_ID, "
+            f"or name it with --columns {role}=NAME"
         )
     return found
 

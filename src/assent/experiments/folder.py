@@ -20,6 +20,7 @@ CHECKPOINT = ".progress"
 FILES = (
     MARKER,
     "selection.parquet",
+    "held_out.parquet",
     "model.safetensors",
     "model.json",
     "certificate.json",

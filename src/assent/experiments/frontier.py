@@ -25,19 +25,23 @@ def all_methods() -> list[Method]:
     ]
 
 
-def parse_methods(text: str | None) -> list[Method]:
+def parse_methods(text: str | None, option: str = "--methods") -> list[Method]:
     """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective.
 
-    None means all methods.
+    None means all methods. `option` is what the text was given to, for messages.
     """
     if text is None:
         return all_methods()
     chosen: dict[tuple[str, Objective], Method] = {}
     for part in text.split(","):
         name, _, objective = part.strip().partition(":")
-        objectives = make_method(name).objectives
+        if name not in METHODS:
+            raise AssentError(f"{option} {part.strip()}: unknown; accepted: {', '.join(METHODS)}")
+        objectives = METHODS[name].objectives
         if objective and objective not in objectives:
-            raise AssentError(f"--methods {part}: objectives of {name}: {', '.join(objectives) or 'none'}")
+            raise AssentError(
+                f"{option} {part.strip()}: objectives of {name}: {', '.join(objectives) or 'none'}"
+            )
         if name not in REFERENCES:
             for each in [Objective(objective)] if objective else objectives or (Objective.WELFARE,):
                 chosen[name, each] = make_method(name, each)

@@ -2,6 +2,7 @@
 
     settings.json      what the run depends on, written first
     selection.parquet  one row per training interaction: disclosed or withheld, influence, break-even price
+    held_out.parquet   one row per interaction that was held out for validation or test
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
     certificate.json   how far the decision can be trusted: residuals, rounds, regret
     metrics.json       flat records: the method, All and Nothing
@@ -28,9 +29,9 @@ from assent.errors import AssentError
 from assent.experiments.folder import MARKER, REPORT, WORK, claimed
 from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.records import Stopwatch, check_price, record
+from assent.experiments.tables import held_out_table, selection_table
 from assent.files import read_json, write_json, write_text, write_with
 from assent.game.objective import Objective
-from assent.game.prices import break_even_prices
 from assent.methods import Choice, make_method
 from assent.progress import SILENT, Progress
 from assent.report import ReportData, build_report
@@ -74,6 +75,7 @@ class Run:
     folder: Path
     settings: dict[str, Any]
     selection: pl.DataFrame
+    held_out: pl.DataFrame
     trained: Trained
     records: list[dict[str, Any]]
 
@@ -113,6 +115,8 @@ def _fit(
     _warn_if_price_is_idle(choice)
     table = selection_table(log, problem, choice)
     write_with(out / "selection.parquet", table.write_parquet)
+    held_out = held_out_table(log, problem)
+    write_with(out / "held_out.parquet", held_out.write_parquet)
     trained = _final(bench, choice, out / "model")
     own = record(bench, method, choice, trained, price=plan.price, watch=watch)
     write_json(out / "certificate.json", dict(choice.certificate))
@@ -137,7 +141,7 @@ def _fit(
     # only deleted once the page is there: a run that is killed before goes on from it.
     bench.clear()
     write_text(out / REPORT, page)
-    return Run(out, description, table, trained, records)
+    return Run(out, description, table, held_out, trained, records)
 
 
 def open_run(folder: Path) -> Run:
@@ -148,11 +152,9 @@ def open_run(folder: Path) -> Run:
     check_format(folder / MARKER, description)
     if not (folder / REPORT).exists():
         raise AssentError(f"{folder}: the run is not finished; repeat the assent fit that began it")
-    try:
-        selection = pl.read_parquet(folder / "selection.parquet")
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        raise AssentError(f"{folder / 'selection.parquet'}: missing or damaged; run the fit again") from None
-    return Run(folder, description, selection, load(folder / "model"), read_json(folder / "metrics.json"))
+    selection, held_out = (_read_table(folder / f"{name}.parquet") for name in ("selection", "held_out"))
+    records = read_json(folder / "metrics.json")
+    return Run(folder, description, selection, held_out, load(folder / "model"), records)
 
 
 def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
@@ -178,23 +180,11 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
     }
 
 
-def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.DataFrame:
-    """One row per training interaction: what it is, whether it is disclosed, and why."""
-    nothing = np.full(len(problem.train), None)
-    prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
-    table = pl.DataFrame(
-        {
-            "user": problem.user_ids[problem.train.users],
-            "item": problem.item_ids[problem.train.items],
-            "unwillingness": problem.unwillingness,
-            "disclosed": choice.selection,
-            "influence": nothing if choice.values is None else choice.values,
-            "price": nothing if prices is None else prices,
-        },
-        schema_overrides={"influence": pl.Float64, "price": pl.Float64},
-    )
-    about = table.join(log.items, on="item", how="left", maintain_order="left")
-    return about.with_columns(pl.col("category").fill_null([]))
+def _read_table(file: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(file)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise AssentError(f"{file}: missing or damaged; run the fit again") from None
 
 
 def _warn_if_price_is_idle(choice: Choice) -> None:

@@ -1,0 +1,48 @@
+"""What a run says of each interaction: of those to train on, and of those that are held out."""
+
+import numpy as np
+import polars as pl
+
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem
+from assent.game.prices import break_even_prices
+from assent.methods import Choice
+
+
+def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.DataFrame:
+    """One row per training interaction: what it is, whether it is disclosed, and why."""
+    nothing = np.full(len(problem.train), None)
+    prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
+    table = pl.DataFrame(
+        {
+            "user": problem.user_ids[problem.train.users],
+            "item": problem.item_ids[problem.train.items],
+            "unwillingness": problem.unwillingness,
+            "disclosed": choice.selection,
+            "influence": nothing if choice.values is None else choice.values,
+            "price": nothing if prices is None else prices,
+        },
+        schema_overrides={"influence": pl.Float64, "price": pl.Float64},
+    )
+    return _with_items(table, log)
+
+
+def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
+    """One row per interaction that nobody decides on: what it is, and what it was held out for."""
+    parts = {"validation": problem.valid, "test": problem.test}
+    table = pl.DataFrame(
+        {
+            "user": np.concatenate([problem.user_ids[rows.users] for rows in parts.values()]),
+            "item": np.concatenate([problem.item_ids[rows.items] for rows in parts.values()]),
+            "held_out_for": [part for part, rows in parts.items() for _ in range(len(rows))],
+        },
+        schema_overrides={"held_out_for": pl.String},
+    )
+    minded = log.table.select("user", "item", "unwillingness")
+    return _with_items(table.join(minded, on=["user", "item"], how="left", maintain_order="left"), log)
+
+
+def _with_items(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:
+    """The table with the title and the categories of each row's item."""
+    about = table.join(log.items, on="item", how="left", maintain_order="left")
+    return about.with_columns(pl.col("category").fill_null([]))

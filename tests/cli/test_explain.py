@@ -1,0 +1,78 @@
+"""`assent explain` on a terminal of ordinary width: whole words, and every interaction."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.cli.conftest import QUICK, Assent, records
+
+USERS = 4
+
+
+@pytest.fixture(scope="module")
+def users(run_folder: Path) -> list[str]:
+    """People with something disclosed."""
+    table = pl.read_parquet(run_folder / "selection.parquet").filter("disclosed")
+    return table["user"].unique(maintain_order=True).head(USERS).to_list()
+
+
+def first_cells(out: str) -> list[str]:
+    """The text of the first column of each row of the table, its lines joined."""
+    rows = re.split(r"\n[├└┡].*", out)[1:-1]
+    return [" ".join(line.split("│")[1].strip() for line in row.strip("\n").splitlines()) for row in rows]
+
+
+def sentence(record: dict[str, Any]) -> str:
+    decision = {True: "disclosed: ", False: "withheld: ", None: ""}[record["disclosed"]]
+    return f"{record['title']} {decision}{record['words']}"
+
+
+def test_at_80_columns_words_and_figures_are_whole(
+    users: list[str], run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    for user in users:
+        file = tmp_path / f"{user}.json"
+        code, out, _ = assent("explain", run_folder, "--user", user, "--json", file, columns=80)
+        assert code == 0
+        assert max(map(len, out.splitlines())) <= 80
+        assert "…" not in out
+        assert first_cells(out) == [sentence(record) for record in records(file)]
+        for record in records(file):
+            assert record["influence"] is None or f" {record['influence']:+.3f} " in out
+
+
+def test_what_is_held_out_is_shown(
+    users: list[str], run_folder: Path, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    log = pl.read_csv(log_file, schema_overrides={"user": pl.String})
+    for user in users:
+        file = tmp_path / f"{user}.json"
+        _, out, _ = assent("explain", run_folder, "--user", user, "--json", file)
+        found = records(file)
+        hers = log.filter(pl.col("user") == user).sort("time", maintain_order=True)
+        assert sorted(record["item"] for record in found) == sorted(hers["item"])
+        valid, test = found[-2:]
+        assert [valid["item"], test["item"]] == hers["item"].tail(2).to_list()
+        assert [valid["words"], test["words"]] == ["held out for validation", "held out for test"]
+        assert [valid["unwillingness"], test["unwillingness"]] == hers["unwillingness"].tail(2).to_list()
+        assert valid["disclosed"] is valid["influence"] is valid["price"] is None
+        assert "2 more are held out" in out
+
+
+def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) -> None:
+    parts = ["valid", "test", "train", "train", "train"]
+    rows = [f"u{u},i{(u + k) % 9},0.5,{parts[k]}" for u in range(9) for k in range(5)]
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(["user,item,unwillingness,split", *rows, "late,i0,0.5,test", "late,i1,1,train"]))
+    options = [*QUICK, "--negatives", 3, "--method", "threshold"]
+    assert assent("fit", log, "--out", tmp_path / "run", *options)[0] == 0
+    code, out, err = assent("explain", tmp_path / "run", "--user", "late", "--json", tmp_path / "e.json")
+    assert code == 0, err
+    assert "0 of 0 interactions are used" in out
+    (record,) = json.loads((tmp_path / "e.json").read_text())
+    assert (record["item"], record["words"]) == ("i0", "held out for test")
+    assert "--user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]
