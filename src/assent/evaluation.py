@@ -10,6 +10,7 @@ from assent.arrays import Bools, Floats, Ints, positions, sum_by
 from assent.data.problem import Problem, Rows
 from assent.losses import Loss
 from assent.metrics import mean_metrics, ranking_metrics, rewards, top_hits
+from assent.progress import SILENT, Progress
 from assent.training import Trained
 
 _ROWS = 4096
@@ -53,7 +54,13 @@ def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE)
 
 
 def evaluate(
-    problem: Problem, trained: Trained, selection: Bools, *, price: float, k: int = 5
+    problem: Problem,
+    trained: Trained,
+    selection: Bools,
+    *,
+    price: float,
+    k: int = 5,
+    progress: Progress = SILENT,
 ) -> dict[str, float]:
     """One record of figures: violation, its share of All's, both rewards, the metrics at k (fractions).
 
@@ -64,30 +71,38 @@ def evaluate(
     n_samples = (
         np.bincount(problem.valid.users, minlength=problem.n_users) * problem.valid_candidates.shape[1]
     )
-    per_user = rewards(validation_losses(problem, trained), n_samples, disclosed, price=price)
+    with progress.task("validation losses", 1):
+        losses = validation_losses(problem, trained)
+    per_user = rewards(losses, n_samples, disclosed, price=price)
     everything = problem.violation()
     violation = problem.violation(selection)
     return {
         "violation": violation,
         "violation_share": violation / everything if everything else 0.0,
         **mean_metrics(per_user),
-        **mean_metrics(ranked_metrics(problem, trained, k=k)),
+        **mean_metrics(ranked_metrics(problem, trained, k=k, progress=progress)),
     }
 
 
-def ranked_metrics(problem: Problem, trained: Trained, *, k: int = 5) -> dict[str, Floats]:
+def ranked_metrics(
+    problem: Problem, trained: Trained, *, k: int = 5, progress: Progress = SILENT
+) -> dict[str, Floats]:
     """Every metric at k for every user with test rows (in the order of their indices)."""
     seen = view(problem, trained)
     if problem.test_candidates is not None:
-        hits = _sampled_hits(problem, problem.test_candidates, seen, k)
+        with progress.task("ranking sampled items", 1):
+            hits = _sampled_hits(problem, problem.test_candidates, seen, k)
         n_relevant = np.ones(len(hits), dtype=np.int64)
     else:
         users, n_relevant = np.unique(problem.test.users, return_counts=True)
         past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
-        chunks = _chunks(users, problem.n_items)
-        hits = np.concatenate(
-            [_full_hits(problem, seen, some, past=past, future=future, k=k) for some in chunks]
-        )
+        chunks = list(_chunks(users, problem.n_items))
+        parts = []
+        with progress.task("ranking all items", len(chunks)) as advance:
+            for some in chunks:
+                parts.append(_full_hits(problem, seen, some, past=past, future=future, k=k))
+                advance()
+        hits = np.concatenate(parts)
     return ranking_metrics(hits, n_relevant)
 
 

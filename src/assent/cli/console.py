@@ -15,7 +15,7 @@ from rich.text import Text
 
 from assent.errors import AssentError
 from assent.files import refuse_to_overwrite, write_json
-from assent.progress import Advance
+from assent.progress import SILENT, Advance, Progress
 
 out = Console()
 """Results."""
@@ -81,6 +81,11 @@ class TerminalProgress:
             self._open -= 1
             if not self._open:
                 self._bars.stop()
+
+
+def watcher() -> Progress:
+    """Whoever watches this command: bars on a terminal, nobody where the notices go to a file or a pipe."""
+    return TerminalProgress() if err.is_terminal else SILENT
 
 
 def show_table(

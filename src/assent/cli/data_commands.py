@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
-from assent.cli.console import check_json, notice, out, show_table, write_records
+from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
 from assent.data.describe import describe
 from assent.data.simulator import Preference, simulate
 from assent.errors import AssentError
@@ -40,7 +40,7 @@ def describe_command(
     ```
     """
     check_json(json, replace=replace)
-    figures = describe(o.LogOptions(data, columns, items, duplicates).read())
+    figures = describe(o.LogOptions(data, columns, items, duplicates).read(watcher()))
     rows = [[key.replace("_", " "), _shown(value)] for key, value in figures.items() if key != "name"]
     show_table(str(figures["name"]), ["figure", "value"], rows, texts=("value",))
     write_records(json, [figures])

@@ -9,13 +9,13 @@ from pydantic import BaseModel
 
 from assent.cli import options as o
 from assent.cli.console import (
-    TerminalProgress,
     check_json,
     notice,
     number,
     out,
     percent,
     show_table,
+    watcher,
     write_records,
 )
 from assent.cli.judge_commands import parse_points, show_frontier
@@ -88,12 +88,15 @@ def fit_command(
     settings = o.read_settings(model, anchors, set_)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods")
+    progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates)
-    log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
+    log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(
+        progress
+    )
     if replace:
         remove_run(out)
     plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds, frontier_methods, budget)
-    run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
+    run = fit(log, problem, out, plan, settings, progress=progress)
     compared = read_json(out / "frontier.json") if points else []
     if compared:
         show_frontier(compared, f"{problem.name}, all methods within budgets")
@@ -120,6 +123,7 @@ def demo(
     check_json(json, replace=replace)
     if replace:
         remove_run(out)
+    progress = watcher()
     log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
     plan = RunPlan(
@@ -132,7 +136,7 @@ def demo(
         frontier_methods="random,threshold,occurrence,ifrqe++",
     )
     settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
-    run = fit(log, problem, out, plan, settings, progress=TerminalProgress())
+    run = fit(log, problem, out, plan, settings, progress=progress)
     compared = read_json(run.folder / "frontier.json")
     show_frontier(compared, "the demo's frontier")
     _show_run(run)

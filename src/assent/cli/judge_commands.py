@@ -7,12 +7,12 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.console import (
-    TerminalProgress,
     check_json,
     notice,
     number,
     percent,
     show_table,
+    watcher,
     write_records,
 )
 from assent.data.problem import Protocol
@@ -73,8 +73,9 @@ def frontier_command(
     settings = o.read_settings(model, anchors, set_)
     chosen = parse_methods(methods)
     budgets = parse_points(points, "--points")
+    progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates)
-    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
+    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(progress)
     records = frontier(
         problem,
         settings,
@@ -83,7 +84,7 @@ def frontier_command(
         seeds=[seed + s for s in range(seeds)],
         price=price,
         cache=out and out / CACHE,
-        progress=TerminalProgress(),
+        progress=progress,
     )
     title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {seed}"
     show_frontier(records, title)
@@ -163,15 +164,16 @@ def lds_command(
     """
     check_json(json, replace=replace)
     settings = o.read_settings(model, None, set_)
+    progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates)
-    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make()
+    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(progress)
     records = linear_datamodeling_score(
         problem,
         settings,
         LdsPlan(selections, rate, truth_seeds),
         seed=seed,
         cache=out,
-        progress=TerminalProgress(),
+        progress=progress,
     )
     rows = [
         [

@@ -17,6 +17,7 @@ from assent.data.readers import Columns, Duplicates, read_interactions
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.errors import AssentError
 from assent.models import MODELS
+from assent.progress import Progress
 from assent.settings import Settings
 
 _COLUMNS = "Reading DATA"
@@ -138,10 +139,11 @@ class LogOptions:
     items: Path | None
     duplicates: Duplicates
 
-    def read(self) -> Interactions:
+    def read(self, progress: Progress) -> Interactions:
         """The log, without unwillingness unless it has a column."""
         columns = parse_columns(self.columns)
-        return read_interactions(self.data, columns=columns, items=self.items, duplicates=self.duplicates)
+        with progress.task(f"reading {self.data.name}", 1):
+            return read_interactions(self.data, columns=columns, items=self.items, duplicates=self.duplicates)
 
 
 @dataclass(frozen=True)
@@ -154,30 +156,34 @@ class ProblemOptions:
     negatives: int
     seed: int
 
-    def make(self) -> tuple[Interactions, Problem, str]:
+    def make(self, progress: Progress) -> tuple[Interactions, Problem, str]:
         """The log with unwillingness, its problem, and the source of the unwillingness."""
-        raw = self.log.read()
+        raw = self.log.read(progress)
         source = self.unwillingness or unwillingness.default_source(raw)
         if self.unwillingness is None and source != "column":
             notice(
                 f"{raw.name}: no column 'unwillingness', so it is drawn at random (seed {self.seed}); "
                 "choose another source with --unwillingness"
             )
-        log = unwillingness.assign(raw, source, self.seed)
-        if "split" in log.table.columns:
-            if parse_columns(self.log.columns).split is None:
-                notice(f"{log.name}: column 'split' says train, valid or test in every row and is the split")
-            problem = make_problem_from_parts(
-                *parts_of(log), self.protocol, seed=self.seed, negatives=self.negatives
-            )
-        else:
-            problem = make_problem(log, self.protocol, seed=self.seed, negatives=self.negatives)
-            if short := too_short(log):
-                notice(f"{log.name}: {short} users have fewer than 3 interactions and serve in training only")
+        with progress.task("assigning unwillingness", 1):
+            log = unwillingness.assign(raw, source, self.seed)
+        with progress.task("splitting", 1):
+            problem = self._split(log)
         never = unwillingness.without_never(log)[1]
         if never:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
         return log, problem, source
+
+    def _split(self, log: Interactions) -> Problem:
+        if "split" in log.table.columns:
+            if parse_columns(self.log.columns).split is None:
+                notice(f"{log.name}: column 'split' says train, valid or test in every row and is the split")
+            parts = parts_of(log)
+            return make_problem_from_parts(*parts, self.protocol, seed=self.seed, negatives=self.negatives)
+        problem = make_problem(log, self.protocol, seed=self.seed, negatives=self.negatives)
+        if short := too_short(log):
+            notice(f"{log.name}: {short} users have fewer than 3 interactions and serve in training only")
+        return problem
 
 
 def parse_columns(text: str | None) -> Columns:

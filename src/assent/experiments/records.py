@@ -67,7 +67,7 @@ def record(
     `price` is that of the rewards; `decision_price` the one at which the method decided, where it knows one;
     `point` the budget as a share of All's violation, where it had one. All records have all keys.
     """
-    figures = evaluate(bench.problem, trained, choice.selection, price=price)
+    figures = evaluate(bench.problem, trained, choice.selection, price=price, progress=bench.progress)
     return {
         "dataset": bench.problem.name,
         "model": bench.settings.model,

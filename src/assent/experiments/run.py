@@ -125,18 +125,18 @@ def _fit(
     ]
     write_json(out / "metrics.json", records)
     compared = _compare(problem, plan, settings, out, progress) if plan.points else []
-    page = build_report(
-        ReportData(
-            dataset=problem.name,
-            protocol=problem.protocol,
-            settings=description | {"certificate": dict(choice.certificate)},
-            method=method.name,
-            objective=own["objective"],
-            records=records,
-            frontier=compared,
-            selection=table,
-        )
+    data = ReportData(
+        dataset=problem.name,
+        protocol=problem.protocol,
+        settings=description | {"certificate": dict(choice.certificate)},
+        method=method.name,
+        objective=own["objective"],
+        records=records,
+        frontier=compared,
+        selection=table,
     )
+    with progress.task("report", 1):
+        page = build_report(data)
     # The report marks the run as finished, so nothing that knows withheld interactions may outlive it. It is
     # only deleted once the page is there: a run that is killed before goes on from it.
     bench.clear()

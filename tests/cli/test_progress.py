@@ -1,0 +1,76 @@
+"""Who waits sees why, on a terminal; a pipe or a file gets notices alone."""
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assent import evaluation
+from assent.cli import console, data_commands, fit_commands
+from assent.cli.console import TerminalProgress, watcher
+from assent.progress import SILENT, Advance
+from tests.cli.conftest import QUICK, Assent
+
+
+class Watcher:
+    """Counts tasks and their steps by label."""
+
+    def __init__(self) -> None:
+        self.tasks: Counter[str] = Counter()
+        self.steps: Counter[str] = Counter()
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        self.tasks[label] += total
+
+        def advance() -> None:
+            self.steps[label] += 1
+
+        yield advance
+
+
+def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) -> None:
+    command = [
+        str(Path(sys.executable).with_name("assent")),
+        "fit",
+        str(log_file),
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    done = subprocess.run([*command, *QUICK, "--anchors", "2"], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines() == [f"Report: {tmp_path / 'run' / 'report.html'}"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_bars_are_for_terminals(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console.err, "_force_terminal", is_terminal)
+    assert isinstance(watcher(), TerminalProgress) is is_terminal
+    assert (watcher() is SILENT) is not is_terminal
+
+
+def test_fit_tells_of_all_that_can_take_long(
+    log_file: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Watcher()
+    monkeypatch.setattr(fit_commands, "watcher", lambda: seen)
+    monkeypatch.setattr(evaluation, "_SCORES", 500)
+    options: list[Any] = [*QUICK, "--anchors", 1, "--protocol", "full"]
+    assert assent("fit", log_file, "--out", tmp_path / "run", *options)[0] == 0
+    expected = {"reading log.csv", "assigning unwillingness", "splitting", "ranking all items", "report"}
+    assert expected | {"anchor 1", "influence at anchor 1", "final model", "validation losses"} <= set(
+        seen.tasks
+    )
+    # 60 users, 50 items: ten users at once, for the method, All and Nothing.
+    assert seen.tasks["ranking all items"] == seen.steps["ranking all items"] == 3 * 6
+
+
+def test_describe_tells_of_reading(log_file: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Watcher()
+    monkeypatch.setattr(data_commands, "watcher", lambda: seen)
+    assert assent("data", "describe", log_file)[0] == 0
+    assert set(seen.tasks) == {"reading log.csv"}
