@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from hashlib import blake2b
 
 from assent.arrays import Bools, Floats, Ints, Strings
+from assent.hashing import Keys, string_keys
 
 
 class Protocol(StrEnum):
@@ -65,6 +67,16 @@ class Problem:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    @cached_property
+    def user_keys(self) -> Keys:
+        """A key per user, of her id alone: [n_users]."""
+        return string_keys(self.user_ids)
+
+    @cached_property
+    def item_keys(self) -> Keys:
+        """A key per item, of its id alone: [n_items]."""
+        return string_keys(self.item_ids)
 
     def fingerprint(self) -> str:
         """A short name for this problem: the same for equal problems, on every machine."""

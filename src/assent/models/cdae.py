@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.histories import Histories
 from assent.models.noise import noise_edge, prior
-from assent.models.tables import dot, mean_row, squares
+from assent.models.tables import dot, lookup, mean_row, squares
 
 _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -81,7 +81,7 @@ class CDAE(Recommender):
     def forward(self, users: Tensor, items: Tensor, prepared: Histories) -> tuple[Tensor, Tensor]:
         """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         z, lengths = self._hidden(users, prepared)
-        out = F.embedding(items, self.item_table)
+        out = lookup(self.item_table, items)
         bias = self.item_bias[items]
         logits = dot(out, z.unsqueeze(1)) + bias
         of_biases = self.settings.hidden_bias_decay * squares(self.input_bias)
@@ -91,11 +91,11 @@ class CDAE(Recommender):
     def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:
         """z [n, d] of `users[n]`, and c |V_u|² + Σ_j o_j (c' |W_j|² + t |W_j − W'_j|²) [n]."""
         places, items, weights = histories.of_users(users)
-        own, read = F.embedding(users, self.user_table), F.embedding(items, self.input_table)
+        own, read = lookup(self.user_table, users), lookup(self.input_table, items)
         weights = weights.to(own.dtype)
         corrupted = F.dropout(weights, self.settings.corruption, self.training)
         total = (own + self.input_bias).index_add(0, places, corrupted.unsqueeze(1) * read)
-        apart = read - F.embedding(items, self.item_table)
+        apart = read - lookup(self.item_table, items)
         of_input = weights * (self.input_l2 * squares(read) + self.tie * squares(apart))
         lengths = (self.l2 * squares(own)).index_add(0, places, of_input)
         return _ACTIVATIONS[self.settings.activation](total), lengths

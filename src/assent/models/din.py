@@ -13,7 +13,7 @@ from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.histories import Histories
 from assent.models.noise import noise_edge, prior
 from assent.models.perceptron import Perceptron
-from assent.models.tables import mean_row, squares
+from assent.models.tables import lookup, mean_row, squares
 
 _NUMBERS = 2**22
 """Numbers of one temporary: 16 MB."""
@@ -92,7 +92,7 @@ class DIN(Recommender):
     def forward(self, users: Tensor, items: Tensor, prepared: Histories) -> tuple[Tensor, Tensor]:
         """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
         past = self._past(users, prepared)
-        e = F.embedding(items, self.item_table)
+        e = lookup(self.item_table, items)
         parts = zip(
             *(torch.split(x, self._columns(past, len(users)), dim=1) for x in (items, e)), strict=True
         )
@@ -107,7 +107,7 @@ class DIN(Recommender):
 
     def _past(self, users: Tensor, histories: Histories) -> _Past:
         places, items, weights = histories.of_users(users)
-        e = F.embedding(items, self.item_table)
+        e = lookup(self.item_table, items)
         return _Past(places, items, weights.to(e.dtype), e)
 
     def _columns(self, past: _Past, users: int) -> int:
@@ -142,7 +142,7 @@ class DIN(Recommender):
             past = self._past(some, prepared)
             parts = []
             for items in torch.split(every.expand(len(some), -1), self._columns(past, len(some)), dim=1):
-                e = F.embedding(items, self.item_table)
+                e = lookup(self.item_table, items)
                 parts.append(self._logits(past, items, e))
             rows.append(torch.cat(parts, dim=1))
         return torch.cat(rows)

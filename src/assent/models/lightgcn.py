@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.noise import noise_edge
-from assent.models.tables import dot, mean_row, squares
+from assent.models.tables import dot, lookup, mean_row, squares
 from assent.sparse import SparseMatrix
 
 
@@ -83,7 +82,7 @@ class LightGCN(Recommender):
         into, out_of = torch.cat(ends), torch.cat(ends[::-1])
         total = base
         for _ in range(self.settings.layers):
-            total = base.index_add(0, into, edges * F.embedding(out_of, total))
+            total = base.index_add(0, into, edges * lookup(total, out_of))
         return total / (1 + self.settings.layers)
 
     def _by_matrix(self, evidence: Evidence, base: Tensor) -> Tensor:
@@ -106,16 +105,16 @@ class LightGCN(Recommender):
 
     def forward(self, users: Tensor, items: Tensor, prepared: Propagated) -> tuple[Tensor, Tensor]:
         """ê_u · ê_i and c/2 · (|e_u|² + |e_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
-        p = F.embedding(users, prepared.users)
-        q = F.embedding(items, prepared.items)
-        base_p = F.embedding(users, self.user_table)
-        base_q = F.embedding(items, self.item_table)
+        p = lookup(prepared.users, users)
+        q = lookup(prepared.items, items)
+        base_p = lookup(self.user_table, users)
+        base_q = lookup(self.item_table, items)
         lengths = squares(base_p).unsqueeze(1) + squares(base_q)
         return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor, prepared: Propagated) -> Tensor:
         """ê_u · ê_i for every item, the unknown one last: [n, n_items + 1]."""
-        return F.embedding(users, prepared.users) @ prepared.items.T
+        return lookup(prepared.users, users) @ prepared.items.T
 
     def finish(self) -> None:
         """Nothing is left to do: `prepare` makes what the unknown are given."""

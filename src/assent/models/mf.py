@@ -5,11 +5,10 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from assent.models.base import ModelSettings, Recommender, Sizes
 from assent.models.noise import noise_edge
-from assent.models.tables import dot, mean_row, squares
+from assent.models.tables import dot, lookup, mean_row, squares
 
 
 class MFSettings(ModelSettings):
@@ -46,15 +45,13 @@ class MF(Recommender):
 
     def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
         """p_u · q_i and c/2 · (|p_u|² + |q_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
-        p = F.embedding(users, self.user_table)
-        q = F.embedding(items, self.item_table)
-        logits = dot(q, p.unsqueeze(1))
+        p, q = lookup(self.user_table, users), lookup(self.item_table, items)
         lengths = squares(p).unsqueeze(1) + squares(q)
-        return logits, 0.5 * self.l2 * lengths
+        return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
         """p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""
-        return F.embedding(users, self.user_table) @ self.item_table.T
+        return lookup(self.user_table, users) @ self.item_table.T
 
     @torch.no_grad()
     def finish(self) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from assent.models.base import ModelSettings, Recommender, Sizes
 from assent.models.noise import noise_edge, prior
 from assent.models.perceptron import Perceptron
-from assent.models.tables import dot, mean_row, squares
+from assent.models.tables import dot, lookup, mean_row, squares
 
 _NUMBERS = 2**24
 """Hidden units held at once when all items are scored: 64 MB."""
@@ -72,8 +72,8 @@ class NeuMF(Recommender):
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
         """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
-        p, p_deep = F.embedding(users, self.user_table), F.embedding(users, self.perceptron_user_table)
-        q, q_deep = F.embedding(items, self.item_table), F.embedding(items, self.perceptron_item_table)
+        p, p_deep = lookup(self.user_table, users), lookup(self.perceptron_user_table, users)
+        q, q_deep = lookup(self.item_table, items), lookup(self.perceptron_item_table, items)
         logits = self._logits(p.unsqueeze(1), q, p_deep.unsqueeze(1), q_deep)
         own = squares(p).unsqueeze(1) + squares(q)
         deep = squares(self.perceptron_user_table[:-1]).sum() + squares(self.perceptron_item_table[:-1]).sum()
@@ -95,7 +95,7 @@ class NeuMF(Recommender):
         return torch.cat([self._score_some(some) for some in torch.split(users, size)])
 
     def _score_some(self, users: Tensor) -> Tensor:
-        p, p_deep = F.embedding(users, self.user_table), F.embedding(users, self.perceptron_user_table)
+        p, p_deep = lookup(self.user_table, users), lookup(self.perceptron_user_table, users)
         return self._logits(
             p.unsqueeze(1),
             self.item_table.unsqueeze(0),

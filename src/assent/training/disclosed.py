@@ -11,7 +11,7 @@ import numpy as np
 
 from assent.arrays import Bools, Ints, Strings, positions
 from assent.data.problem import Problem, Rows
-from assent.hashing import Keys, below, mix, string_keys
+from assent.hashing import Keys, below, mix
 
 _ATTEMPTS = 8
 """Draws per negative; the last is kept even if it is a positive, for users who have nearly every item."""
@@ -64,9 +64,9 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
         user_ids=user_ids,
         item_ids=item_ids,
         rows=Rows(positions(users, rows.users), positions(items, rows.items)),
-        row_keys=_pair_keys(problem.user_ids[rows.users], problem.item_ids[rows.items]),
+        row_keys=_keys(problem, rows),
         valid=Rows(positions(users, valid.users), positions(items, valid.items)),
-        valid_keys=_pair_keys(problem.user_ids[valid.users], problem.item_ids[valid.items]),
+        valid_keys=_keys(problem, valid),
     )
 
 
@@ -107,11 +107,6 @@ def _undisclosed(data: Disclosed, users: Ints, keys: Keys) -> Ints:
     return drawn.reshape(len(users), -1)
 
 
-def _pair_keys(users: Strings, items: Strings) -> Keys:
-    """A key per (user id, item id) pair; each distinct id is hashed once."""
-    return mix(_keys(users), _keys(items))
-
-
-def _keys(ids: Strings) -> Keys:
-    distinct, inverse = np.unique(ids, return_inverse=True)
-    return string_keys(distinct)[inverse]
+def _keys(problem: Problem, rows: Rows) -> Keys:
+    """A key per row, of its user's and its item's id: [len(rows)]."""
+    return mix(problem.user_keys[rows.users], problem.item_keys[rows.items])

@@ -21,6 +21,8 @@ from assent.training.trained import Trained, evidence_of
 
 _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5
+_MONITOR_SAMPLES = 2**14
+"""Scored at once when validation rows are looked at: what stays in a processor's cache."""
 _DROPOUT = 1
 """Tells the numbers that a model draws in an epoch from those of others."""
 
@@ -155,7 +157,7 @@ def _run_epoch(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    if not all(value.isfinite().all() for value in model.parameters()):
+    if not all(value.sum().isfinite() for value in model.parameters()):
         raise _diverged(f"a parameter is not finite after epoch {epoch + 1}", settings)
 
 
@@ -171,7 +173,7 @@ def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recomm
     sampled = monitor_candidates(data, seed=seed, count=_MONITOR_NEGATIVES)
     users = torch.from_numpy(data.valid.users)
     items = torch.from_numpy(np.concatenate([data.valid.items[:, None], sampled], axis=1))
-    n_parts = math.ceil(len(users) / 4096)
+    n_parts = math.ceil(items.numel() / _MONITOR_SAMPLES)
 
     @torch.no_grad()
     def ndcg(model: Recommender) -> float:
