@@ -9,9 +9,11 @@ from assent.data.problem import Problem, Rows
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
+from assent.game.algorithms import solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, price_path
+from assent.game.strategy import Strategy, TableSettings
 from assent.influence.estimate import Influence
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MFSettings
@@ -313,3 +315,32 @@ def test_an_unknown_method_is_refused_with_the_accepted_ones() -> None:
 def test_the_registry_knows_methods_by_their_names() -> None:
     assert all(name == kind.name == make_method(name).name for name, kind in METHODS.items())
     assert {method.objective for method in VALUING} == set(Objective)
+
+
+TABLES = SETTINGS.model_copy(
+    update={"strategy": Strategy.TABLE, "table": TableSettings(rounds=2, samples=40, step=0.05)}
+)
+
+
+@over(VALUING)
+def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem, bench: Workbench) -> None:
+    tables = Workbench(problem, TABLES, seed=0)
+    choice, factored = method.at_price(tables, 0.3), method.at_price(bench, 0.3)
+    assert choice.certificate.keys() == factored.certificate.keys()
+    assert same(choice, method.at_price(Workbench(problem, TABLES, seed=0), 0.3))
+    if method.name == "ifrqe":
+        np.testing.assert_array_equal(choice.selection, factored.selection)
+    else:
+        assert not np.array_equal(choice.selection, factored.selection)
+        assert choice.certificate["rounds"] == 2
+    within = method.within(tables, 0.4)
+    assert share(problem, within.selection) <= 0.4 + 1e-9
+
+
+def test_tables_count_what_others_do_where_that_is_known(problem: Problem) -> None:
+    bench = Workbench(problem, TABLES, seed=0)
+    make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
+    known = bench.estimates(2, effects=True)
+    found = solve_table(known, objective=Objective.NASH, price=0.3, settings=TABLES.table, seed=0)
+    choice = make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
+    np.testing.assert_array_equal(choice.selection, found.selection)

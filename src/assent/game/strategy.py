@@ -35,6 +35,4 @@ class TableSettings(BaseModel):
     step: float = Field(0.01, gt=0, description="γ, learning rate of Algorithm 3")
     threshold: float = Field(1e-3, ge=0, description="κ: stop when no strategy moves farther, Σ|Δα|")
     prior: float = Field(0.9, gt=0, lt=1, description="s of the binomial prior")
-    gradient: Gradient = Field(
-        Gradient.RELATIVE, description="what a sample adds to its selection"
-    )
+    gradient: Gradient = Field(Gradient.RELATIVE, description="what a sample adds to its selection")
