@@ -1,14 +1,13 @@
 """The game loop on the authors' simulation file, T = 3 anchors, histories of up to 18. Theirs: 960 s.
 
-Theirs is L = 1000 samples of every user, after a set-up of 550 to 640 s for the tables of 2^18 actions, which is not
-counted here; ours has none. One core: run with OMP_NUM_THREADS=1. Seconds are CPU seconds.
+Theirs is L = 1000 samples of every user, after a set-up of 550 to 640 s for the tables of 2^18 actions, which
+is not counted here; ours has none. One core: run with OMP_NUM_THREADS=1. Seconds are CPU seconds.
 """
 
 import argparse
 import time
 
 import numpy as np
-from common import load, verdict
 
 from assent.game.algorithms import algorithm_2, draw_all
 from assent.game.objective import Objective
@@ -17,6 +16,7 @@ from assent.game.solve import solve
 from assent.game.strategy import Gradient, TableSettings
 from assent.settings import Settings
 from assent.workbench import Workbench
+from common import load, verdict
 
 THEIRS = 960.0
 

@@ -69,7 +69,7 @@ def copies(game: Estimates, count: int) -> Estimates:
     length, n_users = len(game.owners), game.n_users
     effects = np.zeros((1, count * n_users, count * length))
     for c in range(count):
-        block = np.ix_([0], c * n_users + np.arange(n_users), c * length + np.arange(length))
+        block = np.ix_(np.arange(1), c * n_users + np.arange(n_users), c * length + np.arange(length))
         effects[block] = game.effects[0].toarray()
     owners = np.concatenate([game.owners + c * n_users for c in range(count)])
     anchors, losses = np.tile(game.anchors, count), np.tile(game.losses, count)
@@ -80,7 +80,7 @@ LEARN = TableSettings(rounds=8, samples=300, step=0.02, gradient=Gradient.UNBIAS
 
 
 def within_error(runs: list[float], factored: float, prior: float) -> None:
-    """The mean of several runs' rewards is the factored one but for its standard error, far from the prior's."""
+    """The runs' mean reward is the factored one but for its standard error, and far from the prior's."""
     error = float(np.std(runs, ddof=1) / np.sqrt(len(runs)))
     print(f"factored {factored:.3f}, table {np.mean(runs):.3f} ± {error:.3f}, prior {prior:.3f}")
     assert abs(np.mean(runs) - factored) < 3 * error + 0.01

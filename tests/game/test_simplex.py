@@ -12,7 +12,8 @@ def projected(point: Floats) -> Floats:
     """The nearest point of the simplex, by sorting."""
     falling = np.sort(point)[::-1]
     shifts = (np.cumsum(falling) - 1) / np.arange(1, len(point) + 1)
-    return np.maximum(point - shifts[np.flatnonzero(falling > shifts)[-1]], 0)
+    nearest: Floats = np.maximum(point - shifts[np.flatnonzero(falling > shifts)[-1]], 0)
+    return nearest
 
 
 @steady

@@ -35,7 +35,7 @@ L2 = 1.0
 class Regression:
     """A model with a convex loss: samples of several users, a parameter vector that they share.
 
-    Training minimises Σ_k o_k ℓ_k(θ) + L2/2 |θ|² over Z samples; every user has validation samples of her own.
+    Training minimises Σ_k o_k ℓ_k(θ) + L2/2 |θ|² over Z samples; every user has a validation sample.
     """
 
     logistic: bool
@@ -238,7 +238,8 @@ class Recorded(Learning):
 def test_theorem_5_bounds_what_algorithm_3_falls_short_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mean over 64 players alike, each of whom learns by herself.
 
-    G is the largest |ĝ|² of the run; the printed bound is 1/(Lγ) + γ²G². The proof gives 1/(Lγ) + γ E|ĝ|² / 2.
+    G is the largest |ĝ|² of the run; the printed bound is 1/(Lγ) + γ²G². The proof's steps, done with care,
+    give 1/(Lγ) + γ E|ĝ|² / 2.
     """
     monkeypatch.setattr(algorithms, "Learning", Recorded)
     worth = np.array([0.25, -0.5])

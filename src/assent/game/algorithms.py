@@ -45,9 +45,9 @@ def solve_table(
 def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> Bools:
     """The optimum of eq. (6) for every player, by listing A(o^u) of all 2^|S| selections: [Z].
 
-    Objective (6) is linear in α^u, so a single selection has all the probability; of several that are best, the
-    one that discloses least. It does not depend on what others play: the second of the M rounds would repeat
-    the first and end there, and is not played.
+    Objective (6) is linear in α^u, so a single selection has all the probability; of several that are best,
+    the one that discloses least. It does not depend on what others play: the second of the M rounds would
+    repeat the first and end there, and is not played.
     """
     rewards = Rewards(estimates, objective, price)
     histories = rewards.histories
@@ -71,8 +71,8 @@ def algorithm_2(
     """Strategies of blocks of players after at most M rounds, and the rounds played.
 
     In each round all players learn against the strategies of the round before. The L draws of o^{-u} are read
-    off L draws of everybody's selections: to each player they are what Algorithm 3 asks for, and the sums over
-    all players are taken once.
+    off L draws of everybody's selections: to each player they are what Algorithm 3 asks for, and the sums
+    over all players are taken once.
     """
     lengths = rewards.histories.lengths
     _check_lengths(lengths, LONGEST)

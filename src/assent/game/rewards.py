@@ -142,7 +142,7 @@ class Opponents:
     """[R, B], the selections that the players themselves drew with the others, which they may not play"""
 
     def rewards(self, own: Parts) -> Floats:
-        """B of eq. (9) of own selections, one for each of the draws: [R, B]; of equally near anchors the first."""
+        """B of eq. (9) of own selections, one per draw: [R, B]; of equally near anchors the first counts."""
         nearest = (self.away + own.distances).argmin(axis=-1)[..., None]
         gained = np.take_along_axis(self.standing + own.gains, nearest, axis=-1)[..., 0]
         return gained - own.paid
