@@ -34,7 +34,8 @@ def expected_payoffs(game: Estimates, player: int, strategy: Floats, objective: 
 @pytest.mark.parametrize("n_anchors", [2, 3])
 def test_responses_are_nearly_the_best_of_all_selections(objective: Objective, n_anchors: int) -> None:
     """They rest on normal distances and on slopes at her own strategy: good, not exact, for 12 bits."""
-    lost, blind = [], []
+    lost: list[float] = []
+    blind: list[float] = []
     for seed in range(25):
         game = random_game(seed, n_anchors=n_anchors, n_users=5, longest=3, disagreement=0.2)
         strategy = np.random.default_rng(seed).uniform(0.2, 0.8, len(game.owners))

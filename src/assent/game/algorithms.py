@@ -28,6 +28,7 @@ def solve_table(
     estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, seed: int
 ) -> Equilibrium:
     """Algorithm 1 for one anchor, Algorithm 2 for more; `seed` is that of all samples."""
+    check_lengths(np.bincount(estimates.owners), estimates.n_anchors)
     if estimates.n_anchors == 1:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
         strategy = selection.astype(np.float64)
@@ -51,7 +52,6 @@ def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> 
     """
     rewards = Rewards(estimates, objective, price)
     histories = rewards.histories
-    _check_lengths(histories.lengths, LONGEST_LISTED)
     gain = estimates.values(objective)[0] - price * estimates.unwillingness
     best = np.zeros((estimates.n_users, 1), dtype=np.int64)
     for length in np.unique(histories.lengths):
@@ -75,7 +75,6 @@ def algorithm_2(
     over all players are taken once.
     """
     lengths = rewards.histories.lengths
-    _check_lengths(lengths, LONGEST)
     blocks = [slice(start, start + _BLOCK) for start in range(0, len(lengths), _BLOCK)]
     tables = [Tables.prior(lengths[block], settings.prior) for block in blocks]
     for played in range(1, settings.rounds + 1):
@@ -125,8 +124,9 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     return found
 
 
-def _check_lengths(lengths: Ints, longest: int) -> None:
-    """Refuse players with more interactions than a table can have."""
+def check_lengths(lengths: Ints, n_anchors: int) -> None:
+    """Refuse players with more interactions, `lengths[N]`, than a table can have."""
+    longest = LONGEST_LISTED if n_anchors == 1 else LONGEST
     if lengths.max(initial=0) > longest:
         raise AssentError(
             f"strategy table: a history of {lengths.max()} interactions has 2^{lengths.max()} selections; "

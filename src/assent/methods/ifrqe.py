@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from assent.game.algorithms import solve_table
+import numpy as np
+
+from assent.game.algorithms import check_lengths, solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import fits_into, price_path
@@ -73,12 +75,20 @@ class IFRQE(Method):
         return 1
 
     def _play(self, bench: Workbench, price: float) -> Equilibrium:
-        estimates, settings = self._estimates(bench), bench.settings
-        if settings.strategy is Strategy.TABLE:
-            return solve_table(
-                estimates, objective=self.objective, price=price, settings=settings.table, seed=bench.seed
+        settings = bench.settings
+        if settings.strategy is Strategy.FACTORED:
+            return solve(
+                self._estimates(bench), objective=self.objective, price=price, rounds=settings.rounds
             )
-        return solve(estimates, objective=self.objective, price=price, rounds=settings.rounds)
+        # Before anchors are trained.
+        check_lengths(np.bincount(bench.problem.train.users), self._anchors(bench))
+        return solve_table(
+            self._estimates(bench),
+            objective=self.objective,
+            price=price,
+            settings=settings.table,
+            seed=bench.seed,
+        )
 
     def _estimates(self, bench: Workbench) -> Estimates:
         """Tables learn from the rewards of eq. (8), to which belongs what others do to a player, if known."""
