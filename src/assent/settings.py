@@ -12,6 +12,7 @@ from pydantic import (
     model_validator,
 )
 
+from assent.game.strategy import Strategy, TableSettings
 from assent.influence.settings import InfluenceSettings
 from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
@@ -34,6 +35,8 @@ class Settings(BaseModel):
     anchors: int = Field(3, ge=1, description="T, selections that IFRQE++ trains a model on")
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
+    strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
+    table: TableSettings = Field(TableSettings(), description="how tables are learnt")
 
     @model_validator(mode="before")
     @classmethod

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from assent.arrays import Bools, Floats, Ints
@@ -9,9 +10,11 @@ from assent.data.problem import Problem, Rows
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
+from assent.game.algorithms import solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, price_path
+from assent.game.strategy import Strategy, TableSettings
 from assent.influence.estimate import Influence
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MFSettings
@@ -313,3 +316,46 @@ def test_an_unknown_method_is_refused_with_the_accepted_ones() -> None:
 def test_the_registry_knows_methods_by_their_names() -> None:
     assert all(name == kind.name == make_method(name).name for name, kind in METHODS.items())
     assert {method.objective for method in VALUING} == set(Objective)
+
+
+TABLES = SETTINGS.model_copy(
+    update={"strategy": Strategy.TABLE, "table": TableSettings(rounds=1, samples=30, step=0.05)}
+)
+
+
+@over(VALUING)
+def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem, bench: Workbench) -> None:
+    tables = Workbench(problem, TABLES, seed=0)
+    choice, factored = method.at_price(tables, 0.3), method.at_price(bench, 0.3)
+    assert choice.certificate.keys() == factored.certificate.keys()
+    assert same(choice, method.at_price(Workbench(problem, TABLES, seed=0), 0.3))
+    if method.name == "ifrqe":
+        np.testing.assert_array_equal(choice.selection, factored.selection)
+    else:
+        assert not np.array_equal(choice.selection, factored.selection)
+        assert choice.certificate["rounds"] == 1
+    within = method.within(tables, 0.4)
+    assert share(problem, within.selection) <= 0.4 + 1e-9
+
+
+def test_histories_too_long_for_a_table_are_refused_before_anything_is_trained() -> None:
+    log = simulate(preference="learnable", users=1, items=200, seed=0)
+    items = pl.DataFrame({"user": "u", "item": [f"i{n:03}" for n in range(80)], "time": np.arange(80.0)})
+    long = replace(log, table=items).with_unwillingness(pl.Series(np.full(80, 0.5)))
+    others = simulate(preference="learnable", users=30, items=300, seed=0)
+    table = pl.concat([long.table, others.table.select(long.table.columns)])
+    bench = Workbench(make_problem(replace(others, table=table), "paper-tables", negatives=5), TABLES, seed=0)
+    with pytest.raises(AssentError, match=r"78 interactions.*at most 62.*strategy=factored"):
+        make_method("ifrqe++").at_price(bench, 0.3)
+    with pytest.raises(AssentError, match=r"78 interactions.*at most 24.*strategy=factored"):
+        make_method("ifrqe").at_price(bench, 0.3)
+    assert bench.trainings == 0
+
+
+def test_tables_count_what_others_do_where_that_is_known(problem: Problem) -> None:
+    bench = Workbench(problem, TABLES, seed=0)
+    make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
+    known = bench.estimates(2, effects=True)
+    found = solve_table(known, objective=Objective.NASH, price=0.3, settings=TABLES.table, seed=0)
+    choice = make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
+    np.testing.assert_array_equal(choice.selection, found.selection)

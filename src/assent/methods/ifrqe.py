@@ -1,14 +1,19 @@
-"""IFRQE: influence at one anchor, and the closed form of its game."""
+"""IFRQE: influence at one anchor, and the solution of its game: in closed form, or by the paper's tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
+
+from assent.game.algorithms import check_lengths, solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import fits_into, price_path
 from assent.game.solve import Equilibrium, regret_of, solve
+from assent.game.strategy import Strategy
 from assent.methods.base import Choice, Method
+from assent.models import MF
 from assent.workbench import Workbench
 
 
@@ -70,11 +75,26 @@ class IFRQE(Method):
         return 1
 
     def _play(self, bench: Workbench, price: float) -> Equilibrium:
-        estimates = self._estimates(bench)
-        return solve(estimates, objective=self.objective, price=price, rounds=bench.settings.rounds)
+        settings = bench.settings
+        if settings.strategy is Strategy.FACTORED:
+            return solve(
+                self._estimates(bench), objective=self.objective, price=price, rounds=settings.rounds
+            )
+        # Before anchors are trained.
+        check_lengths(np.bincount(bench.problem.train.users), self._anchors(bench))
+        return solve_table(
+            self._estimates(bench),
+            objective=self.objective,
+            price=price,
+            settings=settings.table,
+            seed=bench.seed,
+        )
 
     def _estimates(self, bench: Workbench) -> Estimates:
-        return bench.estimates(self._anchors(bench))
+        """Tables learn from the rewards of eq. (8), to which belongs what others do to a player, if known."""
+        tables = bench.settings.strategy is Strategy.TABLE
+        effects = tables and self._anchors(bench) > 1 and bench.settings.model == MF.name
+        return bench.estimates(self._anchors(bench), effects=effects)
 
 
 def _largest(name: str, residuals: Sequence[float | None]) -> dict[str, float]:

@@ -1,0 +1,158 @@
+"""B of eq. (9): what a selection earns a player against draws of everybody else's.
+
+Everything is linear in her selection but which anchor is nearest. So her part of all that counts, T gains,
+T distances and the price paid, is one small matrix product; the others' part is known once they are drawn.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+from assent.game.tables import bits_of
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Where each player's interactions are: `rows[N, longest]`, valid for the first `lengths[N]`."""
+
+    rows: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, estimates: Estimates) -> "Histories":
+        """Each player's interactions in the order of the problem."""
+        lengths = np.bincount(estimates.owners, minlength=estimates.n_users)
+        order = np.argsort(estimates.owners, kind="stable")
+        first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        place = first[:, None] + np.arange(lengths.max(initial=0))
+        return cls(order[np.minimum(place, len(order) - 1)], lengths)
+
+    @property
+    def inside(self) -> Bools:
+        """Which entries of `rows` are interactions: [N, longest]."""
+        inside: Bools = np.arange(self.rows.shape[1]) < self.lengths[:, None]
+        return inside
+
+    def selections(self, codes: Ints) -> Bools:
+        """The joint selections [B, Z] in which player u plays `codes[u, b]`."""
+        found = np.empty((codes.shape[1], int(self.lengths.sum())), dtype=np.bool_)
+        bits = bits_of(codes, self.rows.shape[1])
+        found[:, self.rows[self.inside]] = bits.transpose(1, 0, 2)[:, self.inside]
+        return found
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a selection does by itself, whoever else plays: arrays […, T], […, T] and […]."""
+
+    gains: Floats
+    """Σ_k (o_k − õ_tk) g_tk over her interactions"""
+    distances: Floats
+    """Hamming distance of her part to each anchor's"""
+    paid: Floats
+    """price · Σ_k o_k β_k"""
+
+
+class Rewards:
+    """The game of some `estimates`, laid out player by player."""
+
+    def __init__(self, estimates: Estimates, objective: Objective, price: float) -> None:
+        self.estimates = estimates
+        self.objective = objective
+        self.histories = Histories.of(estimates)
+        rows, inside = self.histories.rows, self.histories.inside[:, :, None]
+        anchors = estimates.anchors.T[rows]
+        values = estimates.values(objective).T[rows]
+        paid = price * estimates.unwillingness[rows][:, :, None]
+        self._per_bit = np.where(inside, np.concatenate([values, 1.0 - 2 * anchors, paid], axis=2), 0.0)
+        at_nothing = np.concatenate([-values * anchors, anchors, 0 * paid], axis=2)
+        self._at_nothing: Floats = np.where(inside, at_nothing, 0.0).sum(axis=1)
+
+    def parts(self, players: slice, codes: Ints) -> Parts:
+        """What the selections `codes[R, B]` of some players do by themselves."""
+        bits = bits_of(codes, self.histories.rows.shape[1]).astype(np.float64)
+        found = bits @ self._per_bit[players] + self._at_nothing[players][:, None]
+        n = self.estimates.n_anchors
+        return Parts(found[..., :n], found[..., n : 2 * n], found[..., 2 * n])
+
+    def meet(self, codes: Ints) -> "Meeting":
+        """Sum up what everybody's selections `codes[N, B]` do."""
+        distances, gains = np.zeros((2, codes.shape[1], self.estimates.n_anchors))
+        for start in range(0, len(codes), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            parts = self.parts(block, codes[block])
+            distances += parts.distances.sum(axis=0)
+            gains += parts.gains.sum(axis=0)
+        selfish = self.objective is Objective.NASH
+        return Meeting(self, codes, distances, gains, self._felt(codes) if selfish else None)
+
+    def _felt(self, codes: Ints) -> Floats | None:
+        """What all selections together gain each player at each anchor: [N, B, T]; None where unknown."""
+        if not self.estimates.effects:
+            return None
+        felt = np.empty((*codes.shape, self.estimates.n_anchors))
+        for start in range(0, codes.shape[1], _BLOCK):
+            block = slice(start, start + _BLOCK)
+            selections = self.histories.selections(codes[:, block]).T.astype(np.float32)
+            for t, effects in enumerate(self.estimates.effects):
+                felt[:, block, t] = effects @ (selections - self.estimates.anchors[t][:, None])
+        return felt
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """B draws of everybody's selections; to each player, B draws of the others'."""
+
+    rewards: Rewards
+    codes: Ints
+    """[N, B]"""
+    distances: Floats
+    """[B, T], total distance to each anchor"""
+    gains: Floats
+    """[B, T], what each player's selection gains by the objective's values, summed over players"""
+    felt: Floats | None
+    """[N, B, T], what all selections gain each player; None for `welfare` and where effects are unknown"""
+
+    def seen_by(self, players: slice) -> "Opponents":
+        """The draws as some of the players, R, meet them."""
+        estimates = self.rewards.estimates
+        drawn = self.rewards.parts(players, self.codes[players])
+        if self.rewards.objective is Objective.WELFARE:
+            standing = self.gains - estimates.losses.sum(axis=1) - drawn.gains
+        else:
+            others = 0.0 if self.felt is None else self.felt[players] - drawn.gains
+            standing = others - estimates.losses.T[players][:, None]
+        away = self.distances - drawn.distances
+        return Opponents(away, np.broadcast_to(standing, away.shape), drawn)
+
+
+@dataclass(frozen=True)
+class Opponents:
+    """B draws of the others' selections as R players meet them."""
+
+    away: Floats
+    """[R, B, T], the others' distance to each anchor"""
+    standing: Floats
+    """[R, B, T], −L_t + (1/Z) Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part. Where effects on
+    single players are unknown, what the others do to her counts as nothing."""
+    drawn: Parts
+    """[R, B], the selections that the players themselves drew with the others, which they may not play"""
+
+    def rewards(self, own: Parts) -> Floats:
+        """B of eq. (9) of own selections, one per draw: [R, B]; of equally near anchors the first counts."""
+        nearest = (self.away + own.distances).argmin(axis=-1)[..., None]
+        gained = np.take_along_axis(self.standing + own.gains, nearest, axis=-1)[..., 0]
+        return gained - own.paid
+
+    def at(self, draw: int) -> "Opponents":
+        """One of the draws, B = 1."""
+        one = slice(draw, draw + 1)
+        drawn = Parts(self.drawn.gains[:, one], self.drawn.distances[:, one], self.drawn.paid[:, one])
+        return Opponents(self.away[:, one], self.standing[:, one], drawn)
+
+
+_BLOCK = 64
+"""Players, or draws, that are worked on at once."""

@@ -1,0 +1,124 @@
+"""Strategies as the paper has them: α^u, a probability for each of a player's 2^|S| selections.
+
+They are held by classes of equally likely selections. The binomial prior knows |S| + 1 of them, its *levels*:
+all selections with the same number of interactions. The step of Algorithm 3 moves one selection and then
+shifts and clips all alike, so that those never sampled stay equal within their level, and only a sampled one
+becomes a class of its own. This is the whole table, exactly, in memory that grows with the samples drawn
+instead of with 2^|S|.
+
+A selection is written as a number, its *code*: bit j says whether the player's j-th interaction is disclosed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import comb
+
+from assent.arrays import Bools, Floats, Ints
+
+LONGEST = 62
+"""Interactions that a code, a signed integer of 64 bits, has room for."""
+_BELOW_ONE = 1 - 1e-9
+"""No draw comes so near to 1 that rounding could carry it past the last class."""
+
+
+@dataclass
+class Tables:
+    """The strategies of R players in C classes of selections.
+
+    The first W = longest history + 1 classes are the levels: class w holds the selections of w interactions
+    that are no class of their own. The others hold one selection each, or none yet.
+    """
+
+    lengths: Ints
+    """[R], |S|"""
+    codes: Ints
+    """[R, C], the selection that a class consists of; −1 for levels and classes not used yet."""
+    counts: Floats
+    """[R, C], selections in the class."""
+    chances: Floats
+    """[R, C], the probability of each single selection in the class."""
+
+    @classmethod
+    def prior(cls, lengths: Ints, rate: float) -> "Tables":
+        """The binomial prior: n interactions of |S| have C(|S|, n) s^n (1 − s)^(|S| − n) together."""
+        sizes = np.arange(lengths.max(initial=0) + 1)
+        left = np.maximum(lengths[:, None] - sizes, 0)
+        counts = np.asarray(comb(lengths[:, None], sizes), dtype=np.float64)
+        chances = np.where(counts > 0, rate**sizes * (1 - rate) ** left, 0.0)
+        return cls(lengths, np.full(counts.shape, -1), counts, chances)
+
+    @property
+    def levels(self) -> int:
+        """W."""
+        return int(self.lengths.max(initial=0)) + 1
+
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Sample `count` selections of every player: their classes and their codes, both [R, count]."""
+        n_players, n_classes = self.chances.shape
+        reached = np.cumsum(self.counts * self.chances, axis=1)
+        reached /= reached[:, -1:]
+        row = np.arange(n_players)[:, None]
+        lots = row + np.minimum(rng.random((n_players, count)), _BELOW_ONE)
+        found = np.searchsorted((reached + row).ravel(), lots.ravel(), side="right")
+        classes: Ints = found.reshape(lots.shape) - row * n_classes
+        codes = np.take_along_axis(self.codes, classes, axis=1)
+        players, which = np.nonzero(classes < self.levels)
+        codes[players, which] = self._from_levels(players, classes[players, which], rng)
+        return classes, codes
+
+    def _from_levels(self, players: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
+        """A selection of sizes[P] interactions for each of players[P], all as likely: codes [P].
+
+        Those that are a class of their own do not belong to a level any more and are drawn again.
+        """
+        codes = np.empty(len(players), dtype=np.int64)
+        open_ = np.arange(len(players))
+        while len(open_):
+            lengths = self.lengths[players[open_]]
+            codes[open_] = random_codes(lengths, sizes[open_], rng)
+            open_ = open_[self._has_class(players[open_], codes[open_])]
+        return codes
+
+    def _has_class(self, players: Ints, codes: Ints) -> Bools:
+        """Whether selections codes[P] of players[P] are classes of their own: [P]."""
+        known = np.zeros(len(codes), dtype=np.bool_)
+        if self.codes.shape[1] > self.levels:
+            for start in range(0, len(codes), _BLOCK):
+                part = slice(start, start + _BLOCK)
+                known[part] = (self.codes[players[part], self.levels :] == codes[part, None]).any(axis=1)
+        return known
+
+    def marginals(self) -> Floats:
+        """How likely each interaction is disclosed: [R, longest history]; 0 beyond the end of a history."""
+        longest = self.levels - 1
+        bits = bits_of(self.codes[:, self.levels :], longest)
+        sizes = bits.sum(axis=2)
+        levels = self.chances[:, : self.levels]
+        # As if every level were whole, then what its classes of their own have more or less than that.
+        with_it = comb(np.maximum(self.lengths - 1, 0)[:, None], np.arange(self.levels) - 1)
+        whole = (levels * with_it).sum(axis=1, keepdims=True)
+        used = self.counts[:, self.levels :]
+        excess = used * (self.chances[:, self.levels :] - np.take_along_axis(levels, sizes, axis=1))
+        found = whole + np.einsum("rc,rcj->rj", excess, bits)
+        return np.where(np.arange(longest) < self.lengths[:, None], found, 0.0)
+
+
+def bits_of(codes: Ints, length: int) -> Ints:
+    """The first `length` interactions of selections `codes[…]`, 0 or 1: […, length]."""
+    bits: Ints = (codes[..., None] >> np.arange(length)) & 1
+    return bits
+
+
+def random_codes(lengths: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
+    """For each of P players one of her selections of `sizes[P]` interactions, all as likely: codes [P]."""
+    places = np.arange(lengths.max(initial=0))
+    keys = rng.random((len(lengths), len(places)))
+    keys[places >= lengths[:, None]] = 2
+    bits = np.int64(1) << np.argsort(keys, axis=1)
+    codes: Ints = np.where(places < sizes[:, None], bits, 0).sum(axis=1)
+    return codes
+
+
+_BLOCK = 512
+"""Selections that are looked up at once."""

@@ -1,0 +1,66 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assent.arrays import Floats, Ints
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+from assent.game.rewards import Histories, Rewards
+
+from .games import eighths, from_dense, games, payoffs, random_game, steady
+
+any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
+BOTH = pytest.mark.parametrize("objective", list(Objective))
+
+
+@BOTH
+@settings(steady, max_examples=30)
+@given(game=any_games, price=eighths(0, 16), seed=st.integers(0, 2**32))
+def test_rewards_against_draws_are_those_of_the_joint_selections(
+    objective: Objective, game: Estimates, price: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rewards = Rewards(game, objective, price)
+    lengths = rewards.histories.lengths
+    drawn, own = rng.integers(0, 2 ** lengths[:, None], (2, game.n_users, 5))
+    everybody = slice(0, game.n_users)
+    found = rewards.meet(drawn).seen_by(everybody).rewards(rewards.parts(everybody, own))
+    for player in range(game.n_users):
+        joint = drawn.copy()
+        joint[player] = own[player]
+        selections = rewards.histories.selections(joint)
+        expected = payoffs(game, selections, price, objective)[:, player]
+        if objective is Objective.WELFARE:
+            others = game.unwillingness * (game.owners != player)
+            expected = expected + price * (selections @ others)
+        np.testing.assert_allclose(found[player], expected, atol=1e-12)
+
+
+def test_without_effects_what_others_do_to_a_player_counts_as_nothing() -> None:
+    game = random_game(1, n_anchors=2, disagreement=0.3)
+    is_own = game.owners == np.arange(game.n_users)[:, None]
+    lone = tuple(from_dense(effects.toarray() * is_own) for effects in game.effects)
+    codes = np.random.default_rng(0).integers(0, 2, (game.n_users, 20))
+    found, expected = (drawn_rewards(replace(game, effects=each), codes) for each in ((), lone))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def drawn_rewards(game: Estimates, codes: Ints) -> Floats:
+    """What the selections `codes[N, B]` earn each player: [N, B]."""
+    opponents = Rewards(game, Objective.NASH, 0.5).meet(codes).seen_by(slice(0, game.n_users))
+    return opponents.rewards(opponents.drawn)
+
+
+def test_histories_find_the_interactions_of_unsorted_owners() -> None:
+    game = random_game(0, n_anchors=1, disagreement=0)
+    mixed = replace(game, owners=np.resize([2, 0, 1, 0], len(game.owners)))
+    histories = Histories.of(mixed)
+    for player in range(mixed.n_users):
+        hers = np.flatnonzero(mixed.owners == player)
+        np.testing.assert_array_equal(histories.rows[player, : histories.lengths[player]], hers)
+        code = np.zeros((mixed.n_users, 1), dtype=np.int64)
+        code[player] = 1
+        np.testing.assert_array_equal(np.flatnonzero(histories.selections(code)[0]), hers[:1])
