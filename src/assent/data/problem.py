@@ -5,6 +5,7 @@ from enum import StrEnum
 from hashlib import blake2b
 
 from assent.arrays import Bools, Floats, Ints, Strings
+from assent.data.wishes import PLAIN, Wishes
 
 
 class Protocol(StrEnum):
@@ -41,7 +42,7 @@ class Problem:
     belongs to the training rows, which are sorted by user and, within a user, by time.
     `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its sampled negatives:
     the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for the test rows, or None where
-    the protocol ranks all items.
+    the protocol ranks all items. `wishes` is what people ask for beyond their unwillingness.
     """
 
     name: str
@@ -55,6 +56,10 @@ class Problem:
     unwillingness: Floats
     valid_candidates: Ints
     test_candidates: Ints | None
+    wishes: Wishes = PLAIN
+
+    def __post_init__(self) -> None:
+        self.wishes.check(self.train.users, self.n_users)
 
     @property
     def n_users(self) -> int:
@@ -74,6 +79,7 @@ class Problem:
             digest.update(rows.users.tobytes() + rows.items.tobytes())
         for array in (self.user_ids, self.item_ids, self.unwillingness, self.valid_candidates, *tests):
             digest.update(array.tobytes())
+        digest.update(self.wishes.mark())
         return digest.hexdigest()
 
     def violation(self, selection: Bools | None = None) -> float:
