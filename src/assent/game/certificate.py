@@ -9,44 +9,70 @@ given too. Both rest on what the nearest anchor predicts for the sum of rewards:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from assent.arrays import Floats
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
-from assent.game.players import Players
 from assent.game.solve import Equilibrium, solve
 
+_ROUNDING = 1e-9
 
-def certify(
-    estimates: Estimates, found: Equilibrium, *, objective: Objective, price: float, rounds: int
-) -> dict[str, object]:
-    """The certificate of a solution at a price.
 
-    rounds                    joint selections that were played
-    nearest_anchor            the anchor, from 1, that predicts for the selection
-    rounds_nearest            in how many rounds each anchor was nearest
-    largest_gain, mean_gain   at most what a player could gain by deviating alone
-    largest_gain_share        the largest, as a share of the mean absolute reward
-    predicted_reward          mean over users of the predicted reward
-    price_of_anarchy          cost of the equilibrium / cost of the welfare optimum, at this price
-    anarchy_cost              how much more reward per user the welfare optimum has
-    floors_missed, budgets_exceeded   users whose wish the selection does not keep
-    """
-    reward = estimates.predicted_total(found.selection, price) / estimates.n_users
-    largest = float(found.regret.max(initial=0))
-    return {
-        "rounds": found.rounds,
-        "nearest_anchor": int(estimates.nearest(found.selection[None])[0]) + 1,
-        "rounds_nearest": found.nearest.tolist(),
-        "largest_gain": largest,
-        "mean_gain": float(found.regret.mean()),
-        "largest_gain_share": largest / abs(reward) if reward else None,
-        "predicted_reward": reward,
-        **_anarchy(estimates, price, rounds),
-        **_wishes_kept(estimates.players(price), found),
-    }
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a solution at a price."""
+
+    rounds: int
+    """Joint selections that were played."""
+    nearest_anchor: int
+    """The anchor, counted from 1, that is nearest to the selection and predicts for it."""
+    rounds_nearest: list[int]
+    """[T], in how many rounds each anchor was nearest."""
+    largest_gain: float
+    """At most what a player could gain by deviating alone, in units of the loss."""
+    mean_gain: float
+    """Its mean over players."""
+    largest_gain_share: float
+    """The largest, as a share of the mean absolute reward."""
+    predicted_reward: float
+    """Mean over users, as the nearest anchor predicts it."""
+    price_of_anarchy: float | None
+    """Cost of the equilibrium over that of the welfare optimum; None where that is not positive."""
+    anarchy_cost: float
+    """How much more predicted reward per user the welfare optimum has than the equilibrium."""
+    floors_missed: int
+    """Users of whom fewer interactions are disclosed than their floor."""
+    budgets_exceeded: int
+    """Users of whom more is disclosed than their budget."""
+
+
+def certify(estimates: Estimates, found: Equilibrium, *, price: float, rounds: int) -> Certificate:
+    """The certificate of a solution; the game is played once more for either objective, for the anarchy."""
+    players, selection = estimates.players(price), found.selection
+    reward = estimates.predicted_total(selection, price) / estimates.n_users
+    nash, welfare = (
+        -estimates.predicted_total(
+            solve(estimates, objective=each, price=price, rounds=rounds).selection, price
+        )
+        for each in (Objective.NASH, Objective.WELFARE)
+    )
+    number = np.bincount(players.owners[selection], minlength=players.n_users)
+    return Certificate(
+        rounds=found.rounds,
+        nearest_anchor=int(estimates.distances_of(selection).argmin()) + 1,
+        rounds_nearest=found.nearest.tolist(),
+        largest_gain=float(found.regret.max(initial=0)),
+        mean_gain=float(found.regret.mean()),
+        largest_gain_share=float(found.regret.max(initial=0)) / abs(reward) if reward else 0.0,
+        predicted_reward=reward,
+        price_of_anarchy=nash / welfare if welfare > 0 else None,
+        anarchy_cost=(nash - welfare) / estimates.n_users,
+        floors_missed=int((number < players.floor).sum()),
+        budgets_exceeded=int((players.paid(selection) > players.budget * (1 + _ROUNDING)).sum()),
+    )
 
 
 def with_truth(
@@ -60,25 +86,3 @@ def with_truth(
     predicted = certificate.get("predicted_reward")
     off = None if not isinstance(predicted, float) or not true else abs(predicted - true) / abs(true)
     return {**certificate, "true_reward": true, "prediction_error": off}
-
-
-def _anarchy(estimates: Estimates, price: float, rounds: int) -> dict[str, float | None]:
-    """What the users lose together by playing each for herself."""
-    nash, welfare = (
-        -estimates.predicted_total(
-            solve(estimates, objective=objective, price=price, rounds=rounds).selection, price
-        )
-        for objective in (Objective.NASH, Objective.WELFARE)
-    )
-    return {
-        "price_of_anarchy": nash / welfare if welfare > 0 else None,
-        "anarchy_cost": (nash - welfare) / estimates.n_users,
-    }
-
-
-def _wishes_kept(players: Players, found: Equilibrium) -> dict[str, int]:
-    if players.wishes.are_plain:
-        return {}
-    number = np.bincount(players.owners[found.selection], minlength=players.n_users)
-    exceeded = players.paid(found.selection) > players.budget * (1 + 1e-9)
-    return {"floors_missed": int((number < players.floor).sum()), "budgets_exceeded": int(exceeded.sum())}

@@ -29,8 +29,8 @@ def by_score(
     if not fits_into(total, allowed):
         everything = float(players.unwillingness.sum())
         raise AssentError(
-            f"budget {allowed / everything:.3g}: everybody's floor alone discloses {total / everything:.3g} of "
-            "All's violation; accepted: at least that, or lower floors"
+            f"budget {allowed / everything:.3g}: everybody's floor alone discloses {total / everything:.3g} "
+            "of All's violation; accepted: at least that, or lower floors"
         )
     worth = units.sums(scores) / units.sizes
     for unit in np.lexsort((units.unwillingness, -worth)).tolist():

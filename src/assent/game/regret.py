@@ -3,9 +3,9 @@
 At a joint selection o anchor t is nearest. Within its cell a deviation is worth what g_t says, exactly, and
 those that leave it do not count there: with any payments μ ≥ 0 for the leads D_s − D_t over the other
 anchors, she gains at most what the values g_tk + Σ_s μ_s (õ_tk − õ_sk) let her gain, plus Σ_s μ_s times half
-of what the leads could shrink. A player may also be able to make another anchor s nearest: changing her interactions on
-which the two anchors differ and o agrees with t, she shortens D_s − D_t by 2 each. Where that reaches s, her
-gain is at most
+of what the leads could shrink. A player may also be able to make another anchor s nearest: changing her
+interactions on which the two anchors differ and o agrees with t, she shortens D_s − D_t by 2 each. Where that
+reaches s, her gain is at most
 
     c_s − c_t + her best response to g_s,     c the payoff that an anchor predicts for o
 
@@ -43,7 +43,10 @@ def regret_of(
         )
         gains = np.minimum(gains, players.gains(held, selection) + float(payments @ np.maximum(spare, 0)))
     payoffs: Floats | None = None
+    longest = 2 * int(np.bincount(estimates.owners).max(initial=0))
     for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
+        if leads[s] > longest:
+            continue
         can_reach = reach(estimates, t, s, selection) >= leads[s]
         if not can_reach.any():
             continue
@@ -60,7 +63,7 @@ def pull(estimates: Estimates, t: int, s: int) -> Signs:
     return difference
 
 
-def only_just(estimates: Estimates, t: int) -> Ints:
+def only_just(estimates: Estimates, t: int, _: Bools | None = None) -> Ints:
     """The least D_s − D_t with which t is the nearest anchor, the first of equally near ones: [T]."""
     return (np.arange(estimates.n_anchors) < t).astype(np.int64)
 

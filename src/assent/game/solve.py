@@ -17,7 +17,7 @@ loss. `welfare` is the maximum of one function, the sum of rewards. What a cell 
 bounds it from above, so that cells are tried by falling bound until no other can be better.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +33,10 @@ __all__ = ["PRIOR", "Equilibrium", "regret_of", "response_values", "solve", "wor
 
 PRIOR = 0.9
 """Probability of disclosing at the start: the mean of the paper's binomial prior."""
-_HELD = 8
-"""Cells that are held by steering if none answers itself: those that lack the least."""
+_WORK = 3 * 10**7
+"""Entries of influence that are looked at, at most, to hold cells by steering; one cell is held in any case."""
+_ENOUGH = 2e-3
+"""Share of the mean loss: where nobody could gain more, no other cell is held."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,16 @@ class _Game:
                 found.append((held, regret))
             else:
                 lacking.append((int(held.distances[t] - held.distances.min()), t))
-        for _, t in sorted(lacking)[:_HELD]:
-            found += [(held, self._regret(held)) for held in self._hold(t)]
+        enough = _ENOUGH * float(np.abs(self.estimates.losses).mean())
+        most = max(1, _WORK // self.influence.size)
+        for margins in (safe, only_just):
+            for _, t in sorted(lacking)[:most]:
+                for held in self._hold(t, margins):
+                    found.append((held, self._regret(held)))
+                    if found[-1][1].max() <= enough:
+                        return self.equilibrium(*found[-1])
+            if most == 1 and found:
+                break
         found.append((first, self._regret(first)))
         return self.equilibrium(*min(found, key=lambda each: float(each[1].max())))
 
@@ -111,7 +121,7 @@ class _Game:
         for t in np.argsort(bounds)[::-1].tolist():
             if most >= bounds[t]:
                 break
-            tried = [free[t]] if self._is_at_home(free[t], t) else self._hold(t) or [free[t]]
+            tried = [free[t]] if self._is_at_home(free[t], t) else self._hold(t, only_just) or [free[t]]
             for held in tried:
                 if (total := self._total(held)) > most:
                     best, most = held, total
@@ -146,12 +156,11 @@ class _Game:
         nothing_paid = np.zeros(self.estimates.n_anchors)
         return self._seen(Held(selection, values, self.estimates.distances_of(selection), nothing_paid))
 
-    def _hold(self, t: int) -> list[Held]:
-        """Best responses to anchor t that stay in its cell: only just, and whoever deviates alone."""
-        estimates, values = self.estimates, self.influence[t]
-        margins = (only_just(estimates, t), safe(estimates, t, self.players.best(values)))
-        tried = [hold(estimates, self.players, values, t, margin) for margin in margins]
-        return [self._seen(held) for held in tried if held is not None]
+    def _hold(self, t: int, margins: Callable[[Estimates, int, Bools], Ints]) -> list[Held]:
+        """Best responses to anchor t that stay in its cell by `margins`, if they can be held there."""
+        estimates, players, values = self.estimates, self.players, self.influence[t]
+        held = hold(estimates, players, values, t, margins(estimates, t, players.best(values)))
+        return [] if held is None else [self._seen(held)]
 
     def _seen(self, held: Held) -> Held:
         self.nearest[_cell(held)] += 1

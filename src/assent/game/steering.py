@@ -17,10 +17,13 @@ import numpy as np
 from assent.arrays import Bools, Floats, Ints, Signs
 from assent.game.estimates import Estimates
 from assent.game.players import Players
-from assent.game.regret import pull
 
-_SWEEPS = 6
+_SWEEPS = 3
 """Corrections per anchor: paying for one distance may shorten another, or lengthen it more than is needed."""
+_WASTE = 1e-2
+"""Payments for nothing, as a share of the mean value, that are not worth another correction."""
+_AT_FIRST = 1000
+"""Interactions nearest to indifference that are looked at at first, and 4 for each unit that is lacking."""
 _SPARED = 10_000
 """Interactions looked at, at most, for what a margin leaves over."""
 _DOUBLINGS, _HALVINGS = 40, 12
@@ -44,54 +47,98 @@ class Held:
 def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins: Ints) -> Held | None:
     """Best responses to `values[Z]`, steered until every anchor s is farther than t by `margins[s]`.
 
-    Each μ_s in turn is made as small as the others allow. Of what keeps the margins, that which pays least
-    for what it does not need is taken; None where nothing does. Anchors that coincide with t are left out.
+    None where that fails. Anchors that coincide with t are left out. Where interactions are decided one by
+    one, only those that are nearest to indifference are looked at, more of them until no other could move.
     """
+    selection = players.best(values)
     others = estimates.alike != estimates.alike[t]
-    payments = np.zeros(estimates.n_anchors)
-    selection, paid_for = players.best(values), values
+    if not players.wishes.are_plain:
+        return _steer(_Part(estimates.anchors, players, values, t, others), margins)
+    net = np.abs(values - players.price * players.unwillingness)
+    distances = estimates.distances_of(selection)
+    short = np.where(others, np.maximum(margins - (distances - distances[t]), 0), 0)
+    count = _AT_FIRST + 4 * int(short.sum())
+    while True:
+        count = min(count, len(net))
+        some = np.argpartition(net, count - 1)[:count]
+        here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
+        part = _Part(np.take(estimates.anchors, some, axis=1), here, values[some], t, others)
+        fixed = distances - part.distances(selection[some])
+        held = _steer(part, margins - (fixed - fixed[t]))
+        if count == len(net) or (held is not None and held.payments.sum() < net[some].max()):
+            break
+        count *= 4
+    if held is None:
+        return None
+    joint, answered = selection.copy(), values.copy()
+    joint[some], answered[some] = held.selection, held.values
+    return Held(joint, answered, fixed + held.distances, held.payments)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The interactions that may move: `anchors[T, Z']`, who decides, `values[Z']` there, and t's rivals."""
+
+    anchors: Bools
+    players: Players
+    values: Floats
+    t: int
+    others: Bools
+
+    def distances(self, selection: Bools) -> Ints:
+        return np.array([np.count_nonzero(selection != anchor) for anchor in self.anchors])
+
+    def lead(self, selection: Bools, s: int) -> int:
+        farther, nearer = self.anchors[s], self.anchors[self.t]
+        return int(np.count_nonzero(selection != farther)) - int(np.count_nonzero(selection != nearer))
+
+    def towards(self, s: int) -> Signs:
+        signs: Signs = self.anchors[self.t].astype(np.int8) - self.anchors[s]
+        return signs
+
+
+def _steer(part: _Part, margins: Ints) -> Held | None:
+    """Make each μ_s in turn as small as the others allow; take what pays least for what it does not need."""
+    players, t = part.players, part.t
+    payments = np.zeros(len(part.anchors))
+    selection, paid_for = players.best(part.values), part.values
     best, least = None, np.inf
-    for _ in range(_SWEEPS * estimates.n_anchors):
-        distances = estimates.distances_of(selection)
-        short = np.where(others, margins - (distances - distances[t]), 0)
+    scale = float(np.abs(part.values).mean())
+    for _ in range(_SWEEPS * len(part.anchors)):
+        distances = part.distances(selection)
+        short = np.where(part.others, margins - (distances - distances[t]), 0)
         wasted = float(-payments @ np.minimum(short, 0))
         if short.max() <= 0 and wasted < least:
             best, least = Held(selection, paid_for, distances, payments.copy()), wasted
         # A lead changes by 2 with every interaction, so that one unit may be left over.
         off = np.where((payments > 0) & (short < -1), -short, np.maximum(short, 0))
-        if not off.any():
+        if not off.any() or least <= _WASTE * scale:
             break
         s = int(off.argmax())
-        towards = pull(estimates, t, s)
+        towards = part.towards(s)
         paid_for = paid_for - payments[s] * towards
         selection = players.best(paid_for)
-        distances = estimates.distances_of(selection)
-        payment = _payment(
-            players, paid_for, selection, towards, int(margins[s] - distances[s] + distances[t])
-        )
+        payment = _payment(players, paid_for, selection, towards, int(margins[s]) - part.lead(selection, s))
         if payment is None:
             break
         payments[s] = payment
         paid_for = paid_for + payment * towards
         selection = players.best(paid_for)
-    return best and _without_waste(estimates, players, best, margins, values=values, t=t)
+    return best and _without_waste(part, best, margins)
 
 
-def _without_waste(
-    estimates: Estimates, players: Players, held: Held, margins: Ints, *, values: Floats, t: int
-) -> Held:
-    """Decide by `values[Z]` after all where the margins leave room, what gains most by it first."""
-    if not players.wishes.are_plain:
+def _without_waste(part: _Part, held: Held, margins: Ints) -> Held:
+    """Decide by the values themselves after all where the margins leave room, what gains most by it first."""
+    if not part.players.wishes.are_plain:
         return held
     selection, distances, answered = held.selection.copy(), held.distances, held.values.copy()
-    net = values - players.price * players.unwillingness
+    net = part.values - part.players.price * part.players.unwillingness
     against = np.flatnonzero((net > 0) != selection)
     against = against[np.argsort(-np.abs(net[against]))][:_SPARED]
-    others = estimates.alike != estimates.alike[t]
     for k in against:
-        moved = distances + np.where(estimates.anchors[:, k] == selection[k], 1, -1)
-        if (moved - moved[t] >= margins)[others].all():
-            selection[k], distances, answered[k] = not selection[k], moved, values[k]
+        moved = distances + np.where(part.anchors[:, k] == selection[k], 1, -1)
+        if (moved - moved[part.t] >= margins)[part.others].all():
+            selection[k], distances, answered[k] = not selection[k], moved, part.values[k]
     return replace(held, selection=selection, values=answered, distances=distances)
 
 

@@ -1,7 +1,7 @@
 """IFRQE: influence at one anchor, and the closed form of its game."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import ClassVar
 
 import numpy as np
@@ -76,7 +76,7 @@ class IFRQE(Method):
         certificate = {
             **_largest("residual_own", [each.residual_own for each in used]),
             **_largest("residual_social", [each.residual_social for each in used]),
-            **certify(estimates, found, objective=self.objective, price=price, rounds=bench.settings.rounds),
+            **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
         }
         return Choice(found.selection, price, certificate, self._anchors(bench), found.values)
 
