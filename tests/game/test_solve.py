@@ -149,7 +149,7 @@ def test_where_many_play_hardly_anybody_gains_by_deviating(objective: Objective,
     scale = np.abs(game.values(objective)).mean()
     # A few may stand so near to the next cell that they could move everybody, all the rest cannot.
     assert np.quantile(found.regret, 0.95) <= 0.1 * scale
-    assert found.regret.mean() <= 0.05 * scale
+    assert np.median(found.regret) <= 0.01 * scale
     for fewer in (1, 3):
         rushed = solve(game, objective=Objective.NASH, price=0.5, rounds=fewer)
         assert rushed.selection.shape == found.selection.shape

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from assent.data.rules import parse_unwillingness
+from assent.data.rules import Quantity
 from assent.errors import AssentError
 
 RESTS: Final = "own-mean, mean, or a number such as 0.5"
@@ -24,6 +24,8 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
         own-mean   (Σ_u + 2 m) / (n_u + 2): her own mean, drawn towards everybody's where she gave little
         mean       m
     """
+    if rest not in (None, "mean", "own-mean"):
+        values = values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "--rest"))
     if not values.null_count():
         return values
     if rest is None:
@@ -31,8 +33,6 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
             f"unwillingness: {values.null_count()} interactions have none; accepted: one each, or --rest: "
             f"{RESTS}"
         )
-    if rest not in ("mean", "own-mean"):
-        return values.fill_null(parse_unwillingness(rest, "--rest"))
     everybody = values.mean()
     if not isinstance(everybody, float):
         raise AssentError(

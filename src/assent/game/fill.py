@@ -26,12 +26,8 @@ def by_score(
     chosen = (floors_alone(players) if start is None else start)[units.first]
     paid = np.bincount(units.owners, units.unwillingness * chosen, players.n_users)
     total = float(paid.sum())
-    if not fits_into(total, allowed):
-        everything = float(players.unwillingness.sum())
-        raise AssentError(
-            f"budget {allowed / everything:.3g}: everybody's floor alone discloses {total / everything:.3g} "
-            "of All's violation; accepted: at least that, or lower floors"
-        )
+    if start is None:
+        check_floors(players, allowed)
     worth = units.sums(scores) / units.sizes
     for unit in np.lexsort((units.unwillingness, -worth)).tolist():
         if worth[unit] < least:
@@ -52,3 +48,16 @@ def floors_alone(players: Players) -> Bools:
     nothing = np.zeros(len(players.owners))
     minding = Players(players.owners, players.n_users, players.unwillingness, 1.0, players.wishes)
     return minding.best_within(nothing)[0]
+
+
+def check_floors(players: Players, allowed: float) -> None:
+    """Refuse a total of `allowed` unwillingness that does not suffice for everybody's floor."""
+    if players.wishes.floor is None:
+        return
+    least = float(players.unwillingness[floors_alone(players)].sum())
+    if not fits_into(least, allowed):
+        everything = float(players.unwillingness.sum())
+        raise AssentError(
+            f"budget {allowed / everything:.3g}: everybody's floor alone discloses {least / everything:.3g} "
+            "of All's violation; accepted: at least that, or lower floors"
+        )

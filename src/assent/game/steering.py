@@ -23,7 +23,7 @@ _SWEEPS = 3
 _WASTE = 1e-2
 """Payments for nothing, as a share of the mean value, that are not worth another correction."""
 _AT_FIRST = 1000
-"""Interactions nearest to indifference that are looked at at first, and 4 for each unit that is lacking."""
+"""Interactions nearest to indifference that are looked at at first, and one for each unit lacking."""
 _SPARED = 10_000
 """Interactions looked at, at most, for what a margin leaves over."""
 _DOUBLINGS, _HALVINGS = 40, 12
@@ -57,7 +57,7 @@ def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins
     net = np.abs(values - players.price * players.unwillingness)
     distances = estimates.distances_of(selection)
     short = np.where(others, np.maximum(margins - (distances - distances[t]), 0), 0)
-    count = _AT_FIRST + 4 * int(short.sum())
+    count = _AT_FIRST + int(short.sum())
     while True:
         count = min(count, len(net))
         some = np.argpartition(net, count - 1)[:count]

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
-import numpy as np
-
 from assent.game.certificate import certify
 from assent.game.estimates import Estimates
-from assent.game.fill import by_score
+from assent.game.fill import by_score, check_floors
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, fits_into, price_path
 from assent.game.solve import Equilibrium, regret_of, solve
-from assent.methods.base import Choice, Method
+from assent.methods.base import Choice, Method, players_of
 from assent.workbench import Workbench
 
 
@@ -33,11 +31,10 @@ class IFRQE(Method):
         The price is found by bisection, because with several anchors the values themselves depend on it. What
         the budget leaves over at price 0 goes to the interactions without value that are minded least.
         """
-        estimates = self._estimates(bench)
-        unwillingness = estimates.unwillingness
+        unwillingness = bench.problem.unwillingness
         allowed = budget * float(unwillingness.sum())
-        if not estimates.wishes.are_plain:
-            by_score(estimates.players(0.0), np.zeros(len(unwillingness)), allowed=allowed)  # refuses floors
+        check_floors(players_of(bench.problem), allowed)
+        estimates = self._estimates(bench)
 
         def fits(found: Equilibrium) -> bool:
             return fits_into(float(unwillingness[found.selection].sum()), allowed)
