@@ -14,7 +14,8 @@ from scipy.stats import norm, qmc
 from assent.arrays import Floats, Ints
 from assent.game.estimates import Estimates
 
-_LOG2_DRAWS = 11
+_LOG2_DRAWS, _LOG2_FEWER, _MANY = 11, 9, 32
+"""Draws for a few anchors, and for many: their cells are small, and their pairs many."""
 _SETTLED = 1e-9
 """Variance of a difference of distances below which it counts as certain; the least of one bit is p(1−p)."""
 _FAR = 6.0
@@ -79,16 +80,14 @@ def _tie_density(mean: Floats, cov: Floats, draws: Floats, s: int, t: int) -> fl
     if variance < _SETTLED:
         return 0.0
     spread = np.sqrt(variance)
-    density = float(norm.pdf((mean[s] - mean[t]) / spread) / spread)
+    density = float(np.exp(-(((mean[s] - mean[t]) / spread) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread))
     if len(mean) == 2 or density * spread < _NEGLIGIBLE:
         return density
     tilt = (cov[:, s] - cov[:, t]) / variance
     level = (1 + tilt[t]) * draws[:, t] - tilt[t] * draws[:, s]
-    difference = draws[:, s] - draws[:, t]
-    free = np.ones(len(draws), dtype=np.bool_)
-    for r in range(len(mean)):
-        if r not in (s, t):
-            free &= draws[:, r] - tilt[r] * difference >= level
+    tied = draws - np.outer(draws[:, s] - draws[:, t], tilt)
+    tied[:, [s, t]] = np.inf
+    free = (tied >= level[:, None]).all(axis=1)
     return density * float(free.mean())
 
 
@@ -100,13 +99,14 @@ def _nearest_share(draws: Floats) -> Floats:
 
 
 def _normal_draws(mean: Floats, cov: Floats) -> Floats:
-    """Quasi-random draws, [2^11, T]: the same ones on every call, so that results are smooth in the input."""
+    """Quasi-random draws, [2^11, T] or [2^9, T]: the same on every call, so that results are smooth."""
     values, vectors = np.linalg.eigh(cov)
     root = vectors * np.sqrt(np.maximum(values, 0))
-    return np.asfortranarray(mean + _standard_draws(len(mean)) @ root.T)
+    draws: Floats = mean + _standard_draws(len(mean)) @ root.T
+    return draws
 
 
 @cache
 def _standard_draws(dimension: int) -> Floats:
-    points = qmc.Sobol(dimension, seed=0).random_base2(_LOG2_DRAWS)
+    points = qmc.Sobol(dimension, seed=0).random_base2(_LOG2_DRAWS if dimension <= _MANY else _LOG2_FEWER)
     return np.asarray(norm.ppf(np.clip(points, 1e-12, 1 - 1e-12)), dtype=np.float64)

@@ -104,24 +104,31 @@ def _steer(part: _Part, margins: Ints) -> Held | None:
     selection, paid_for = players.best(part.values), part.values
     best, least = None, np.inf
     scale = float(np.abs(part.values).mean())
-    for _ in range(_SWEEPS * len(part.anchors)):
+    for step in range(2 * _SWEEPS * len(part.anchors)):
+        # Where taking back does not lead into the cell, payments only grow from here on, by a little more.
+        grows = step >= _SWEEPS * len(part.anchors)
         distances = part.distances(selection)
         short = np.where(part.others, margins - (distances - distances[t]), 0)
         wasted = float(-payments @ np.minimum(short, 0))
         if short.max() <= 0 and wasted < least:
             best, least = Held(selection, paid_for, distances, payments.copy()), wasted
+        if best is not None and (grows or least <= _WASTE * scale):
+            break
         # A lead changes by 2 with every interaction, so that one unit may be left over.
-        off = np.where((payments > 0) & (short < -1), -short, np.maximum(short, 0))
-        if not off.any() or least <= _WASTE * scale:
+        is_wasted = (payments > 0) & (short < -1)
+        off = np.maximum(short, 0) if grows else np.where(is_wasted, -short, np.maximum(short, 0))
+        if not off.any():
             break
         s = int(off.argmax())
         towards = part.towards(s)
-        paid_for = paid_for - payments[s] * towards
-        selection = players.best(paid_for)
-        payment = _payment(players, paid_for, selection, towards, int(margins[s]) - part.lead(selection, s))
+        if not grows:
+            paid_for = paid_for - payments[s] * towards
+            selection, payments[s] = players.best(paid_for), 0.0
+        lacking = int(margins[s]) - part.lead(selection, s)
+        payment = _payment(players, paid_for, selection, towards, lacking + (lacking // 20 if grows else 0))
         if payment is None:
             break
-        payments[s] = payment
+        payments[s] += payment
         paid_for = paid_for + payment * towards
         selection = players.best(paid_for)
     return best and _without_waste(part, best, margins)
