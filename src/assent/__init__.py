@@ -5,11 +5,13 @@ The way of the data, in the order in which these names are met:
     read_interactions → assign (unwillingness) → make_problem → Workbench → make_method → final → evaluate
 """
 
+from assent.data.asked import read_wishes
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
 from assent.data.readers import Columns, read_interactions
 from assent.data.simulator import simulate
 from assent.data.split import make_problem, make_problem_from_parts
+from assent.data.wishes import Wishes
 from assent.errors import AssentError
 from assent.evaluation import evaluate
 from assent.experiments.frontier import frontier
@@ -41,6 +43,7 @@ __all__ = [
     "RunPlan",
     "Settings",
     "Trained",
+    "Wishes",
     "Workbench",
     "assign",
     "break_even_prices",
@@ -54,5 +57,6 @@ __all__ = [
     "open_run",
     "price_path",
     "read_interactions",
+    "read_wishes",
     "simulate",
 ]

@@ -9,6 +9,8 @@ Ints = npt.NDArray[np.int64]
 """int64 array, usually indices."""
 Bools = npt.NDArray[np.bool_]
 """bool array; a *selection* is one of length `len(problem.train)`."""
+Signs = npt.NDArray[np.int8]
+"""int8 array of −1, 0 and 1."""
 Strings = npt.NDArray[np.str_]
 """Unicode array, usually sorted ids."""
 

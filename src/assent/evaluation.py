@@ -73,7 +73,7 @@ def evaluate(
     )
     with progress.task("validation losses", 1):
         losses = validation_losses(problem, trained)
-    per_user = rewards(losses, n_samples, disclosed, price=price)
+    per_user = rewards(losses, n_samples, problem.wishes.cost(disclosed), price=price)
     everything = problem.violation()
     violation = problem.violation(selection)
     return {

@@ -1,9 +1,8 @@
 """Where unwillingness comes from: a column, a file, a rule, or a draw.
 
-Each source is a function from a log to one Float64 series in [0, 1], a value per row; `assign` is the one
-place that reads a source from text. Draws are keyed by ids instead of taken from a stream, so that a row
-keeps its unwillingness however the log is sorted, filtered or cut. They are below 1: only a person can say
-"never".
+Each source is a function from a log to one Float64 series in [0, 1]; `assign` alone reads them from text.
+Draws are keyed by ids instead of taken from a stream, so that a row keeps its unwillingness however the log
+is sorted, filtered or cut. They are below 1: only a person can say "never".
 """
 
 import warnings
@@ -18,6 +17,7 @@ from scipy.special import expit, ndtri
 from assent.arrays import Floats
 from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
+from assent.data.rest import fill_rest
 from assent.data.rules import EVERYTHING_ELSE, Rules, parse_unwillingness, read_rules
 from assent.errors import AssentError
 from assent.hashing import Keys, string_keys, uniforms
@@ -34,8 +34,11 @@ FEATURE_SPREAD: Final = 0.97
 """Standard deviation of a feature; with it the simulator matches the paper's numbers of interactions."""
 
 
-def assign(interactions: Interactions, source: str, seed: int) -> Interactions:
-    """The log with the unwillingness that `source`, one of `SOURCES`, gives it; `seed` is for the draws."""
+def assign(interactions: Interactions, source: str, seed: int, rest: str | None = None) -> Interactions:
+    """The log with the unwillingness that `source`, one of `SOURCES`, gives it; `seed` is for the draws.
+
+    `rest`, one of `RESTS`, is for interactions of which the source says nothing; without it that is an error.
+    """
     kind, _, argument = source.partition(":")
     match kind, argument:
         case "column", "":
@@ -43,22 +46,20 @@ def assign(interactions: Interactions, source: str, seed: int) -> Interactions:
         case "constant", _:
             values = constant(interactions, parse_unwillingness(argument, f"unwillingness {source!r}"))
         case "file", path if path:
-            values = from_file(interactions, Path(path))
+            values = from_file(interactions, Path(path), is_partial=bool(rest))
         case "category", text if text:
-            values = by_category(interactions, read_rules(text, "category"))
+            values = by_category(interactions, read_rules(text, "category"), is_partial=bool(rest))
         case "user", text if text:
-            values = by_user(interactions, read_rules(text, "user"))
+            values = by_user(interactions, read_rules(text, "user"), is_partial=bool(rest))
         case "random", "":
             values = random(interactions, seed)
         case "random-category", "":
             values = random_category(interactions, seed)
-        case "simulated", "":
-            values = simulated(interactions, seed)
         case "simulated", text:
             values = simulated(interactions, seed, sensitivity=_sensitivity(text, source))
         case _:
             raise AssentError(f"unwillingness {source!r}: not a source; accepted: {SOURCES}")
-    return interactions.with_unwillingness(values)
+    return interactions.with_unwillingness(fill_rest(interactions.table["user"], values, rest))
 
 
 def default_source(interactions: Interactions) -> str:
@@ -86,11 +87,11 @@ def constant(interactions: Interactions, value: float) -> pl.Series:
     return pl.repeat(value, len(interactions), dtype=pl.Float64, eager=True)
 
 
-def from_file(interactions: Interactions, path: Path) -> pl.Series:
+def from_file(interactions: Interactions, path: Path, *, is_partial: bool = False) -> pl.Series:
     """Unwillingness from a file with the columns user, item and unwillingness, read like a log.
 
     A row with user * and item * speaks for all pairs that the file does not name. Pairs that are not in the
-    log are ignored, with a warning.
+    log are ignored, with a warning. Where the file `is_partial`, all others are null.
     """
     pair = ["user", "item"]
     side = read_interactions(path).table
@@ -106,7 +107,7 @@ def from_file(interactions: Interactions, path: Path) -> pl.Series:
     if otherwise.len():
         return values.fill_null(otherwise.item())
     missing = log.filter(values.is_null())
-    if missing.height:
+    if missing.height and not is_partial:
         raise AssentError(
             f"{path}: no unwillingness for {missing.height} of the {log.height} rows of {interactions.name}, "
             f"first {_pair(missing)}; accepted: one for each row, or a row *,*,VALUE for all others"
@@ -114,8 +115,11 @@ def from_file(interactions: Interactions, path: Path) -> pl.Series:
     return values
 
 
-def by_category(interactions: Interactions, rules: Rules) -> pl.Series:
-    """Unwillingness by the item's category; an item of several categories takes the largest of theirs."""
+def by_category(interactions: Interactions, rules: Rules, *, is_partial: bool = False) -> pl.Series:
+    """Unwillingness by the item's category; an item of several categories takes the largest of theirs.
+
+    Where the rules are `is_partial`, an item with a category that has none is null.
+    """
     items = interactions.table.select("item")
     category = pl.when(pl.col("category").list.len() > 0).then("category").alias("category")
     pairs = (
@@ -125,21 +129,22 @@ def by_category(interactions: Interactions, rules: Rules) -> pl.Series:
     )
     pairs = pairs.with_columns(_apply(rules, pairs["category"], "category").alias(COLUMN))
     unruled = pairs.filter(pl.col(COLUMN).is_null())
-    if unruled.height:
+    if unruled.height and not is_partial:
         item, name, _ = unruled.row(0)
         has = "no category" if name is None else f"category {name!r}, which has no rule"
         raise AssentError(
             f"{rules.origin}: item {item!r} has {has}; accepted: a rule for it, or * for everything else"
         )
-    largest = pairs.group_by("item").agg(pl.col(COLUMN).max())
+    known = pl.col(COLUMN).null_count() == 0
+    largest = pairs.group_by("item").agg(pl.when(known).then(pl.col(COLUMN).max()))
     return items.join(largest, on="item", how="left", maintain_order="left")[COLUMN]
 
 
-def by_user(interactions: Interactions, rules: Rules) -> pl.Series:
-    """Unwillingness by user, the same for all rows of a user."""
+def by_user(interactions: Interactions, rules: Rules, *, is_partial: bool = False) -> pl.Series:
+    """Unwillingness by user, the same for all rows of one; null for one without a rule if `is_partial`."""
     users = interactions.table["user"]
     values = _apply(rules, users, "user")
-    if values.null_count():
+    if values.null_count() and not is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
         raise AssentError(
             f"{rules.origin}: no rule for {len(unruled)} users of {interactions.name}, first {unruled[0]!r}; "
@@ -197,9 +202,8 @@ def simulated(
     e_u, e_v = draw_features(users, "user", seed, features), draw_features(items, "item", seed, features)
     # Not a matrix product: its rounding would depend on the number of rows.
     g = (np.hstack([e_u, e_v]) * layer[:-1]).sum(axis=1) + layer[-1]
-    values = expit(scale * g + level)
     # A large sensitivity saturates the logistic function, and 1 would mean "never".
-    return pl.Series(np.minimum(values, np.nextafter(1.0, 0.0)))
+    return pl.Series(np.minimum(expit(scale * g + level), np.nextafter(1.0, 0.0)))
 
 
 def draw_features(ids: pl.Series, kind: str, seed: int, features: int) -> Floats:
@@ -208,6 +212,8 @@ def draw_features(ids: pl.Series, kind: str, seed: int, features: int) -> Floats
 
 
 def _sensitivity(text: str, source: str) -> Sensitivity:
+    if not text:
+        return PAPER_SENSITIVITY
     try:
         low, high, spread = map(float, text.split(","))
     except ValueError:
@@ -230,15 +236,14 @@ def _warn(message: str) -> None:
 
 
 def _pair(rows: pl.DataFrame) -> str:
-    user, item = rows.row(0)[:2]
-    return f"user {user!r}, item {item!r}"
+    return "user {!r}, item {!r}".format(*rows.row(0)[:2])
 
 
 def _keys(ids: pl.Series, kind: str, seed: int) -> Keys:
     """A number per row that depends on (seed, kind, id) alone: on no other row, no process, no machine."""
     distinct = ids.unique()
-    numbers = string_keys(f"{seed}/{kind}/{name}" for name in distinct)
-    return ids.replace_strict(distinct, pl.Series(numbers), return_dtype=pl.UInt64).to_numpy()
+    numbers = pl.Series(string_keys(f"{seed}/{kind}/{name}" for name in distinct))
+    return ids.replace_strict(distinct, numbers, return_dtype=pl.UInt64).to_numpy()
 
 
 def _draw(keys: Keys) -> pl.Series:

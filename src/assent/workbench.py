@@ -76,6 +76,7 @@ class Workbench:
             social=np.array([each.social for each in known]),
             losses=np.array([each.losses for each in known]),
             effects=tuple(self._effects[:anchors]) if effects else (),
+            wishes=self.problem.wishes,
         )
 
     def influences(self) -> list[Influence]:

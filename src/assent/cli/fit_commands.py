@@ -8,6 +8,7 @@ import typer
 from pydantic import BaseModel
 
 from assent.cli import options as o
+from assent.cli import wish_options as w
 from assent.cli.console import (
     check_json,
     notice,
@@ -30,6 +31,7 @@ from assent.files import read_json
 from assent.game.objective import Objective
 from assent.methods import make_method
 from assent.models import MODELS
+from assent.report import certificate_facts
 from assent.settings import Settings
 
 DEMO_SEED = 7
@@ -61,6 +63,12 @@ def fit_command(
     anchors: o.Anchors = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
+    rest: o.Rest = None,
+    by_category: w.ByCategory = False,
+    user_budget: w.UserBudget = None,
+    user_floor: w.UserFloor = None,
+    prior: w.Prior = None,
+    utility: w.Utility = "linear",
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
     negatives: o.Negatives = 99,
     seed: o.Seed = 0,
@@ -81,6 +89,7 @@ def fit_command(
     assent fit data/steam --budget 0.5 --out runs/half
     assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
     assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    assent fit log.csv --rest own-mean --by-category --user-budget 2 --user-floor 3 --out runs/wishes
     ```
     """
     check_json(json, replace=replace)
@@ -89,10 +98,10 @@ def fit_command(
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods")
     progress = watcher()
-    log_options = o.LogOptions(data, columns, items, duplicates)
-    log, problem, source = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(
-        progress
-    )
+    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
+    wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
+    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
+    log, problem, source = options.make(progress)
     if replace:
         remove_run(out)
     plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds, frontier_methods, budget)
@@ -200,4 +209,6 @@ def _show_run(run: Run) -> None:
     show_table(title, columns, rows)
     disclosed = int(run.selection["disclosed"].sum())
     out.print(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.", highlight=False)
+    for fact in certificate_facts(run.certificate):
+        out.print(fact, highlight=False, markup=False, soft_wrap=True)
     notice(f"Report: {run.folder / 'report.html'}")

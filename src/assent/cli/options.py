@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +11,11 @@ from pydantic import ValidationError
 
 from assent import unwillingness
 from assent.cli.console import notice
+from assent.cli.wish_options import WishOptions
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
 from assent.data.readers import Columns, Duplicates, read_interactions
+from assent.data.rest import RESTS
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.errors import AssentError
 from assent.models import MODELS
@@ -83,6 +85,15 @@ Unwillingness = Annotated[
         show_default=False,
     ),
 ]
+Rest = Annotated[
+    str | None,
+    typer.Option(
+        help=f"What holds where unwillingness was given for part of a history only: {RESTS}. "
+        "Without it, a gap is an error.",
+        rich_help_panel=_SPLIT,
+        show_default=False,
+    ),
+]
 ProtocolOption = Annotated[
     Protocol, typer.Option(help="How rows are split and ranked.", rich_help_panel=_SPLIT)
 ]
@@ -138,12 +149,15 @@ class LogOptions:
     columns: str | None
     items: Path | None
     duplicates: Duplicates
+    gaps: bool = False
 
     def read(self, progress: Progress) -> Interactions:
         """The log, without unwillingness unless it has a column."""
         columns = parse_columns(self.columns)
         with progress.task(f"reading {self.data.name}", 1):
-            return read_interactions(self.data, columns=columns, items=self.items, duplicates=self.duplicates)
+            return read_interactions(
+                self.data, columns=columns, items=self.items, duplicates=self.duplicates, gaps=self.gaps
+            )
 
 
 @dataclass(frozen=True)
@@ -155,6 +169,8 @@ class ProblemOptions:
     protocol: Protocol
     negatives: int
     seed: int
+    rest: str | None = None
+    wishes: WishOptions = field(default_factory=WishOptions)
 
     def make(self, progress: Progress) -> tuple[Interactions, Problem, str]:
         """The log with unwillingness, its problem, and the source of the unwillingness."""
@@ -166,9 +182,9 @@ class ProblemOptions:
                 "choose another source with --unwillingness"
             )
         with progress.task("assigning unwillingness", 1):
-            log = unwillingness.assign(raw, source, self.seed)
+            log = unwillingness.assign(raw, source, self.seed, self.rest)
         with progress.task("splitting", 1):
-            problem = self._split(log)
+            problem = self.wishes.added(log, self._split(log))
         never = unwillingness.without_never(log)[1]
         if never:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
@@ -188,7 +204,7 @@ class ProblemOptions:
 
 def parse_columns(text: str | None) -> Columns:
     """Columns from text like user=member,item=film."""
-    roles = [field.name for field in fields(Columns)]
+    roles = [each.name for each in fields(Columns)]
     named = {}
     for part in text.split(",") if text else []:
         role, equals, name = part.partition("=")

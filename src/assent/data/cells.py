@@ -35,10 +35,14 @@ def parts(table: Table, column: str) -> pl.Series:
     return _texts(table, column)
 
 
-def unwillingness(table: Table, column: str) -> pl.Series:
-    """A column as Float64 in [0, 1]."""
+def unwillingness(table: Table, column: str, *, gaps: bool = False) -> pl.Series:
+    """A column as Float64 in [0, 1]; with `gaps`, null where it is empty."""
     numbers = _numbers(table.frame[column])
-    _demand(table, column, numbers.is_between(0, 1), "a number from 0 (use freely) to 1 (never)")
+    fine = numbers.is_between(0, 1).fill_null(False)
+    if gaps:
+        fine |= table.frame[column].cast(pl.String).str.strip_chars().fill_null("") == ""
+    accepted = "a number from 0 (use freely) to 1 (never)"
+    _demand(table, column, fine, accepted if gaps else f"{accepted}, or --rest for empty ones")
     return numbers
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from hashlib import blake2b
 
 from assent.arrays import Bools, Floats, Ints, Strings
+from assent.data.wishes import PLAIN, Wishes
 from assent.hashing import Keys, string_keys
 
 
@@ -43,7 +44,7 @@ class Problem:
     belongs to the training rows, which are sorted by user and, within a user, by time.
     `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its sampled negatives:
     the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for the test rows, or None where
-    the protocol ranks all items.
+    the protocol ranks all items. `wishes` is what people ask for beyond their unwillingness.
     """
 
     name: str
@@ -57,6 +58,10 @@ class Problem:
     unwillingness: Floats
     valid_candidates: Ints
     test_candidates: Ints | None
+    wishes: Wishes = PLAIN
+
+    def __post_init__(self) -> None:
+        self.wishes.check(self.train.users, self.n_users)
 
     @property
     def n_users(self) -> int:
@@ -86,6 +91,7 @@ class Problem:
             digest.update(rows.users.tobytes() + rows.items.tobytes())
         for array in (self.user_ids, self.item_ids, self.unwillingness, self.valid_candidates, *tests):
             digest.update(array.tobytes())
+        digest.update(self.wishes.mark())
         return digest.hexdigest()
 
     def violation(self, selection: Bools | None = None) -> float:

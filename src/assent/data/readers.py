@@ -58,7 +58,12 @@ GUESS_ALL = Columns()
 
 
 def read_interactions(
-    path: Path, *, columns: Columns = GUESS_ALL, items: Path | None = None, duplicates: Duplicates = "error"
+    path: Path,
+    *,
+    columns: Columns = GUESS_ALL,
+    items: Path | None = None,
+    duplicates: Duplicates = "error",
+    gaps: bool = False,
 ) -> Interactions:
     """Read the log at `path`: a csv, tsv, parquet or `.inter` file, or a folder that holds one.
 
@@ -69,13 +74,14 @@ def read_interactions(
     that the file gives is kept as a column, for `parts_of`.
 
     A (user, item) pair on several rows is an error, or its row first or last in time is kept, with the
-    largest unwillingness of all of them: dropping a repeat never makes anybody more willing.
+    largest unwillingness of all of them: dropping a repeat never makes anybody more willing. With `gaps`, an
+    empty unwillingness is null, for the `rest` of `unwillingness.assign`; else it is an error.
     """
     is_folder = path.is_dir()
     log_path = _log_in(path) if is_folder else path
     items_path = _items_in(path, log_path) if is_folder and items is None else items
     table = read_table(log_path, LOG_FILES)
-    log = _log(table, columns)
+    log = _log(table, columns, gaps=gaps)
     if items_path is None:
         known = _items_of_log(table, log["item"], columns)
     else:
@@ -143,7 +149,7 @@ def _find_needed(table: Table, role: Role, columns: Columns, also: tuple[str, ..
     return found
 
 
-def _log(table: Table, columns: Columns) -> pl.DataFrame:
+def _log(table: Table, columns: Columns, *, gaps: bool) -> pl.DataFrame:
     """The `Interactions.table` of a file, with its repeated pairs."""
     user, item = _find_needed(table, "user", columns), _find_needed(table, "item", columns)
     if user == item:
@@ -161,7 +167,7 @@ def _log(table: Table, columns: Columns) -> pl.DataFrame:
         log = log.with_columns(split.alias("split"))
     if unwillingness is None:
         return log
-    return log.with_columns(cells.unwillingness(table, unwillingness).alias("unwillingness"))
+    return log.with_columns(cells.unwillingness(table, unwillingness, gaps=gaps).alias("unwillingness"))
 
 
 def _split(table: Table, columns: Columns) -> pl.Series | None:

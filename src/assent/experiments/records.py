@@ -5,8 +5,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assent.arrays import sum_by
 from assent.errors import AssentError
-from assent.evaluation import evaluate
+from assent.evaluation import evaluate, validation_losses
+from assent.game.certificate import with_truth
 from assent.methods import Choice, Method
 from assent.training import Trained
 from assent.workbench import Workbench
@@ -80,6 +82,18 @@ def record(
         "decision_price": choice.price if method.objectives else None,
         "point": point,
     }
+
+
+def certificate_of(bench: Workbench, choice: Choice, trained: Trained, price: float) -> dict[str, Any]:
+    """A choice's certificate with the true reward of its model, in the loss that values are measured on.
+
+    It counts the price of the decision where there is one, else `price`.
+    """
+    problem = bench.problem
+    disclosed = sum_by(problem.train.users, problem.unwillingness * choice.selection, problem.n_users)
+    losses = validation_losses(problem, trained, bench.settings.influence.loss)
+    at = price if choice.price is None else choice.price
+    return with_truth(choice.certificate, losses, problem.wishes.cost(disclosed), at)
 
 
 def merged(

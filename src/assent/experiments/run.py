@@ -4,7 +4,7 @@
     selection.parquet  one row per training interaction: disclosed or withheld, influence, break-even price
     held_out.parquet   one row per interaction that was held out for validation or test
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
-    certificate.json   how far the decision can be trusted: residuals, rounds, regret
+    certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
     metrics.json       flat records: the method, All and Nothing
     frontier.json      flat records of all methods within budgets, where that was asked for
     report.html        for people; written last, so a folder that has it is whole
@@ -28,7 +28,7 @@ from assent.data.rules import for_the_record
 from assent.errors import AssentError
 from assent.experiments.folder import MARKER, REPORT, WORK, claimed
 from assent.experiments.frontier import frontier, parse_methods
-from assent.experiments.records import Stopwatch, check_price, record
+from assent.experiments.records import Stopwatch, certificate_of, check_price, record
 from assent.experiments.tables import held_out_table, selection_table
 from assent.files import read_json, write_json, write_text, write_with
 from assent.game.objective import Objective
@@ -78,6 +78,8 @@ class Run:
     held_out: pl.DataFrame
     trained: Trained
     records: list[dict[str, Any]]
+    certificate: dict[str, Any]
+    """How far the decision can be trusted (`game.certificate`)."""
 
 
 def fit(
@@ -119,7 +121,8 @@ def _fit(
     write_with(out / "held_out.parquet", held_out.write_parquet)
     trained = _final(bench, choice, out / "model")
     own = record(bench, method, choice, trained, price=plan.price, watch=watch)
-    write_json(out / "certificate.json", dict(choice.certificate))
+    certificate = certificate_of(bench, choice, trained, plan.price)
+    write_json(out / "certificate.json", certificate)
     records = [own] + [
         _reference(bench, name, plan.price) for name in ("all", "nothing") if name != method.name
     ]
@@ -128,12 +131,13 @@ def _fit(
     data = ReportData(
         dataset=problem.name,
         protocol=problem.protocol,
-        settings=description | {"certificate": dict(choice.certificate)},
+        settings=description,
         method=method.name,
         objective=own["objective"],
         records=records,
         frontier=compared,
         selection=table,
+        certificate=certificate,
     )
     with progress.task("report", 1):
         page = build_report(data)
@@ -141,7 +145,7 @@ def _fit(
     # only deleted once the page is there: a run that is killed before goes on from it.
     bench.clear()
     write_text(out / REPORT, page)
-    return Run(out, description, table, held_out, trained, records)
+    return Run(out, description, table, held_out, trained, records, certificate)
 
 
 def open_run(folder: Path) -> Run:
@@ -154,7 +158,8 @@ def open_run(folder: Path) -> Run:
         raise AssentError(f"{folder}: the run is not finished; repeat the assent fit that began it")
     selection, held_out = (_read_table(folder / f"{name}.parquet") for name in ("selection", "held_out"))
     records = read_json(folder / "metrics.json")
-    return Run(folder, description, selection, held_out, load(folder / "model"), records)
+    certificate = read_json(folder / "certificate.json")
+    return Run(folder, description, selection, held_out, load(folder / "model"), records, certificate)
 
 
 def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
@@ -173,6 +178,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "split_seed": problem.seed,
         "negatives": problem.valid_candidates.shape[1] - 1,
         "unwillingness": for_the_record(plan.unwillingness),
+        "wishes": problem.wishes.summary(),
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
         "frontier_methods": plan.frontier_methods,

@@ -40,7 +40,8 @@ def solve_table(
         strategy = marginals(rewards, tables)
     values, probability = response_values(estimates, strategy, objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)
-    return Equilibrium(selection, values, probability, rounds, regret)
+    nearest = np.bincount(estimates.nearest(selection[None]), minlength=estimates.n_anchors)
+    return Equilibrium(selection, values, probability, rounds, regret, nearest)
 
 
 def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> Bools:

@@ -11,12 +11,16 @@ from functools import cache
 import numpy as np
 from scipy.stats import norm, qmc
 
-from assent.arrays import Floats
+from assent.arrays import Floats, Ints
 from assent.game.estimates import Estimates
 
-_LOG2_DRAWS = 11
+_LOG2_DRAWS, _LOG2_FEWER, _MANY = 11, 9, 32
+"""Draws for a few anchors, and for many: their cells are small, and their pairs many."""
 _SETTLED = 1e-9
 """Variance of a difference of distances below which it counts as certain; the least of one bit is p(1−p)."""
+_FAR = 6.0
+"""Standard deviations of a difference of distances beyond which the farther anchor is out of the question."""
+_NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,7 @@ def cells(estimates: Estimates, strategy: Floats) -> Cells:
     """The cells under independent disclosure with probabilities `strategy[Z]`."""
     which = estimates.alike
     first, copies = np.unique(which, return_index=True)[1], np.bincount(which)
-    mean = estimates.distances(strategy)
-    sign = np.where(estimates.anchors, -1.0, 1.0)
-    cov = (sign * (strategy * (1 - strategy))) @ sign.T
+    mean, cov = estimates.moments(strategy)
     distinct = normal_cells(mean[first], cov[np.ix_(first, first)])
     # Anchors that coincide share their cell; rounding alone would tell them apart.
     share = 1 / copies[which]
@@ -47,31 +49,46 @@ def cells(estimates: Estimates, strategy: Floats) -> Cells:
 def normal_cells(mean: Floats, cov: Floats) -> Cells:
     """The cells for distances that are normal with `mean[T]` and `cov[T, T]`."""
     n = len(mean)
-    slopes = np.zeros((n, n))
-    for t in range(n):
+    probability, slopes = np.zeros(n), np.zeros((n, n))
+    some = _contenders(mean, cov)
+    mean, cov = mean[some], cov[np.ix_(some, some)]
+    draws = _normal_draws(mean, cov)
+    probability[some] = _nearest_share(draws)
+    found = np.zeros((len(some), len(some)))
+    for t in range(len(some)):
         for s in range(t):
-            slopes[t, s] = slopes[s, t] = _tie_density(mean, cov, s, t)
-    np.fill_diagonal(slopes, -slopes.sum(axis=1))
-    return Cells(_nearest_share(_normal_draws(mean, cov)), slopes)
+            found[t, s] = found[s, t] = _tie_density(mean, cov, draws, s, t)
+    np.fill_diagonal(found, -found.sum(axis=1))
+    slopes[np.ix_(some, some)] = found
+    return Cells(probability, slopes)
 
 
-def _tie_density(mean: Floats, cov: Floats, s: int, t: int) -> float:
+def _contenders(mean: Floats, cov: Floats) -> Ints:
+    """The anchors that are not certainly farther than the one with the least mean distance."""
+    least = int(mean.argmin())
+    spread = np.sqrt(np.maximum(np.diag(cov) + cov[least, least] - 2 * cov[least], 0))
+    return np.flatnonzero(mean - mean[least] <= _FAR * spread + _SETTLED)
+
+
+def _tie_density(mean: Floats, cov: Floats, draws: Floats, s: int, t: int) -> float:
     """Density of D_s = D_t at 0, times the probability that no other anchor is nearer then.
 
-    Moving mean_s up by δ hands δ times this from cell s to cell t.
+    Moving mean_s up by δ hands δ times this from cell s to cell t. Draws become draws under the condition
+    D_s = D_t by taking from each what its own difference D_s − D_t explains.
     """
     variance = cov[s, s] + cov[t, t] - 2 * cov[s, t]
     if variance < _SETTLED:
         return 0.0
     spread = np.sqrt(variance)
-    gap = mean[s] - mean[t]
-    density = float(norm.pdf(gap / spread) / spread)
-    if len(mean) == 2:
+    density = float(np.exp(-(((mean[s] - mean[t]) / spread) ** 2) / 2) / (np.sqrt(2 * np.pi) * spread))
+    if len(mean) == 2 or density * spread < _NEGLIGIBLE:
         return density
     tilt = (cov[:, s] - cov[:, t]) / variance
-    draws = _normal_draws(mean - tilt * gap, cov - np.outer(tilt, tilt) * variance)
-    others = np.delete(draws, [s, t], axis=1)
-    return density * float((others >= draws[:, [t]]).all(axis=1).mean())
+    level = (1 + tilt[t]) * draws[:, t] - tilt[t] * draws[:, s]
+    tied = draws - np.outer(draws[:, s] - draws[:, t], tilt)
+    tied[:, [s, t]] = np.inf
+    free = (tied >= level[:, None]).all(axis=1)
+    return density * float(free.mean())
 
 
 def _nearest_share(draws: Floats) -> Floats:
@@ -82,7 +99,7 @@ def _nearest_share(draws: Floats) -> Floats:
 
 
 def _normal_draws(mean: Floats, cov: Floats) -> Floats:
-    """Quasi-random draws, [2^11, T]: the same ones on every call, so that results are smooth in the input."""
+    """Quasi-random draws, [2^11, T] or [2^9, T]: the same on every call, so that results are smooth."""
     values, vectors = np.linalg.eigh(cov)
     root = vectors * np.sqrt(np.maximum(values, 0))
     draws: Floats = mean + _standard_draws(len(mean)) @ root.T
@@ -91,5 +108,5 @@ def _normal_draws(mean: Floats, cov: Floats) -> Floats:
 
 @cache
 def _standard_draws(dimension: int) -> Floats:
-    points = qmc.Sobol(dimension, seed=0).random_base2(_LOG2_DRAWS)
+    points = qmc.Sobol(dimension, seed=0).random_base2(_LOG2_DRAWS if dimension <= _MANY else _LOG2_FEWER)
     return np.asarray(norm.ppf(np.clip(points, 1e-12, 1 - 1e-12)), dtype=np.float64)

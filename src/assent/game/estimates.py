@@ -6,8 +6,13 @@ from functools import cached_property
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, sum_by
+from assent.data.wishes import PLAIN, Wishes
 from assent.game.objective import Objective
+from assent.game.players import Players
 from assent.sparse import SparseMatrix
+
+BLOCK = 2**17
+"""Interactions looked at together, so that no array of floats is as large as all the anchors."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class Estimates:
         losses[t, u]    loss of user u at the anchor
         effects[t]      sparse [N, Z], effect of k on user u's loss; its entries at k's owner are `own`.
                         Needed to predict single users' losses; best responses do without.
-    `owners[Z]` are the users of the interactions and `unwillingness[Z]` their β.
+    `owners[Z]` are the users of the interactions and `unwillingness[Z]` their β; `wishes` is what people ask
+    for beyond it.
     """
 
     owners: Ints
@@ -32,6 +38,7 @@ class Estimates:
     social: Floats
     losses: Floats
     effects: tuple[SparseMatrix, ...] = ()
+    wishes: Wishes = PLAIN
 
     @cached_property
     def alike(self) -> Ints:
@@ -48,16 +55,68 @@ class Estimates:
         """The influence that the objective counts: [T, Z]."""
         return self.own if objective is Objective.NASH else self.social
 
+    def players(self, price: float) -> Players:
+        """Those who play, at a price."""
+        return Players(self.owners, self.n_users, self.unwillingness, price, self.wishes)
+
     def distances(self, strategy: Floats) -> Floats:
         """Expected Hamming distance of `strategy[Z]` (probabilities, or a selection) to each anchor: [T]."""
-        total: Floats = np.where(self.anchors, 1 - strategy, strategy).sum(axis=1)
-        return total
+        return self.moments(strategy)[0]
+
+    def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
+        """Mean, [T], and covariance, [T, T], of the distances if all decide by `strategy[Z]`."""
+        mean, cov = np.zeros(self.n_anchors), np.zeros((self.n_anchors, self.n_anchors))
+        for start in range(0, len(strategy), BLOCK):
+            here = slice(start, start + BLOCK)
+            p, anchors = strategy[here], self.anchors[:, here]
+            sign = np.where(anchors, -1.0, 1.0)
+            mean += sign @ p + anchors.sum(axis=1)
+            cov += (sign * (p * (1 - p))) @ sign.T
+        return mean, cov
+
+    def distances_of(self, selection: Bools) -> Ints:
+        """Hamming distance of `selection[Z]` to each anchor: [T]."""
+        return np.array([np.count_nonzero(selection != anchor) for anchor in self.anchors])
 
     def nearest(self, selections: Bools) -> Ints:
         """The anchor nearest to each of `selections[B, Z]`; of equally near ones the first: [B]."""
-        distances = np.array([(selections != anchor).sum(axis=1) for anchor in self.anchors])
-        nearest: Ints = distances.argmin(axis=0)
+        distances = np.array([self.distances_of(each) for each in selections])
+        nearest: Ints = distances.argmin(axis=1)
         return nearest
+
+    def predicted_total(self, selection: Bools, price: float, anchor: int | None = None) -> float:
+        """The sum of all rewards under a joint `selection[Z]`, as its nearest anchor predicts it.
+
+        Social influence is enough for that. With `anchor`, that one predicts instead.
+        """
+        t = int(self.distances_of(selection).argmin()) if anchor is None else anchor
+        gain = float(np.dot(selection.astype(np.float64) - self.anchors[t], self.social[t]))
+        players = self.players(price)
+        return (
+            gain
+            - float(self.losses[t].sum())
+            - price * float(self.wishes.cost(players.paid(selection)).sum())
+        )
+
+    def payoffs(self, strategy: Floats | Bools, objective: Objective) -> Floats:
+        """What each player expects under `strategy[Z]` if anchor t is nearest: [N, T]; welfare: [1, T].
+
+        What does not depend on t (the price paid) is left out: only differences between cells matter. Without
+        `effects`, what the others do to a player is known in total alone, Σ_k (p_k − õ_tk) (social − own)_tk,
+        and divided equally, so that the sum over players is exact.
+        """
+        columns = []
+        for t, anchor in enumerate(self.anchors):
+            change = strategy - anchor.astype(np.float64)
+            if objective is Objective.WELFARE:
+                columns.append(np.array([np.dot(change, self.social[t]) - self.losses[t].sum()]))
+            elif self.effects:
+                columns.append(self.effects[t] @ change - self.losses[t])
+            else:
+                others = float(np.dot(change, self.social[t]) - np.dot(change, self.own[t])) / self.n_users
+                gains = sum_by(self.owners, change * self.own[t], self.n_users)
+                columns.append(gains + others - self.losses[t])
+        return np.array(columns).T
 
     def predicted_losses(self, selections: Bools) -> Floats:
         """Every user's loss under joint selections `selections[B, Z]` (eq. 7, nearest anchor): [B, N].
@@ -76,5 +135,5 @@ class Estimates:
 
     def predicted_rewards(self, selections: Bools, price: float) -> Floats:
         """Every user's reward under joint selections `selections[B, Z]` (eq. 4): [B, N]."""
-        disclosed = [sum_by(self.owners, self.unwillingness * each, self.n_users) for each in selections]
-        return -self.predicted_losses(selections) - price * np.array(disclosed)
+        paid = np.array([self.players(price).paid(each) for each in selections])
+        return -self.predicted_losses(selections) - price * self.wishes.cost(paid)

@@ -7,22 +7,37 @@ probabilities π of the cells and their slopes, disclosing interaction k adds to
 
 where g is the influence that the objective counts and c_t her expected payoff if anchor t is nearest. The
 first sum is the value of k, the second what she gains by moving everybody towards a cell that suits her. With
-one anchor this is g_k, nothing else, and the solution is exact: disclose k iff g_k > price · β_k. With more,
-rounds of fictitious play respond to the average of what everybody did so far, as Algorithm 2 responds to the
-strategies of the round before, until a selection is a best response to itself.
+one anchor this is g_k, nothing else, and the solution is exact: disclose k iff g_k > price · β_k.
+
+With more, a joint selection makes one anchor t nearest for certain, and unless a player alone can change
+that, her best response is the one to g_t. So the best responses to g_t are an equilibrium iff t is the anchor
+nearest to them. `nash` starts from the response to the prior and goes from cell to cell until one answers
+itself; if none does, the cell that `steering` holds at the least loss is taken: an equilibrium but for that
+loss. `welfare` is the maximum of one function, the sum of rewards. What a cell could have if nothing held it
+bounds it from above, so that cells are tried by falling bound until no other can be better. In games of
+millions of interactions only the first few cells are held, which costs a little reward and saves minutes.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, sum_by
+from assent.arrays import Bools, Floats, Ints
 from assent.game.cells import cells
-from assent.game.estimates import Estimates
+from assent.game.estimates import BLOCK, Estimates
 from assent.game.objective import Objective
+from assent.game.regret import only_just, regret_of, safe
+from assent.game.steering import Held, hold
+
+__all__ = ["PRIOR", "Equilibrium", "regret_of", "response_values", "solve", "worth_disclosing"]
 
 PRIOR = 0.9
 """Probability of disclosing at the start: the mean of the paper's binomial prior."""
+_WORK = 3 * 10**7
+"""Entries of influence that are looked at, at most, to hold cells by steering; a few are always held."""
+_ENOUGH = 2e-3
+"""Share of the mean loss: where nobody could gain more, no other cell is held."""
 
 
 @dataclass(frozen=True)
@@ -34,79 +49,166 @@ class Equilibrium:
     values: Floats
     """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness."""
     cell_probability: Floats
-    """[T], how likely each anchor is nearest where the values were taken."""
+    """[T], how likely each anchor is nearest: 1 for the one that is, shared by those that coincide."""
     rounds: int
-    """Rounds until the selection was a best response to itself, or the limit."""
+    """How many joint selections were played."""
     regret: Floats
-    """[N], what each player could still gain by deviating from `selection` alone, to first order."""
+    """[N], at most what each player could still gain by deviating from `selection` alone."""
+    nearest: Ints
+    """[T], to how many of the joint selections that were played each anchor was nearest; a table's sample
+    counts alone."""
 
 
 def solve(
-    estimates: Estimates, *, objective: Objective, price: float, rounds: int = 40, prior: float = PRIOR
+    estimates: Estimates,
+    *,
+    objective: Objective,
+    price: float,
+    rounds: int = 40,
+    prior: float | Floats = PRIOR,
 ) -> Equilibrium:
-    """Play until a best response is one to itself; after `rounds`, that with the least regret is taken."""
-    strategy = np.full(len(estimates.owners), prior)
-    best: Equilibrium | None = None
-    for played in range(1, rounds + 1):
-        values, probability = response_values(estimates, strategy, objective)
-        selection = worth_disclosing(values, estimates.unwillingness, price)
-        at_selection = response_values(estimates, selection.astype(np.float64), objective)
-        answer = worth_disclosing(at_selection[0], estimates.unwillingness, price)
-        regret = _gains(estimates, selection, answer, at_selection[0], price)
-        if np.array_equal(answer, selection):
-            return Equilibrium(selection, *at_selection, played, regret)
-        if best is None or regret.sum() < best.regret.sum():
-            best = Equilibrium(selection, values, probability, played, regret)
-        strategy += (selection - strategy) / (played + 1)
-    assert best is not None
-    return replace(best, rounds=rounds)
+    """An equilibrium at a price; where `rounds` do not suffice, the best selection that was played.
+
+    `nash` starts from the prior of the wishes where they have one, else from `prior`.
+    """
+    game = _Game(estimates, objective, price, rounds)
+    if estimates.alike.max() == 0:
+        return game.alone()
+    if objective is Objective.WELFARE:
+        return game.welfare()
+    start = prior if estimates.wishes.prior is None else estimates.wishes.prior
+    return game.nash(np.broadcast_to(np.asarray(start, dtype=np.float64), estimates.owners.shape))
+
+
+class _Game:
+    """A game, and how often each anchor was nearest to what was played in it."""
+
+    def __init__(self, estimates: Estimates, objective: Objective, price: float, rounds: int) -> None:
+        self.estimates, self.objective, self.price, self.rounds = estimates, objective, price, rounds
+        self.players = estimates.players(price)
+        self.influence = estimates.values(objective)
+        self.nearest = np.zeros(estimates.n_anchors, dtype=np.int64)
+
+    def nash(self, strategy: Floats) -> Equilibrium:
+        """From the response to `strategy[Z]` to a cell that answers itself, else the cell held best."""
+        values, probability = response_values(self.estimates, strategy, self.objective)
+        first = self._play(values)
+        found, lacking = [], []
+        for t, held in self._path(_cell(first), probability):
+            if self._is_at_home(held, t):
+                regret = self._regret(held)
+                if not regret.any():
+                    return self.equilibrium(held, regret)
+                found.append((held, regret))
+            else:
+                lacking.append((int(held.distances[t] - held.distances.min()), t))
+        enough = _ENOUGH * float(np.abs(self.estimates.losses).mean())
+        most = max(1, _WORK // self.influence.size)
+        for margins in (safe, only_just):
+            for _, t in sorted(lacking)[:most]:
+                for held in self._hold(t, margins):
+                    found.append((held, self._regret(held)))
+                    if found[-1][1].max() <= enough:
+                        return self.equilibrium(*found[-1])
+            if most == 1 and found:
+                break
+        found.append((first, self._regret(first)))
+        return self.equilibrium(*min(found, key=lambda each: float(each[1].max())))
+
+    def welfare(self) -> Equilibrium:
+        """The largest sum of rewards, as the nearest anchors predict it."""
+        free = [self._play(self.influence[t]) for t in range(min(self.estimates.n_anchors, self.rounds))]
+        bounds = [self._total(held, t) for t, held in enumerate(free)]
+        best, most, left = free[0], -np.inf, max(2, _WORK // self.influence.size)
+        for t in np.argsort(bounds)[::-1].tolist():
+            if most >= bounds[t] or not left:
+                break
+            tried = [free[t]]
+            if not self._is_at_home(free[t], t):
+                tried, left = self._hold(t, only_just) or tried, left - 1
+            for held in tried:
+                if (total := self._total(held)) > most:
+                    best, most = held, total
+        return self.equilibrium(best, self._regret(best))
+
+    def alone(self) -> Equilibrium:
+        """The closed form for one anchor, or several that coincide."""
+        held = self._play(self.influence[0])
+        return self.equilibrium(held, self._regret(held))
+
+    def equilibrium(self, held: Held, regret: Floats) -> Equilibrium:
+        """What was found."""
+        alike = self.estimates.alike == self.estimates.alike[_cell(held)]
+        rounds = int(self.nearest.sum())
+        return Equilibrium(held.selection, held.values, alike / alike.sum(), rounds, regret, self.nearest)
+
+    def _path(self, start: int, probability: Floats) -> Iterator[tuple[int, Held]]:
+        """Responses to the cells, each to the one that the last fell into, then to those left out."""
+        left = [start, *np.argsort(-probability, kind="stable").tolist()]
+        seen: set[int] = set()
+        while left and self.nearest.sum() < self.rounds:
+            t = left.pop(0)
+            if t not in seen:
+                seen.add(t)
+                held = self._play(self.influence[t])
+                left.insert(0, _cell(held))
+                yield t, held
+
+    def _play(self, values: Floats) -> Held:
+        """Everybody's best response to `values[Z]`, wherever it lies."""
+        selection = self.players.best(values)
+        nothing_paid = np.zeros(self.estimates.n_anchors)
+        return self._seen(Held(selection, values, self.estimates.distances_of(selection), nothing_paid))
+
+    def _hold(self, t: int, margins: Callable[[Estimates, int, Bools], Ints]) -> list[Held]:
+        """Best responses to anchor t that stay in its cell by `margins`, if they can be held there."""
+        estimates, players, values = self.estimates, self.players, self.influence[t]
+        held = hold(estimates, players, values, t, margins(estimates, t, players.best(values)))
+        return [] if held is None else [self._seen(held)]
+
+    def _seen(self, held: Held) -> Held:
+        self.nearest[_cell(held)] += 1
+        return held
+
+    def _is_at_home(self, held: Held, t: int) -> bool:
+        return bool(self.estimates.alike[_cell(held)] == self.estimates.alike[t])
+
+    def _total(self, held: Held, t: int | None = None) -> float:
+        return self.estimates.predicted_total(held.selection, self.price, t)
+
+    def _regret(self, held: Held) -> Floats:
+        return regret_of(
+            self.estimates,
+            held.selection,
+            objective=self.objective,
+            price=self.price,
+            payments=held.payments,
+        )
+
+
+def _cell(held: Held) -> int:
+    """The anchor nearest to a selection; of equally near ones the first."""
+    return int(held.distances.argmin())
 
 
 def response_values(estimates: Estimates, strategy: Floats, objective: Objective) -> tuple[Floats, Floats]:
     """v_k of every interaction, [Z], when the others play `strategy[Z]`; the cells' probabilities, [T]."""
-    values = estimates.values(objective)
+    influence = estimates.values(objective)
     if estimates.n_anchors == 1:
-        return values[0], np.ones(1)
+        return influence[0], np.ones(1)
     here = cells(estimates, strategy)
+    values: Floats = here.probability @ influence
     if not here.slopes.any():
-        return here.probability @ values, here.probability
-    incentive = _payoffs(estimates, strategy, objective) @ here.slopes
-    sign = np.where(estimates.anchors, -1.0, 1.0)
-    owners = estimates.owners if objective is Objective.NASH else np.zeros_like(estimates.owners)
-    steering = (incentive[owners].T * sign).sum(axis=0)
-    return here.probability @ values + steering, here.probability
-
-
-def regret_of(estimates: Estimates, selection: Bools, *, objective: Objective, price: float) -> Floats:
-    """What each player could gain by deviating from `selection[Z]` alone, to first order: at least 0, [N]."""
-    values, _ = response_values(estimates, selection.astype(np.float64), objective)
-    return _gains(
-        estimates, selection, worth_disclosing(values, estimates.unwillingness, price), values, price
-    )
-
-
-def _gains(estimates: Estimates, selection: Bools, answer: Bools, values: Floats, price: float) -> Floats:
-    """Σ_k (answer_k − o_k)(v_k − price · β_k) of each player: [N]."""
-    gain = (answer.astype(np.float64) - selection) * (values - price * estimates.unwillingness)
-    return sum_by(estimates.owners, gain, estimates.n_users)
+        return values, here.probability
+    incentive = estimates.payoffs(strategy, objective) @ here.slopes
+    for start in range(0, len(values), BLOCK):
+        some = slice(start, start + BLOCK)
+        owners = estimates.owners[some] if objective is Objective.NASH else 0
+        sign = np.where(estimates.anchors[:, some], -1.0, 1.0)
+        values[some] += np.einsum("kt,tk->k", np.atleast_2d(incentive[owners]), sign)
+    return values, here.probability
 
 
 def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
     """Disclose k iff its value exceeds its price: v_k > price · β_k."""
     return values > price * unwillingness
-
-
-def _payoffs(estimates: Estimates, strategy: Floats, objective: Objective) -> Floats:
-    """The expected payoff of each player if anchor t is nearest: [N, T] for nash, [1, T] for welfare.
-
-    What does not depend on t (the price paid) is left out: only differences between cells matter. Without
-    `effects`, what the others do to a player is taken to be the same in every cell.
-    """
-    change = strategy - estimates.anchors
-    if objective is Objective.WELFARE:
-        return np.array([-estimates.losses.sum(axis=1) + (change * estimates.social).sum(axis=1)])
-    if estimates.effects:
-        gains = [effect @ moved for effect, moved in zip(estimates.effects, change, strict=True)]
-    else:
-        gains = [sum_by(estimates.owners, row, estimates.n_users) for row in change * estimates.own]
-    return (np.array(gains) - estimates.losses).T

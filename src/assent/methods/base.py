@@ -8,7 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from assent.arrays import Bools, Floats
+from assent.data.problem import Problem
+from assent.game.fill import by_score
 from assent.game.objective import Objective
+from assent.game.players import Players
 from assent.game.prices import first, fitting
 from assent.workbench import Workbench
 
@@ -21,8 +24,8 @@ class Choice:
     """[Z]"""
     price: float | None
     """The price at which it decided; None for methods that know none."""
-    certificate: Mapping[str, float] = field(default_factory=dict)
-    """How far the decision can be trusted: residuals, rounds, regret; empty where nothing is solved."""
+    certificate: Mapping[str, object] = field(default_factory=dict)
+    """How far the decision can be trusted (`game.certificate`); empty where nothing is solved."""
     anchors: int = 0
     """How many anchors it rests on."""
     values: Floats | None = None
@@ -49,7 +52,23 @@ class Method(ABC):
         """Decide so that at most the share `budget` of All's violation is disclosed."""
 
 
-def cheapest_first(scores: Floats, unwillingness: Floats, budget: float) -> Bools:
+def players_of(problem: Problem, price: float = 0.0) -> Players:
+    """The users of a problem with their wishes."""
+    return Players(problem.train.users, problem.n_users, problem.unwillingness, price, problem.wishes)
+
+
+def scoring_at_least(scores: Floats, least: float, problem: Problem) -> Bools:
+    """Disclose what has a score of at least `least`, as far as wishes allow: [Z]."""
+    if problem.wishes.are_plain:
+        return scores >= least
+    return by_score(players_of(problem), scores, least=least)
+
+
+def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
     """Disclose by falling `scores[Z]` (ties: less unwilling first) while the share `budget` lasts: [Z]."""
+    unwillingness = problem.unwillingness
+    allowed = budget * float(unwillingness.sum())
+    if not problem.wishes.are_plain:
+        return by_score(players_of(problem), scores, allowed=allowed)
     order = np.lexsort((unwillingness, -scores))
-    return first(order, fitting(unwillingness[order], budget * float(unwillingness.sum())))
+    return first(order, fitting(unwillingness[order], allowed))

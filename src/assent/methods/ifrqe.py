@@ -1,18 +1,21 @@
 """IFRQE: influence at one anchor, and the solution of its game: in closed form, or by the paper's tables."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import ClassVar
 
 import numpy as np
 
+from assent.errors import AssentError
 from assent.game.algorithms import check_lengths, solve_table
+from assent.game.certificate import certify
 from assent.game.estimates import Estimates
+from assent.game.fill import by_score, check_floors
 from assent.game.objective import Objective
-from assent.game.prices import fits_into, price_path
+from assent.game.prices import break_even_prices, fits_into, price_path
 from assent.game.solve import Equilibrium, regret_of, solve
 from assent.game.strategy import Strategy
-from assent.methods.base import Choice, Method
+from assent.methods.base import Choice, Method, players_of
 from assent.models import MF
 from assent.workbench import Workbench
 
@@ -25,8 +28,8 @@ class IFRQE(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""
-        found = self._play(bench, price)
-        return self._choice(bench, price, found)
+        estimates = self._estimates(bench)
+        return self._choice(bench, estimates, price, self._play(bench, estimates, price))
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
@@ -36,65 +39,70 @@ class IFRQE(Method):
         """
         unwillingness = bench.problem.unwillingness
         allowed = budget * float(unwillingness.sum())
+        check_floors(players_of(bench.problem), allowed)
+        estimates = self._estimates(bench)
 
         def fits(found: Equilibrium) -> bool:
             return fits_into(float(unwillingness[found.selection].sum()), allowed)
 
         low, high = 0.0, 0.0
-        while not fits(found := self._play(bench, high)):
-            low, high = high, max(2 * high, price_path(found.values, unwillingness).price_within(allowed))
+        while not fits(found := self._play(bench, estimates, high)):
+            next_price = price_path(found.values, unwillingness).price_within(allowed)
+            low, high = high, max(2 * high, next_price, _LEAST)
         while high - low > _PRECISION * high:
             middle = (low + high) / 2
-            trial = self._play(bench, middle)
+            trial = self._play(bench, estimates, middle)
             if fits(trial):
                 high, found = middle, trial
             else:
                 low = middle
-        path = price_path(found.values, unwillingness)
-        selection, price = path.within(allowed), path.price_within(allowed)
-        regret = regret_of(self._estimates(bench), selection, objective=self.objective, price=price)
-        return self._choice(bench, price, replace(found, selection=selection, regret=regret))
+        filled, price = self._filled(estimates, found, high, allowed)
+        return self._choice(bench, estimates, price, filled)
 
-    def _choice(self, bench: Workbench, price: float, found: Equilibrium) -> Choice:
-        certificate = self._certificate(bench, found)
-        return Choice(found.selection, price, certificate, self._anchors(bench), found.values)
+    def _filled(
+        self, estimates: Estimates, found: Equilibrium, price: float, allowed: float
+    ) -> tuple[Equilibrium, float]:
+        """What was found, filled up with what pays at the highest prices, and the price of that."""
+        path = price_path(found.values, estimates.unwillingness)
+        if estimates.wishes.are_plain:
+            selection, price = path.within(allowed), path.price_within(allowed)
+        else:
+            players = estimates.players(price)
+            worth = players.units.sums(found.values)
+            prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
+            selection = by_score(players, prices, allowed=allowed, start=found.selection)
+        regret = regret_of(estimates, selection, objective=self.objective, price=price)
+        return replace(found, selection=selection, regret=regret), price
 
-    def _certificate(self, bench: Workbench, found: Equilibrium) -> dict[str, float]:
-        """Worst residuals of the influence solves, rounds played, and what deviating could still gain."""
+    def _choice(self, bench: Workbench, estimates: Estimates, price: float, found: Equilibrium) -> Choice:
         used = bench.influences()[: self._anchors(bench)]
-        return {
+        certificate = {
             **_largest("residual_own", [each.residual_own for each in used]),
             **_largest("residual_social", [each.residual_social for each in used]),
-            "rounds": found.rounds,
-            "nearest_anchor_probability": float(found.cell_probability.max()),
-            "largest_regret": float(found.regret.max()),
-            "mean_regret": float(found.regret.mean()),
+            **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
         }
+        return Choice(found.selection, price, certificate, self._anchors(bench), found.values)
 
     def _anchors(self, bench: Workbench) -> int:
         return 1
 
-    def _play(self, bench: Workbench, price: float) -> Equilibrium:
+    def _play(self, bench: Workbench, estimates: Estimates, price: float) -> Equilibrium:
         settings = bench.settings
         if settings.strategy is Strategy.FACTORED:
-            return solve(
-                self._estimates(bench), objective=self.objective, price=price, rounds=settings.rounds
-            )
-        # Before anchors are trained.
-        check_lengths(np.bincount(bench.problem.train.users), self._anchors(bench))
+            return solve(estimates, objective=self.objective, price=price, rounds=settings.rounds)
         return solve_table(
-            self._estimates(bench),
-            objective=self.objective,
-            price=price,
-            settings=settings.table,
-            seed=bench.seed,
+            estimates, objective=self.objective, price=price, settings=settings.table, seed=bench.seed
         )
 
     def _estimates(self, bench: Workbench) -> Estimates:
         """Tables learn from the rewards of eq. (8), to which belongs what others do to a player, if known."""
-        tables = bench.settings.strategy is Strategy.TABLE
-        effects = tables and self._anchors(bench) > 1 and bench.settings.model == MF.name
-        return bench.estimates(self._anchors(bench), effects=effects)
+        anchors = self._anchors(bench)
+        if bench.settings.strategy is Strategy.FACTORED:
+            return bench.estimates(anchors)
+        if not bench.problem.wishes.are_plain:
+            raise AssentError("wishes: tables know none; play with --set strategy=factored")
+        check_lengths(np.bincount(bench.problem.train.users), anchors)
+        return bench.estimates(anchors, effects=anchors > 1 and bench.settings.model == MF.name)
 
 
 def _largest(name: str, residuals: Sequence[float | None]) -> dict[str, float]:
@@ -104,3 +112,5 @@ def _largest(name: str, residuals: Sequence[float | None]) -> dict[str, float]:
 
 
 _PRECISION = 1e-2
+_LEAST = 1e-6
+"""The price to go on from where even the path finds none above 0."""

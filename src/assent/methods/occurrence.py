@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from assent.arrays import Floats
-from assent.methods.base import Choice, Method, cheapest_first
+from assent.methods.base import Choice, Method, cheapest_first, scoring_at_least
 from assent.workbench import Workbench
 
 
@@ -19,11 +19,11 @@ class Occurrence(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """A score of at least 1: somebody else has the item. The price, in other units, does not matter."""
-        return Choice(self._scores(bench) >= 1, price)
+        return Choice(scoring_at_least(self._scores(bench), 1, bench.problem), price)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """By falling score until the budget is used up."""
-        return Choice(cheapest_first(self._scores(bench), bench.problem.unwillingness, budget), None)
+        return Choice(cheapest_first(self._scores(bench), bench.problem, budget), None)
 
     def _scores(self, bench: Workbench) -> Floats:
         items, unwillingness = bench.problem.train.items, bench.problem.unwillingness

@@ -6,7 +6,7 @@ import numpy as np
 
 from assent.arrays import Floats
 from assent.game.solve import PRIOR
-from assent.methods.base import Choice, Method, cheapest_first
+from assent.methods.base import Choice, Method, cheapest_first, players_of, scoring_at_least
 from assent.workbench import Workbench
 
 
@@ -17,12 +17,16 @@ class Random(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """Each with probability 0.9, the mean of the paper's prior; the price does not matter."""
-        return Choice(self._lots(bench) < PRIOR, price)
+        return Choice(scoring_at_least(-self._lots(bench), -PRIOR, bench.problem), price)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """In the order of the lots until the budget is used up."""
-        selection = cheapest_first(-self._lots(bench), bench.problem.unwillingness, budget)
-        return Choice(selection, None)
+        return Choice(cheapest_first(-self._lots(bench), bench.problem, budget), None)
 
     def _lots(self, bench: Workbench) -> Floats:
-        return np.random.default_rng((bench.seed, 1)).random(len(bench.problem.train))
+        """One per interaction; what is decided together has one lot."""
+        lots = np.random.default_rng((bench.seed, 1)).random(len(bench.problem.train))
+        if bench.problem.wishes.groups is None:
+            return lots
+        units = players_of(bench.problem).units
+        return lots[units.first][units.of]

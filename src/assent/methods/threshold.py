@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from assent.methods.base import Choice, Method, cheapest_first
+from assent.methods.base import Choice, Method, cheapest_first, scoring_at_least
 from assent.workbench import Workbench
 
 LIMIT = 0.5
@@ -16,9 +16,8 @@ class Threshold(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """Unwillingness of at most 0.5, as in the paper; the price does not matter."""
-        return Choice(bench.problem.unwillingness <= LIMIT, price)
+        return Choice(scoring_at_least(-bench.problem.unwillingness, -LIMIT, bench.problem), price)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """The limit at which the budget is used up."""
-        unwillingness = bench.problem.unwillingness
-        return Choice(cheapest_first(-unwillingness, unwillingness, budget), None)
+        return Choice(cheapest_first(-bench.problem.unwillingness, bench.problem, budget), None)

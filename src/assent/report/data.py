@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -45,6 +45,8 @@ class ReportData:
     (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]),
     disclosed (Boolean), influence and price (Float64; the price is the break-even price, inf where disclosing
     costs nothing; both null where the method estimates nothing)."""
+    certificate: Mapping[str, object] = field(default_factory=dict)
+    """How far the decision can be trusted (`game.certificate`)."""
 
     @property
     def way(self) -> Way:

@@ -7,6 +7,7 @@ from assent.report.data import ALL, ReportData, checked, kept, mean, spread
 from assent.report.html import Html, tag, void
 from assent.report.numbers import NONE, THIN, decimals_for, fixed, percent, plural, share
 from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
+from assent.report.trust import trust_section
 from assent.report.words import headline, in_figures, name, relative
 
 
@@ -20,6 +21,7 @@ def build_report(data: ReportData) -> str:
         methods_section(data),
         withheld_section(data.selection),
         examples_section(data),
+        trust_section(data),
         background_section(data),
     )
     page = tag("html", _head(f"assent report: {data.dataset}"), tag("body", main), lang="en")

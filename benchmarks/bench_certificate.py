@@ -1,0 +1,46 @@
+"""What anybody could still gain by deviating from the solution of the game, on real data.
+
+Target: at most 1 % of the mean absolute reward. The price of anarchy is printed beside it.
+"""
+
+import sys
+
+from assent.game.certificate import certify
+from assent.game.objective import Objective
+from assent.game.solve import solve
+from assent.losses import Loss
+from assent.settings import Settings
+from assent.workbench import Workbench
+from common import load, verdict
+
+DATA = ("diginetica", "steam", "amazon_video_games")
+PRICES = (0.1, 0.5, 1.0, 2.0)
+
+
+def main(names: list[str]) -> None:
+    largest = 0.0
+    for name in names:
+        problem = load(name)
+        for loss in Loss:
+            bench = Workbench(problem, Settings.model_validate({"influence": {"loss": loss}}), 0)
+            for anchors in (3, 8):
+                estimates = bench.estimates(anchors)
+                for objective in Objective:
+                    for price in PRICES:
+                        found = solve(estimates, objective=objective, price=price)
+                        figures = certify(estimates, found, price=price, rounds=40)
+                        share = 100 * figures.largest_gain_share
+                        largest = max(largest, share)
+                        print(
+                            f"{name}, {loss}, T = {anchors}, {objective}, price {price:g}: largest gain "
+                            f"{figures.largest_gain:.3g} ({share:.3f} %), mean {figures.mean_gain:.2g}, "
+                            f"predicted reward {figures.predicted_reward:.2f}, price of anarchy "
+                            f"{figures.price_of_anarchy:.4f} ({figures.anarchy_cost:.3f} per user), "
+                            f"rounds {figures.rounds}",
+                            flush=True,
+                        )
+    verdict("largest deviation gain, share of the mean absolute reward", largest, 1, "%")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(DATA))

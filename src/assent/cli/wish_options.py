@@ -1,0 +1,72 @@
+"""The options for what people ask for beyond their unwillingness."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import typer
+
+from assent.data.asked import USUAL_PRIOR, read_wishes
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem
+
+_WISHES = "Wishes"
+
+ByCategory = Annotated[
+    bool,
+    typer.Option(
+        "--by-category",
+        help="One decision for all of a person's interactions with a category.",
+        rich_help_panel=_WISHES,
+    ),
+]
+UserBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|RULES|FILE",
+        help="The most unwillingness to disclose of a person: 3, or ann=2,\\*=5, or a file.",
+        rich_help_panel=_WISHES,
+        show_default=False,
+    ),
+]
+UserFloor = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|RULES|FILE",
+        help="The least number of interactions to disclose of a person, given likewise.",
+        rich_help_panel=_WISHES,
+        show_default=False,
+    ),
+]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|RULES|FILE",
+        help="Probability of disclosing that the game starts from, given likewise, or by user and item. "
+        f"Default: {USUAL_PRIOR:g}.",
+        rich_help_panel=_WISHES,
+        show_default=False,
+    ),
+]
+Utility = Annotated[
+    str,
+    typer.Option(
+        help="What disclosing costs a person: price times her violation (`linear`), its square "
+        "(`quadratic`) or another power (`power:1.5`).",
+        rich_help_panel=_WISHES,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class WishOptions:
+    """What people ask for beyond their unwillingness."""
+
+    by_category: bool = False
+    user_budget: str | None = None
+    user_floor: str | None = None
+    prior: str | None = None
+    utility: str = "linear"
+
+    def added(self, log: Interactions, problem: Problem) -> Problem:
+        """The problem with these wishes."""
+        return replace(problem, wishes=read_wishes(log, problem, **vars(self)))

@@ -1,0 +1,123 @@
+"""What people ask for beyond a price: limits and floors of their own, decisions by category, a prior."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints, sum_by
+from assent.errors import AssentError
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is decided on: single interactions, or groups of them that stand or fall together.
+
+    `of[Z]` is the unit of each interaction, `first[U]` an interaction of each unit, `owners[U]` whose it is,
+    `unwillingness[U]` the sum over it, `sizes[U]` how many interactions it has, and `never[U]` whether one of
+    them has an unwillingness of 1.
+    """
+
+    of: Ints
+    first: Ints
+    owners: Ints
+    unwillingness: Floats
+    sizes: Ints
+    never: Bools
+
+    def sums(self, values: Floats) -> Floats:
+        """The sum of `values[Z]` over each unit: [U]."""
+        return sum_by(self.of, values, len(self.first))
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a selection has to respect, for Z training interactions of N users; what is None asks for nothing.
+
+    With x_u the unwillingness that a selection discloses of user u:
+        groups[Z]  interactions of one user with the same number are disclosed or withheld together
+        budget[N]  x_u is at most this; inf is no limit
+        floor[N]   at least so many interactions of u are disclosed, as far as "never" and her budget allow
+        prior[Z]   probability of disclosing that the game starts from
+        power      the reward counts price · x_u^power: 1 is the paper's, 2 makes every further unit dearer
+    """
+
+    groups: Ints | None = None
+    budget: Floats | None = None
+    floor: Ints | None = None
+    prior: Floats | None = None
+    power: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.power < np.inf:
+            raise AssentError(f"utility: power {self.power:g}; accepted: a number above 0")
+        if self.budget is not None and not (self.budget >= 0).all():
+            raise AssentError("user budget: negative or missing for somebody; accepted: numbers from 0 on")
+        if self.floor is not None and (self.floor < 0).any():
+            raise AssentError("user floor: negative for somebody; accepted: whole numbers from 0 on")
+        if self.prior is not None and not ((self.prior >= 0) & (self.prior <= 1)).all():
+            raise AssentError("prior: not a probability for some interaction; accepted: from 0 to 1")
+
+    @cached_property
+    def are_plain(self) -> bool:
+        """Whether every interaction can be decided by itself: nothing is asked for but, perhaps, a prior."""
+        return self.groups is None and self.budget is None and self.floor is None and self.power == 1
+
+    def check(self, owners: Ints, n_users: int) -> None:
+        """Refuse wishes that are not about these interactions, of `owners[Z]` among so many users."""
+        lengths = {"groups": len(owners), "prior": len(owners), "budget": n_users, "floor": n_users}
+        for name, length in lengths.items():
+            given = getattr(self, name)
+            if given is not None and given.shape != (length,):
+                raise AssentError(f"wishes: {name} has the shape {given.shape}; accepted: ({length},)")
+        if self.groups is not None:
+            first = np.unique(self.groups, return_index=True, return_inverse=True)
+            if (owners[first[1]][first[2]] != owners).any():
+                raise AssentError("wishes: a group has interactions of several users; accepted: of one user")
+
+    def units(self, owners: Ints, unwillingness: Floats) -> Units:
+        """What is decided on, for interactions of `owners[Z]` with this `unwillingness[Z]`."""
+        groups = np.arange(len(owners)) if self.groups is None else self.groups
+        _, first, of = np.unique(groups, return_index=True, return_inverse=True)
+        return Units(
+            of=of,
+            first=first,
+            owners=owners[first],
+            unwillingness=sum_by(of, unwillingness, len(first)),
+            sizes=np.bincount(of, minlength=len(first)),
+            never=sum_by(of, (unwillingness >= 1).astype(np.float64), len(first)) > 0,
+        )
+
+    def cost(self, disclosed: Floats) -> Floats:
+        """What disclosing an unwillingness of `disclosed` costs each user, in units of the price."""
+        return disclosed if self.power == 1 else disclosed**self.power
+
+    def summary(self) -> dict[str, float | int | None]:
+        """What is asked for, without saying by whom: numbers of groups, of people with limits, means."""
+        limited = None if self.budget is None else self.budget[np.isfinite(self.budget)]
+        return {
+            "groups": None if self.groups is None else len(np.unique(self.groups)),
+            "users_with_budget": None if limited is None else len(limited),
+            "mean_user_budget": None if limited is None or not len(limited) else float(limited.mean()),
+            "users_with_floor": None if self.floor is None else int((self.floor > 0).sum()),
+            "mean_user_floor": None if self.floor is None else float(self.floor.mean()),
+            "mean_prior": None if self.prior is None else float(self.prior.mean()),
+            "utility_power": self.power,
+        }
+
+    def mark(self) -> bytes:
+        """Bytes that differ between different wishes; none for those that ask for nothing."""
+        digest = blake2b(digest_size=16)
+        asked = [(each.name, getattr(self, each.name)) for each in fields(self)]
+        asked = [(name, value) for name, value in asked if value is not None and name != "power"]
+        if not asked and self.power == 1:
+            return b""
+        for name, value in asked:
+            digest.update(name.encode() + value.tobytes())
+        digest.update(str(self.power).encode())
+        return digest.digest()
+
+
+PLAIN = Wishes()
+"""Nothing is asked for."""

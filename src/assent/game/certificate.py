@@ -1,0 +1,88 @@
+"""A certificate: how far a solution can be trusted, in figures that anybody can check.
+
+Losses and prices are costs, so rewards are negative and the price of anarchy is a ratio of costs,
+
+    price of anarchy = C(nash) / C(welfare),     C = −Σ_u reward_u
+
+at least 1 where both are solved exactly. Since losses have an arbitrary zero, the difference per user is
+given too. Both rest on what the nearest anchor predicts for the sum of rewards: social influence is enough.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from assent.arrays import Floats
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+from assent.game.solve import Equilibrium, solve
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a solution at a price."""
+
+    rounds: int
+    """Joint selections that were played."""
+    nearest_anchor: int
+    """The anchor, counted from 1, that is nearest to the selection and predicts for it."""
+    rounds_nearest: list[int]
+    """[T], in how many rounds each anchor was nearest."""
+    largest_gain: float
+    """At most what a player could gain by deviating alone, in units of the loss."""
+    mean_gain: float
+    """Its mean over players."""
+    largest_gain_share: float
+    """The largest, as a share of the mean absolute reward."""
+    predicted_reward: float
+    """Mean over users, as the nearest anchor predicts it."""
+    price_of_anarchy: float | None
+    """Cost of the equilibrium over that of the welfare optimum; None where that is not positive."""
+    anarchy_cost: float
+    """How much more predicted reward per user the welfare optimum has than the equilibrium."""
+    floors_missed: int
+    """Users of whom fewer interactions are disclosed than their floor."""
+    budgets_exceeded: int
+    """Users of whom more is disclosed than their budget."""
+
+
+def certify(estimates: Estimates, found: Equilibrium, *, price: float, rounds: int) -> Certificate:
+    """The certificate of a solution; the game is played once more for either objective, for the anarchy."""
+    players, selection = estimates.players(price), found.selection
+    reward = estimates.predicted_total(selection, price) / estimates.n_users
+    nash, welfare = (
+        -estimates.predicted_total(
+            solve(estimates, objective=each, price=price, rounds=rounds).selection, price
+        )
+        for each in (Objective.NASH, Objective.WELFARE)
+    )
+    number = np.bincount(players.owners[selection], minlength=players.n_users)
+    return Certificate(
+        rounds=found.rounds,
+        nearest_anchor=int(estimates.distances_of(selection).argmin()) + 1,
+        rounds_nearest=found.nearest.tolist(),
+        largest_gain=float(found.regret.max(initial=0)),
+        mean_gain=float(found.regret.mean()),
+        largest_gain_share=float(found.regret.max(initial=0)) / abs(reward) if reward else 0.0,
+        predicted_reward=reward,
+        price_of_anarchy=nash / welfare if welfare > 0 else None,
+        anarchy_cost=(nash - welfare) / estimates.n_users,
+        floors_missed=int((number < players.floor).sum()),
+        budgets_exceeded=int((players.paid(selection) > players.budget * (1 + _ROUNDING)).sum()),
+    )
+
+
+def with_truth(
+    certificate: Mapping[str, object], losses: Floats, costs: Floats, price: float
+) -> dict[str, object]:
+    """The certificate with the true reward: of the trained model's `losses[N]` and `costs[N]` of disclosing.
+
+    `prediction_error` is how far off the predicted reward was, as a share of the true one.
+    """
+    true = -float((losses + price * costs).mean())
+    predicted = certificate.get("predicted_reward")
+    off = None if not isinstance(predicted, float) or not true else abs(predicted - true) / abs(true)
+    return {**certificate, "true_reward": true, "prediction_error": off}

@@ -1,0 +1,190 @@
+"""Holding a joint selection within the cell of an anchor, at the least loss to anybody.
+
+The best responses to an anchor's influence g_t may lie nearer to another anchor s, whose influence would be
+answered differently: then no selection of best responses answers itself. But interactions that are hardly
+worth disclosing, or hardly not, can be decided the other way at hardly any loss. Paying μ_s for every unit by
+which the distance to s exceeds that to t finds those that cost least: everybody answers the values
+
+    g_tk + Σ_s μ_s (õ_tk − õ_sk),     μ ≥ 0
+
+and nobody loses more than Σ_s μ_s on an interaction.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints, Signs
+from assent.game.estimates import Estimates
+from assent.game.players import Players
+
+_SWEEPS = 3
+"""Corrections per anchor: paying for one distance may shorten another, or lengthen it more than is needed."""
+_WASTE = 1e-2
+"""Payments for nothing, as a share of the mean value, that are not worth another correction."""
+_AT_FIRST = 1000
+"""Interactions nearest to indifference that are looked at at first, and one for each unit lacking."""
+_SPARED = 10_000
+"""Interactions looked at, at most, for what a margin leaves over."""
+_DOUBLINGS, _HALVINGS = 40, 12
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Held:
+    """A joint selection, the best response to `values[Z]`."""
+
+    selection: Bools
+    """[Z]"""
+    values: Floats
+    """[Z]"""
+    distances: Ints
+    """[T], to the anchors."""
+    payments: Floats
+    """[T], μ; all 0 where nothing had to be paid."""
+
+
+def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins: Ints) -> Held | None:
+    """Best responses to `values[Z]`, steered until every anchor s is farther than t by `margins[s]`.
+
+    None where that fails. Anchors that coincide with t are left out. Where interactions are decided one by
+    one, only those that are nearest to indifference are looked at, more of them until no other could move.
+    """
+    selection = players.best(values)
+    others = estimates.alike != estimates.alike[t]
+    if not players.wishes.are_plain:
+        return _steer(_Part(estimates.anchors, players, values, t, others), margins)
+    net = np.abs(values - players.price * players.unwillingness)
+    distances = estimates.distances_of(selection)
+    short = np.where(others, np.maximum(margins - (distances - distances[t]), 0), 0)
+    count = _AT_FIRST + int(short.sum())
+    while True:
+        count = min(count, len(net))
+        some = np.argpartition(net, count - 1)[:count]
+        here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
+        part = _Part(np.take(estimates.anchors, some, axis=1), here, values[some], t, others)
+        fixed = distances - part.distances(selection[some])
+        held = _steer(part, margins - (fixed - fixed[t]))
+        if count == len(net) or (held is not None and held.payments.sum() < net[some].max()):
+            break
+        count *= 4
+    if held is None:
+        return None
+    joint, answered = selection.copy(), values.copy()
+    joint[some], answered[some] = held.selection, held.values
+    return Held(joint, answered, fixed + held.distances, held.payments)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The interactions that may move: `anchors[T, Z']`, who decides, `values[Z']` there, and t's rivals."""
+
+    anchors: Bools
+    players: Players
+    values: Floats
+    t: int
+    others: Bools
+
+    def distances(self, selection: Bools) -> Ints:
+        return np.array([np.count_nonzero(selection != anchor) for anchor in self.anchors])
+
+    def lead(self, selection: Bools, s: int) -> int:
+        farther, nearer = self.anchors[s], self.anchors[self.t]
+        return int(np.count_nonzero(selection != farther)) - int(np.count_nonzero(selection != nearer))
+
+    def towards(self, s: int) -> Signs:
+        signs: Signs = self.anchors[self.t].astype(np.int8) - self.anchors[s]
+        return signs
+
+
+def _steer(part: _Part, margins: Ints) -> Held | None:
+    """Make each μ_s in turn as small as the others allow; take what pays least for what it does not need."""
+    players, t = part.players, part.t
+    payments = np.zeros(len(part.anchors))
+    selection, paid_for = players.best(part.values), part.values
+    best, least = None, np.inf
+    scale = float(np.abs(part.values).mean())
+    for step in range(2 * _SWEEPS * len(part.anchors)):
+        # Where taking back does not lead into the cell, payments only grow from here on, by a little more.
+        grows = step >= _SWEEPS * len(part.anchors)
+        distances = part.distances(selection)
+        short = np.where(part.others, margins - (distances - distances[t]), 0)
+        wasted = float(-payments @ np.minimum(short, 0))
+        if short.max() <= 0 and wasted < least:
+            best, least = Held(selection, paid_for, distances, payments.copy()), wasted
+        if best is not None and (grows or least <= _WASTE * scale):
+            break
+        # A lead changes by 2 with every interaction, so that one unit may be left over.
+        is_wasted = (payments > 0) & (short < -1)
+        off = np.maximum(short, 0) if grows else np.where(is_wasted, -short, np.maximum(short, 0))
+        if not off.any():
+            break
+        s = int(off.argmax())
+        towards = part.towards(s)
+        if not grows:
+            paid_for = paid_for - payments[s] * towards
+            selection, payments[s] = players.best(paid_for), 0.0
+        lacking = int(margins[s]) - part.lead(selection, s)
+        payment = _payment(players, paid_for, selection, towards, lacking + (lacking // 20 if grows else 0))
+        if payment is None:
+            break
+        payments[s] += payment
+        paid_for = paid_for + payment * towards
+        selection = players.best(paid_for)
+    return best and _without_waste(part, best, margins)
+
+
+def _without_waste(part: _Part, held: Held, margins: Ints) -> Held:
+    """Decide by the values themselves after all where the margins leave room, what gains most by it first."""
+    if not part.players.wishes.are_plain:
+        return held
+    selection, distances, answered = held.selection.copy(), held.distances, held.values.copy()
+    net = part.values - part.players.price * part.players.unwillingness
+    against = np.flatnonzero((net > 0) != selection)
+    against = against[np.argsort(-np.abs(net[against]))][:_SPARED]
+    for k in against:
+        moved = distances + np.where(part.anchors[:, k] == selection[k], 1, -1)
+        if (moved - moved[part.t] >= margins)[part.others].all():
+            selection[k], distances, answered[k] = not selection[k], moved, part.values[k]
+    return replace(held, selection=selection, values=answered, distances=distances)
+
+
+def _payment(players: Players, values: Floats, selection: Bools, towards: Signs, short: int) -> float | None:
+    """The least μ that makes up for a difference of `short` in the distances; None if none does.
+
+    Every interaction that changes with μ widens the difference by 2.
+    """
+    if short <= 0:
+        return 0.0
+    needed = -(-short // 2)
+    if not players.wishes.are_plain:
+        return _searched(players, values, selection, towards, needed)
+    moving = np.flatnonzero(towards * (1 - 2 * selection.astype(np.int8)) > 0)
+    if len(moving) < needed:
+        return None
+    prices = np.abs(values[moving] - players.price * players.unwillingness[moving])
+    last = float(np.partition(prices, needed - 1)[needed - 1])
+    scale = float(np.abs(values[moving]).max()) + players.price
+    return last + _ROUNDING * max(last, scale)
+
+
+def _searched(
+    players: Players, values: Floats, selection: Bools, towards: Signs, needed: int
+) -> float | None:
+    """The same by doubling and halving, where interactions are not decided one by one."""
+
+    def enough(payment: float) -> bool:
+        changed = players.best(values + payment * towards).astype(np.int8) - selection
+        return int((changed * towards).sum()) >= needed
+
+    low, high = 0.0, 1e-6 * (float(np.abs(values).max()) + players.price)
+    for _ in range(_DOUBLINGS):
+        if enough(high):
+            break
+        low, high = high, 2 * high
+    else:
+        return None
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,101 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from .conftest import QUICK, Assent
+
+WISHES = ["--by-category", "--user-budget", "1.2", "--user-floor", "1", "--utility", "power:1.5"]
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("how", [["--price", "0.02"], ["--budget", "0.4"], ["--method", "threshold"]])
+def test_fit_keeps_wishes(how: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    out = tmp_path / "run"
+    code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 2, *WISHES, *how)
+    assert code == 0, err
+    table = pl.read_parquet(out / "selection.parquet").with_columns(kind=pl.col("category").list.first())
+    paid = table.filter("disclosed").group_by("user").agg(pl.col("unwillingness").sum())
+    assert paid["unwillingness"].max() <= 1.2 + 1e-9  # type: ignore[operator]
+    groups = table.filter(pl.col("kind").is_not_null()).group_by("user", "kind")
+    assert groups.agg(pl.col("disclosed").n_unique())["disclosed"].max() == 1
+    cheapest = table.group_by("user", "kind").agg(pl.col("unwillingness").sum())
+    able = set(cheapest.filter(pl.col("unwillingness") <= 1.2)["user"])
+    assert able <= set(table.filter("disclosed")["user"])
+    wishes = read(out / "settings.json")["wishes"]
+    assert wishes["mean_user_budget"] == pytest.approx(1.2)
+    assert wishes["mean_user_floor"] == 1
+    assert wishes["utility_power"] == 1.5
+    assert wishes["groups"] == cheapest.height
+
+
+def test_certificates_are_written_shown_and_told(run_folder: Path, log_file: Path, assent: Assent) -> None:
+    certificate = read(run_folder / "certificate.json")
+    assert certificate["largest_gain"] >= certificate["mean_gain"] >= 0
+    assert certificate["largest_gain_share"] * -certificate["predicted_reward"] == pytest.approx(
+        certificate["largest_gain"]
+    )
+    assert sum(certificate["rounds_nearest"]) == certificate["rounds"]
+    assert certificate["price_of_anarchy"] > 0
+    off = abs(certificate["predicted_reward"] - certificate["true_reward"]) / abs(certificate["true_reward"])
+    assert certificate["prediction_error"] == pytest.approx(off)
+    assert "How far to trust the decision" in (run_folder / "report.html").read_text()
+
+
+def test_methods_without_a_game_certify_the_true_reward(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    code, out, _ = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--method", "threshold")
+    assert code == 0
+    certificate = read(tmp_path / "run" / "certificate.json")
+    assert certificate.keys() == {"true_reward", "prediction_error"}
+    assert certificate["prediction_error"] is None
+    assert "The true reward after training is" in out
+
+
+def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    log = pl.read_csv(log_file, infer_schema=False)
+    gaps = pl.when(pl.int_range(pl.len()) % 3 == 0).then(pl.lit("")).otherwise("unwillingness")
+    log.with_columns(unwillingness=gaps).write_csv(tmp_path / "gaps.csv")
+    code, _, err = assent("fit", tmp_path / "gaps.csv", "--out", tmp_path / "run", *QUICK)
+    assert code == 2
+    assert "row 1, column 'unwillingness' is empty; accepted: a number from 0 (use freely) to 1" in err
+    assert "--rest" in err
+    command = ["fit", tmp_path / "gaps.csv", "--out", tmp_path / "run", *QUICK, "--rest", "own-mean"]
+    code, _, err = assent(*command, "--method", "threshold")
+    assert code == 0, err
+    table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
+    assert table["unwillingness"].is_between(0, 1, closed="left").all()
+    assert table["unwillingness"].min() > 0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--user-budget", "much"], "not a rule"),
+        (["--user-floor", "0.5"], "--user-floor is '0.5'; accepted: a whole number"),
+        (["--prior", "7"], "--prior is '7'; accepted: a probability"),
+        (["--utility", "cubic"], "--utility cubic: accepted: linear, quadratic or power:P"),
+        (["--rest", "maybe"], "--rest is 'maybe'; accepted: own-mean, mean, or a number"),
+    ],
+)
+def test_bad_wishes_are_refused(
+    given: list[str], message: str, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *given)
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_floors_beyond_the_budget_are_refused(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--user-floor", "4", "--budget", "0.01"]
+    for method in ("ifrqe", "threshold"):
+        code, _, err = assent(*command, "--method", method)
+        assert code == 2
+        assert "everybody's floor alone discloses" in err

@@ -1,0 +1,66 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assent.arrays import sum_by
+from assent.game.certificate import certify, with_truth
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+from assent.game.solve import solve
+
+from .games import payoffs, random_game
+
+
+def high_losses(seed: int) -> Estimates:
+    """A game whose losses stay positive whatever is disclosed."""
+    game = random_game(seed, n_anchors=1, n_users=12, longest=6, disagreement=0.3)
+    return replace(game, losses=game.losses + 50)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_figures_of_one_anchor_agree_with_the_payoffs(seed: int) -> None:
+    game = high_losses(seed)
+    nash, welfare = (solve(game, objective=each, price=0.5) for each in (Objective.NASH, Objective.WELFARE))
+    totals = [payoffs(game, found.selection[None], 0.5, Objective.NASH).sum() for found in (nash, welfare)]
+    found = certify(game, nash, price=0.5, rounds=40)
+    assert found.predicted_reward == pytest.approx(totals[0] / 12)
+    assert found.anarchy_cost == pytest.approx((totals[1] - totals[0]) / 12)
+    assert found.anarchy_cost >= 0
+    assert found.price_of_anarchy == pytest.approx(totals[0] / totals[1])
+    assert found.largest_gain == found.mean_gain == 0
+    assert found.rounds_nearest == [1]
+    assert found.nearest_anchor == 1
+
+
+def test_a_selection_that_is_no_equilibrium_is_found_out() -> None:
+    game = random_game(3, n_anchors=1, n_users=12, longest=6, disagreement=0.3)
+    everything = np.ones(len(game.owners), dtype=np.bool_)
+    mean = game.predicted_total(everything, 0.5) / 12
+    assert mean == pytest.approx(payoffs(game, everything[None], 0.5, Objective.NASH).mean())
+    regret = np.maximum(0.5 * game.unwillingness - game.own[0], 0)
+    solved = solve(game, objective=Objective.NASH, price=0.5)
+    worse = certify(
+        game,
+        type(solved)(
+            everything,
+            solved.values,
+            solved.cell_probability,
+            1,
+            sum_by(game.owners, regret, 12),
+            solved.nearest,
+        ),
+        price=0.5,
+        rounds=40,
+    )
+    assert worse.largest_gain > 0
+    assert worse.largest_gain_share == pytest.approx(worse.largest_gain / abs(mean))
+
+
+def test_the_truth_is_put_beside_the_prediction() -> None:
+    found = with_truth({"predicted_reward": -3.0}, np.array([1.0, 3.0]), np.array([2.0, 0.0]), 0.5)
+    assert found == {"predicted_reward": -3.0, "true_reward": -2.5, "prediction_error": pytest.approx(0.2)}
+    assert with_truth({}, np.array([1.0]), np.array([0.0]), 1.0) == {
+        "true_reward": -1.0,
+        "prediction_error": None,
+    }
