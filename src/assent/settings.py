@@ -12,7 +12,9 @@ from pydantic import (
     model_validator,
 )
 
+from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.influence.settings import InfluenceSettings
+from assent.metrics import RewardForm
 from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
 
@@ -34,6 +36,11 @@ class Settings(BaseModel):
     anchors: int = Field(3, ge=1, description="T, selections that IFRQE++ trains a model on")
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
+    reward: RewardForm = Field(
+        RewardForm.SUM, description="validation loss that is played for: a user's sum (eq. 1) or mean"
+    )
+    proactive: ProactiveSettings = Field(ProactiveSettings(), description="how Proactive learns")
+    scratch: ScratchSettings = Field(ScratchSettings(), description="how SCR explores")
 
     @model_validator(mode="before")
     @classmethod

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 
+import numpy as np
+
 from assent.arrays import Bools, Floats, Ints, Strings
 
 
@@ -65,6 +67,12 @@ class Problem:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    def valid_samples(self) -> Ints:
+        """How many validation samples |T^u| each user has: her rows, each with its negatives: [n_users]."""
+        per_row = self.valid_candidates.shape[1]
+        samples: Ints = per_row * np.bincount(self.valid.users, minlength=self.n_users)
+        return samples
 
     def fingerprint(self) -> str:
         """A short name for this problem: the same for equal problems, on every machine."""
