@@ -107,7 +107,7 @@ def compare_command(
 def _read_settings(
     models: str, anchors: int | None, overrides: list[str] | None, reward: RewardForm | None
 ) -> list[Settings]:
-    """The settings of each model; influence is measured on the reward's loss unless `--set` says otherwise."""
+    """The settings of each model; influence is measured on the loss of the reward unless `--set` differs."""
     given = list(overrides or [])
     named = {text.partition("=")[0].strip(): text.partition("=")[2].strip() for text in given}
     if reward is not None and named.get("reward", reward) != reward:

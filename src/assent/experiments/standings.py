@@ -21,7 +21,7 @@ def mark(p: float | None) -> str:
 
 
 def standings(records: Sequence[Record], form: RewardForm, reference: Way) -> list[dict[str, Any]]:
-    """One row per place and method, place by place: the figures' means and errors over seeds, and how the reference does.
+    """One row per place and method, place by place: means and errors over seeds, and how the reference does.
 
     `ahead` is the reward of the reference minus that of the row's method, paired by seed, `ahead_error` its
     standard error and `p` the paired t test's; None in the rows of the reference itself. `best` says whether

@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch.distributions import Bernoulli
 
 from assent.arrays import Bools, Floats, sum_by
 from assent.game.objective import Objective
@@ -27,8 +26,8 @@ from assent.workbench import Workbench
 
 _DRAWS = 3
 """Tells Proactive's random numbers from those of others with the same seed."""
-_STEP = 1.1
-"""By which the price is multiplied or divided after a round, where a budget has to be kept."""
+_STEP = 0.3
+"""How fast the price follows the violation, where a budget has to be kept."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class Proactive(Method):
     def within(self, bench: Workbench, budget: float) -> Choice:
         """By falling probability until the budget is used up.
 
-        While learning, the price, 1 at first, rises by a tenth after each round in which the policy would
-        exceed the budget on average, and falls by as much after any other.
+        While learning, the price, 1 at first, is multiplied by exp(0.3 · (share − budget)) after each round,
+        with the share of All's violation that the policy would disclose on average.
         """
         found = learn(bench, price=1.0, budget=budget)
         return found.choice(cheapest_first(found.probabilities, bench.problem.unwillingness, budget))
@@ -77,36 +76,30 @@ def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Lea
     problem, n_rows = bench.problem, len(bench.problem.train)
     explorer = Explorer(bench, Proactive.name, settings.warm_epochs)
     odds = float(np.log(settings.start / (1 - settings.start)))
-    logits = torch.full((n_rows,), odds, dtype=torch.float64, requires_grad=True)
+    logits = torch.full((n_rows,), odds, dtype=torch.float64)
     optimizer = torch.optim.Adam([logits], lr=settings.learning_rate)
-    owners = torch.from_numpy(problem.train.users)
+    total = float(problem.unwillingness.sum())
     seen: list[tuple[float, float]] = []
     usual: tuple[Floats, Floats] | None = None
     converged = False
     with bench.progress.task("rounds of Proactive", settings.rounds) as advance:
         for number in range(settings.rounds):
-            policy = Bernoulli(logits=logits)
-            share = policy.probs.detach().numpy()
-            drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < share
+            policy = torch.sigmoid(logits).numpy()
+            drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < policy
             losses = explorer.losses(drawn)
             paid = sum_by(problem.train.users, problem.unwillingness * drawn, problem.n_users)
             seen.append((float(losses.mean()), float(paid.mean())))
-            if usual is None:
-                usual = losses, paid
+            usual = usual or (losses, paid)
             advantage = -(losses - usual[0]) - price * (paid - usual[1])
             usual = _moved(usual[0], losses, settings.memory), _moved(usual[1], paid, settings.memory)
-            gains = torch.from_numpy(advantage)[owners]
-            optimizer.zero_grad()
-            (-gains * policy.log_prob(torch.from_numpy(drawn).double())).sum().backward()  # type: ignore[no-untyped-call]
+            logits.grad = torch.from_numpy(-advantage[problem.train.users] * (drawn - policy))
             optimizer.step()
-            advance()
             if budget is not None:
-                expected = float(share @ problem.unwillingness)
-                over = expected > budget * float(problem.unwillingness.sum())
-                price = price * _STEP if over else price / _STEP
+                price *= float(np.exp(_STEP * (policy @ problem.unwillingness / total - budget)))
+            advance()
             if converged := has_converged(seen, price, settings):
                 break
-    return Learnt(torch.sigmoid(logits).detach().numpy(), price, explorer, converged)
+    return Learnt(torch.sigmoid(logits).numpy(), price, explorer, converged)
 
 
 def has_converged(seen: list[tuple[float, float]], price: float, settings: ProactiveSettings) -> bool:

@@ -1,5 +1,6 @@
 """The picture of a comparison: reward against price, a line per method."""
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ def rewards_svg(rows: Sequence[Record], title: str, form: str) -> str:
     """Each method's mean reward above Nothing's at every price of one model, with standard errors: SVG.
 
     `rows` have method, objective, price, reward and reward_error. Nothing's reward is the same at every
-    price: it is the line at 0.
+    price: it is the line at 0. Around that the scale is linear, further away logarithmic.
     """
     ways = [way for way in dict.fromkeys(map(way_of, rows)) if way != NOTHING]
     level = {row["price"]: row["reward"] for row in rows if way_of(row) == NOTHING}
@@ -51,9 +52,27 @@ def rewards_svg(rows: Sequence[Record], title: str, form: str) -> str:
         axes.xaxis.set_major_locator(FixedLocator(sorted(level)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", MINUS)))
+        _show_small_and_large(axes, [row["reward"] - level[row["price"]] for row in rows])
         axes.set_xlabel("price of a unit of unwillingness")
         axes.set_ylabel(f"reward ({form}) above Nothing’s")
         axes.set_title(title)
 
     return svg(draw, CANVASES[0])
+
+
+def _show_small_and_large(axes: Axes, above: Sequence[float]) -> None:
+    """Let what is gained be seen beside what is lost, which at high prices is a hundred times as much."""
+    sizes = [abs(value) for value in above if value]
+    least = 10 ** math.floor(math.log10(sorted(sizes)[len(sizes) // 4])) if sizes else 1.0
+    powers = [
+        least * 10**step for step in range(1 + max(0, math.ceil(math.log10(max(sizes, default=1) / least))))
+    ]
+    axes.set_yscale("symlog", linthresh=least)
+    axes.yaxis.set_major_locator(FixedLocator([-power for power in powers[::-1]] + [0.0, *powers]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(_signed))
+    axes.margins(y=0.08)
+
+
+def _signed(value: float, _: object) -> str:
+    return f"{value:+g}".replace("-", MINUS) if value else "0"
