@@ -116,7 +116,7 @@ def test_processes_beside_each_other_find_the_same(records: Records, problem: Pr
 
 def test_an_error_in_a_process_is_one_here(problem: Problem) -> None:
     diverging = SETTINGS.model_copy(update={"training": TrainingSettings(epochs=3, learning_rate=1e30)})
-    with pytest.raises(AssentError, match="training.learning_rate"):
+    with pytest.raises(AssentError, match=r"training\.learning_rate"):
         measure(problem, models=[diverging], jobs=2)
 
 

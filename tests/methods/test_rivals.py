@@ -126,7 +126,7 @@ def test_convergence_is_told_from_two_windows_of_rounds() -> None:
 @pytest.mark.parametrize("explored", [300, 5], ids=["more selections than rows", "fewer"])
 def test_own_values_are_a_ridge_regression(problem: Problem, worth: Floats, explored: int) -> None:
     random = np.random.default_rng(2)
-    tried = list(random.random((explored, len(problem.train))) < 0.7)
+    tried = random.random((explored, len(problem.train))) < 0.7
     losses = np.array([linear(problem, worth)(each) for each in tried])
     values = own_values(problem.train.users, tried, losses, ridge=0.5)
     for user in (0, 3, problem.n_users - 1):

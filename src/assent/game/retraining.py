@@ -21,14 +21,14 @@ class RetrainingSettings(BaseModel):
 class ProactiveSettings(RetrainingSettings):
     """A Bernoulli policy per interaction, learnt by REINFORCE (re-implementation; docs/methods.md)."""
 
-    rounds: int = Field(200, ge=1, description="largest number of rounds, each of which trains a model")
+    rounds: int = Field(300, ge=1, description="largest number of rounds, each of which trains a model")
     learning_rate: float = Field(0.2, gt=0, description="Adam's, on the log-odds of disclosing")
     memory: float = Field(
         0.9, ge=0, lt=1, description="decay of the running mean that a reward is held against"
     )
     window: int = Field(10, ge=1, description="rounds whose mean reward is compared to tell convergence")
     tolerance: float = Field(
-        0.05, ge=0, description="converged where a window gains less than this share of what all gained"
+        0.02, ge=0, description="converged where a window gains less than this share of what all gained"
     )
 
 

@@ -11,7 +11,7 @@ v_k > price · β_k, and the next round's strategy is the average of all respons
 fictitious play (`game.solve`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -60,32 +60,32 @@ def play(bench: Workbench, respond: Callable[[Floats], Bools]) -> tuple[Floats, 
     tried: list[Bools] = []
     losses: list[Floats] = []
     values = np.zeros(n_rows)
-    shares = np.linspace(0, settings.selections, settings.rounds + 1).round().astype(int)
+    rounds = min(settings.rounds, settings.selections)
+    shares = np.linspace(0, settings.selections, rounds + 1).round().astype(int)
     with bench.progress.task("exploring", settings.selections) as advance:
-        for played in range(settings.rounds):
+        for played in range(rounds):
             for number in range(shares[played], shares[played + 1]):
                 drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < strategy
                 tried.append(drawn)
                 losses.append(explorer.losses(drawn))
                 advance()
-            values = own_values(owners, tried, np.array(losses), ridge=settings.ridge)
+            values = own_values(owners, np.array(tried), np.array(losses), ridge=settings.ridge)
             strategy += (respond(values) - strategy) / (played + 2)
     return values, explorer
 
 
-def own_values(owners: Ints, tried: Sequence[Bools], losses: Floats, *, ridge: float) -> Floats:
-    """What each interaction takes off its owner's loss, from joint selections `tried[L][Z]`: [Z].
+def own_values(owners: Ints, tried: Bools, losses: Floats, *, ridge: float) -> Floats:
+    """What each interaction takes off its owner's loss, from joint selections `tried[L, Z]`: [Z].
 
     For every user the ridge regression of her `losses[L, n_users]` on her own bits, both centred. A bit that
     never changed has value 0. `owners[Z]` are sorted.
     """
-    bits = np.array(tried, dtype=np.float64)
-    bits -= bits.mean(axis=0)
-    losses = losses - losses.mean(axis=0)
     values = np.zeros(len(owners))
     users, starts = np.unique(owners, return_index=True)
     for user, start, end in zip(users, starts, np.append(starts[1:], len(owners)), strict=True):
-        x, y = bits[:, start:end], losses[:, user]
+        x, y = (
+            each - each.mean(axis=0) for each in (tried[:, start:end].astype(np.float64), losses[:, user])
+        )
         if end - start <= len(x):
             slopes = np.linalg.solve(x.T @ x + ridge * np.eye(end - start), x.T @ y)
         else:

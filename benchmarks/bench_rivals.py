@@ -1,0 +1,79 @@
+"""What IFRQE++ costs against the rivals that train a model for everything they try, MF, one thread, CPU time.
+
+python benchmarks/bench_rivals.py [DATA [MEASURED]]
+
+SCR is measured on MEASURED explored selections (12) and extrapolated linearly to L = 1000: each costs a
+training. Proactive runs to its own convergence. All three pay for their final training.
+"""
+
+import sys
+import time
+
+from assent.experiments.pool import one_thread
+from assent.game.objective import Objective
+from assent.game.retraining import ScratchSettings
+from assent.influence.settings import InfluenceSettings
+from assent.losses import Loss
+from assent.methods import Choice, make_method
+from assent.settings import Settings
+from assent.workbench import Workbench
+from common import load, verdict
+
+PRICE = 1.0
+EXPLORED = 1000
+SPEED_UP_OVER_PROACTIVE = 13.5
+SETTINGS = Settings(influence=InfluenceSettings(loss=Loss.BCE))
+
+
+def whole_run(name: str, method: str, settings: Settings) -> tuple[float, float, Choice]:
+    """CPU seconds of the decision and of the final training, and the decision."""
+    bench = Workbench(load(name), settings, seed=0)
+    start = time.process_time()
+    choice = make_method(method, Objective.NASH).at_price(bench, PRICE)
+    decided = time.process_time()
+    bench.final(choice.selection)
+    return decided - start, time.process_time() - decided, choice
+
+
+def main(name: str, measured: int) -> None:
+    whole_run(name, "ifrqe", SETTINGS)  # warms up
+    ours = {}
+    for anchors in (2, SETTINGS.anchors, 8):
+        decision, final, _ = whole_run(name, "ifrqe++", SETTINGS.model_copy(update={"anchors": anchors}))
+        ours[anchors] = decision + final
+        print(f"{name}: IFRQE++, T = {anchors}: {ours[anchors]:.1f} s CPU")
+    few = SETTINGS.model_copy(update={"scratch": ScratchSettings(selections=measured)})
+    decision, final, _ = whole_run(name, "scratch", few)
+    scratch = decision * EXPLORED / measured + final
+    print(
+        f"{name}: SCR, {measured} selections: {decision:.1f} s; "
+        f"extrapolated linearly to {EXPLORED}: {scratch:.0f} s CPU"
+    )
+    for anchors in (2, 8):
+        bound = EXPLORED / (anchors + 1)
+        speed_up = scratch / ours[anchors]
+        verdict(
+            f"{name}: SCR / IFRQE++, T = {anchors} (bound {bound:.0f})",
+            speed_up,
+            2 / 3 * bound,
+            "times",
+            at_most=False,
+        )
+    decision, final, choice = whole_run(name, "proactive", SETTINGS)
+    rounds, converged = choice.explored, bool(choice.certificate["converged"])
+    print(f"{name}: Proactive, {rounds} rounds (converged: {converged}): {decision + final:.0f} s CPU")
+    speed_up = (decision + final) / ours[SETTINGS.anchors]
+    verdict(
+        f"{name}: Proactive / IFRQE++, T = {SETTINGS.anchors}",
+        speed_up,
+        SPEED_UP_OVER_PROACTIVE,
+        "times",
+        at_most=False,
+    )
+
+
+if __name__ == "__main__":
+    with one_thread():
+        main(
+            sys.argv[1] if len(sys.argv) > 1 else "diginetica", int(sys.argv[2]) if len(sys.argv) > 2 else 12
+        )
