@@ -3,8 +3,8 @@
 python benchmarks/bench_compare.py --data diginetica,steam --models mf --repeats 3 --jobs 2 --out FOLDER
 
 A place is a data set, a model and a price. The full comparison (all data and models, ten repeats, Proactive
-from scratch) takes days; `--warm 5` lets each of Proactive's trainings go on from the one before for 5 epochs.
-What is done is kept in FOLDER.
+from scratch) takes days; with `--warm 5` each of Proactive's trainings goes on from the one before for 5
+epochs. What is done is kept in FOLDER.
 """
 
 import argparse

@@ -77,6 +77,19 @@ def test_a_choice_is_determined_by_the_settings_that_its_method_reads() -> None:
     assert unit_key("problem", Settings(), 0) != unit_key("another", Settings(), 0)
 
 
+def test_the_code_of_a_recommender_of_ones_own_is_part_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.py"
+    own = "from assent.models.mf import MF\nclass Mine(MF):\n    name = 'mine'\n"
+    file.write_text(own)
+    monkeypatch.chdir(tmp_path)
+    before = unit_key("problem", Settings(model="mine:Mine"), 0)
+    file.write_text(own + "    kind = 2\n")
+    assert unit_key("problem", Settings(model="mine:Mine"), 0) != before
+    assert "code" not in unit_key("problem", Settings(), 0)
+
+
 def _hold(folder: Path, pipe: Any) -> None:
     with Store(folder).held(KEY, wait=True) as held:
         pipe.send(held)

@@ -7,6 +7,7 @@ from doing the same work at once.
 """
 
 import fcntl
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import Any
 from assent.errors import AssentError
 from assent.files import read_json, write_json
 from assent.methods import Method
+from assent.models import MODELS, model_class
 from assent.settings import Settings
 
 FORMAT = 1
@@ -81,7 +83,8 @@ def digest(key: Key) -> str:
 
 def unit_key(fingerprint: str, settings: Settings, seed: int) -> dict[str, Any]:
     """What determines all that a workbench learns of the problem of this fingerprint."""
-    return {"problem": fingerprint, "seed": seed, "settings": settings.model_dump(mode="json")}
+    own = {} if settings.model in MODELS else {"code": _code(settings.model)}
+    return {"problem": fingerprint, "seed": seed, "settings": settings.model_dump(mode="json"), **own}
 
 
 def choice_key(fingerprint: str, settings: Settings, seed: int, method: Method) -> dict[str, Any]:
@@ -92,6 +95,11 @@ def choice_key(fingerprint: str, settings: Settings, seed: int, method: Method) 
     read = settings.model_dump(mode="json", exclude=set(method.ignores))
     about = {"method": method.name, "objective": method.objective.value if method.objectives else ""}
     return unit_key(fingerprint, settings, seed) | {"settings": read} | about
+
+
+def _code(model: str) -> str:
+    """A hash of the file of a recommender of one's own, which changes without a version of assent."""
+    return blake2b(Path(inspect.getfile(model_class(model))).read_bytes(), digest_size=16).hexdigest()
 
 
 def _plain(key: Key) -> Any:
