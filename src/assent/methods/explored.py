@@ -42,14 +42,14 @@ class Explorer:
         self.trainings += 1
         file = self._file(f"explored-{self._path[-1][0]}.npy")
         if file and file.exists():
-            *found, seconds = np.load(file, allow_pickle=False)
-            self.owed += seconds
-            return np.array(found) * self.bench.weights
+            kept: Floats = np.load(file, allow_pickle=False)
+            self.owed += float(kept[-1])
+            return kept[:-1] * self.bench.weights
         start = time.perf_counter()
         losses = validation_losses(self.bench.problem, self._model())
         if file:
-            kept = np.append(losses, time.perf_counter() - start)
-            write_with(file, partial(np.save, arr=kept, allow_pickle=False))
+            now = np.append(losses, time.perf_counter() - start)
+            write_with(file, partial(np.save, arr=now, allow_pickle=False))
         return losses * self.bench.weights
 
     def _name(self, selection: Bools) -> str:
