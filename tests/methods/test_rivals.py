@@ -109,7 +109,7 @@ def test_proactive_moves_its_price_towards_a_budget(
 
 
 def test_convergence_is_told_from_two_windows_of_rounds() -> None:
-    settings = ProactiveSettings(window=2, tolerance=0.1)
+    settings = ProactiveSettings(window=2, tolerance=0.1, patience=1)
     rising = [(10.0 - n, 1.0) for n in range(6)]
     assert not has_converged(rising, 1.0, settings)
     level = [*rising, (4.9, 1.0), (4.9, 1.0), (4.9, 1.0), (4.9, 1.0)]
@@ -117,6 +117,9 @@ def test_convergence_is_told_from_two_windows_of_rounds() -> None:
     assert not has_converged(level[:-1], 1.0, settings)  # within a window
     assert not has_converged(level[:2], 1.0, settings)
     assert has_converged([(1.0, 1.0)] * 4, 1.0, settings)
+    patient = settings.model_copy(update={"patience": 3})
+    assert not has_converged([(1.0, 1.0)] * 6, 1.0, patient)
+    assert has_converged([(1.0, 1.0)] * 8, 1.0, patient)
     # The price counts: less disclosed is a gain.
     sparing = [(5.0, 4.0), (5.0, 4.0), (5.0, 2.0), (5.0, 2.0)]
     assert not has_converged(sparing, 1.0, settings)

@@ -27,8 +27,9 @@ class ProactiveSettings(RetrainingSettings):
         0.9, ge=0, lt=1, description="decay of the running mean that a reward is held against"
     )
     window: int = Field(10, ge=1, description="rounds whose mean reward is compared to tell convergence")
+    patience: int = Field(3, ge=1, description="windows without a gain before it has converged")
     tolerance: float = Field(
-        0.02, ge=0, description="converged where a window gains less than this share of what all gained"
+        0.02, ge=0, description="a gain is more than this share of what all windows gained"
     )
 
 

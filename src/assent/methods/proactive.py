@@ -7,8 +7,8 @@ users draw what they disclose, a model is trained on it, and each compares her r
     φ_k ← φ_k + Adam(A_u (o_k − σ(φ_k))),     A_u = −(L_u − L̄_u) − price · (c_u − c̄_u)
 
 with L_u her validation loss and c_u the unwillingness that she disclosed (REINFORCE). It stops where the mean
-reward of a window of rounds has hardly risen above that of the window before, and discloses what it would
-rather disclose than not.
+reward of a window of rounds has hardly risen above that of the window before, three times in a row, and
+discloses what it would rather disclose than not.
 """
 
 from dataclasses import dataclass
@@ -103,19 +103,18 @@ def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Lea
 
 
 def has_converged(seen: list[tuple[float, float]], price: float, settings: ProactiveSettings) -> bool:
-    """Whether the last window of rounds gained next to nothing over the one before.
+    """Whether the last `patience` windows of rounds each gained next to nothing over the one before.
 
     `seen` has the mean loss and the mean unwillingness disclosed of each round so far. Next to nothing is
-    less than `tolerance` of what the last window is above the first.
+    up to `tolerance` of what the last window is above the first.
     """
-    window = settings.window
-    if len(seen) < 2 * window or len(seen) % window:
+    if len(seen) % settings.window:
         return False
     rewards = np.array([-loss - price * paid for loss, paid in seen])
-    first, before, last = (
-        part.mean() for part in (rewards[:window], rewards[-2 * window : -window], rewards[-window:])
-    )
-    return bool(last - before <= settings.tolerance * max(last - first, 0.0))
+    windows = rewards.reshape(-1, settings.window).mean(axis=1)
+    gains = np.diff(windows)[-settings.patience :]
+    enough = settings.tolerance * max(windows[-1] - windows[0], 0.0)
+    return len(gains) == settings.patience and bool((gains <= enough).all())
 
 
 def _moved(mean: Floats, value: Floats, memory: float) -> Floats:
