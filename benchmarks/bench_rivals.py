@@ -5,8 +5,8 @@ python benchmarks/bench_rivals.py [DATA [MEASURED]]
 SCR is measured on MEASURED explored selections (12) and extrapolated linearly to L = 1000: each costs a
 training. In one round all are drawn from the prior, as in the first iteration of the paper's Algorithm 2; in
 several the later ones withhold more and are cheaper to train on than IFRQE++'s anchors. Proactive runs to its
-own convergence. All pay for their final training. Of IFRQE++ and SCR the cheaper of two runs counts, since other
-work on the machine makes caches cold and CPU time long.
+own convergence. All pay for their final training. Of IFRQE++ and SCR the cheaper of two runs counts, since
+other work on the machine makes caches cold and CPU time long.
 """
 
 import sys
