@@ -14,6 +14,7 @@ from assent.data.split import make_problem, make_problem_from_parts
 from assent.data.wishes import Wishes
 from assent.errors import AssentError
 from assent.evaluation import evaluate
+from assent.experiments.compare import compare
 from assent.experiments.frontier import frontier
 from assent.experiments.lds import LdsPlan, linear_datamodeling_score
 from assent.experiments.run import Run, RunPlan, fit, open_run
@@ -47,6 +48,7 @@ __all__ = [
     "Workbench",
     "assign",
     "break_even_prices",
+    "compare",
     "evaluate",
     "fit",
     "frontier",

@@ -68,12 +68,9 @@ def evaluate(
     test rows, which nothing before this function has looked at.
     """
     disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
-    n_samples = (
-        np.bincount(problem.valid.users, minlength=problem.n_users) * problem.valid_candidates.shape[1]
-    )
     with progress.task("validation losses", 1):
         losses = validation_losses(problem, trained)
-    per_user = rewards(losses, n_samples, problem.wishes.cost(disclosed), price=price)
+    per_user = rewards(losses, problem.valid_samples(), problem.wishes.cost(disclosed), price=price)
     everything = problem.violation()
     violation = problem.violation(selection)
     return {

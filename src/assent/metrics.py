@@ -6,6 +6,7 @@ sampled negatives and for several test items among all items alike. All metrics 
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,19 @@ def ranking_metrics(hits: Bools, n_relevant: Ints) -> dict[str, Floats]:
         "mrr": (hits / places).max(axis=1),
         "hit": (n_hits > 0).astype(np.float64),
     }
+
+
+class RewardForm(StrEnum):
+    """What becomes of the loss of a user's validation samples T^u in her reward."""
+
+    SUM = "sum"
+    """Their sum, as eq. 1 is written."""
+    MEAN = "mean"
+    """Their mean, as in the paper's tables."""
+
+    def weights(self, n_samples: Ints) -> Floats:
+        """What one unit of each user's summed loss counts, for `n_samples[users]` samples: [users]."""
+        return np.ones(len(n_samples)) if self is RewardForm.SUM else 1 / np.maximum(n_samples, 1)
 
 
 def rewards(loss_sum: Floats, n_samples: Ints, disclosed: Floats, *, price: float) -> dict[str, Floats]:

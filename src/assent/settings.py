@@ -12,8 +12,10 @@ from pydantic import (
     model_validator,
 )
 
+from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.game.strategy import Strategy, TableSettings
 from assent.influence.settings import InfluenceSettings
+from assent.metrics import RewardForm
 from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
 
@@ -37,6 +39,11 @@ class Settings(BaseModel):
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
     strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
     table: TableSettings = Field(TableSettings(), description="how tables are learnt")
+    reward: RewardForm = Field(
+        RewardForm.SUM, description="validation loss that is played for: a user's sum (eq. 1) or mean"
+    )
+    proactive: ProactiveSettings = Field(ProactiveSettings(), description="how Proactive learns")
+    scratch: ScratchSettings = Field(ScratchSettings(), description="how SCR explores")
 
     @model_validator(mode="before")
     @classmethod

@@ -4,6 +4,8 @@ scipy's product runs on one core; on the matrices of `influence.effects` these a
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +30,7 @@ class SparseMatrix:
     ) -> "SparseMatrix":
         """The matrix whose entries at (`rows[n]`, `columns[n]`) are `values[n]`; repeated ones add up."""
         matrix = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        with _no_beta_warning():
             compressed = torch.sparse_csr_tensor(
                 torch.from_numpy(matrix.indptr.astype(np.int32)),
                 torch.from_numpy(matrix.indices.astype(np.int32)),
@@ -50,6 +51,28 @@ class SparseMatrix:
         product = self.rows @ torch.from_numpy(other).to(self.rows.dtype)
         return product.double().numpy()
 
+    def scaled(self, weights: Floats) -> "SparseMatrix":
+        """The matrix with row n multiplied by `weights[n]`."""
+        counts = self.rows.crow_indices().diff().long()
+        factors = torch.from_numpy(weights).to(self.rows.dtype).repeat_interleave(counts)
+        with _no_beta_warning():
+            return SparseMatrix(
+                torch.sparse_csr_tensor(
+                    self.rows.crow_indices(),
+                    self.rows.col_indices(),
+                    self.rows.values() * factors,
+                    size=self.shape,
+                    check_invariants=False,
+                )
+            )
+
     def toarray(self) -> Floats:
         """All entries, zeros included."""
         return self.rows.to_dense().double().numpy()
+
+
+@contextmanager
+def _no_beta_warning() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state")
+        yield

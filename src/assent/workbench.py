@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assent.arrays import Bools
+from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.game.anchors import draw_anchors
@@ -19,10 +19,11 @@ from assent.influence.linearised import Linearised
 from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.effects import effect_matrix
 from assent.influence.settings import InfluenceSettings
+from assent.metrics import RewardForm
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.sparse import SparseMatrix
-from assent.training import Disclosed, Trained, disclose, train
+from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training.storage import files_of, load, save
 
 
@@ -51,6 +52,27 @@ class Workbench:
         """Train on a selection, knowing nothing of the rest."""
         return self._train(disclose(self.problem, selection), label, "final")
 
+    def explore(
+        self, selection: Bools, label: str, *, after: Trained | None = None, epochs: int | None = None
+    ) -> Trained:
+        """Train on a selection to learn its rewards: a model that is looked at and thrown away.
+
+        As `final` does, or with `after` from the parameters of that model, for `epochs`. Such models have the
+        vocabulary of all rows, and so does the first of them, for which there are `epochs` but no `after`.
+        """
+        if epochs is None:
+            return self._train(disclose(self.problem, selection), label, None)
+        settings = self.settings.training
+        if after is not None:
+            settings = settings.model_copy(update={"epochs": epochs})
+        data = disclose(self.problem, selection, vocabulary=np.ones_like(selection))
+        return self._train(data, label, None, settings, after)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """What one unit of each user's summed validation loss counts in her reward: [n_users]."""
+        return self.settings.reward.weights(self.problem.valid_samples())
+
     def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
         """The game's input at the first `anchors` anchors; trains and values those that are new.
 
@@ -60,7 +82,7 @@ class Workbench:
             start = time.perf_counter()
             linearised = self.linearise(len(self._influences))
             with self.progress.task(f"influence at anchor {len(self._influences) + 1}", 1):
-                found = influence(linearised, self.settings.influence, self.seed)
+                found = influence(linearised, self.settings.influence, self.seed, self.weights)
             self._influences.append(found)
             self.anchor_seconds.append(time.perf_counter() - start)
         while effects and len(self._effects) < anchors:
@@ -72,9 +94,9 @@ class Workbench:
             n_users=self.problem.n_users,
             unwillingness=self.problem.unwillingness,
             anchors=np.array([self.anchor(t)[0] for t in range(anchors)]),
-            own=np.array([each.own for each in known]),
+            own=np.array([each.own for each in known]) * self.weights[self.problem.train.users],
             social=np.array([each.social for each in known]),
-            losses=np.array([each.losses for each in known]),
+            losses=np.array([each.losses for each in known]) * self.weights,
             effects=tuple(self._effects[:anchors]) if effects else (),
             wishes=self.problem.wishes,
         )
@@ -100,7 +122,7 @@ class Workbench:
         return self._anchors[t]
 
     @cached_property
-    def _mark(self) -> str:
+    def mark(self) -> str:
         """A short name for all that anchors depend on, so that nobody else's are taken from the folder."""
         how = self.settings.model_dump(
             mode="json", include={"model", "model_settings", "training", "anchor_rate"}
@@ -111,7 +133,7 @@ class Workbench:
     def _make_anchor(self, t: int) -> tuple[Bools, Trained]:
         rows = len(self.problem.train)
         drawn = draw_anchors(rows, t + 1, rate=self.settings.anchor_rate, seed=self.seed)[t]
-        path = self.folder and self.folder / f"anchor-{t}-{self._mark}"
+        path = self.folder and self.folder / f"anchor-{t}-{self.mark}"
         if path and files_of(path)[1].exists():
             return drawn, load(path)
         everything = np.ones(rows, dtype=np.bool_)
@@ -139,17 +161,27 @@ class Workbench:
             raise AssentError(
                 f"effects on single others: not available for model {self.settings.model}; accepted: mf"
             )
-        return effect_matrix(self.problem, curvature, self._influences[t].own, self.settings.influence)
+        effects = effect_matrix(self.problem, curvature, self._influences[t].own, self.settings.influence)
+        return effects if self.settings.reward is RewardForm.SUM else effects.scaled(self.weights)
 
-    def _train(self, data: Disclosed, label: str, name: str) -> Trained:
+    def _train(
+        self,
+        data: Disclosed,
+        label: str,
+        name: str | None,
+        settings: TrainingSettings | None = None,
+        after: Trained | None = None,
+    ) -> Trained:
+        """Train; a training with a `name` is kept as it goes, if there is a folder."""
         self.trainings += 1
         return train(
             data,
             model=self.settings.model,
             model_settings=self.settings.model_settings,
-            settings=self.settings.training,
+            settings=settings or self.settings.training,
             seed=self.seed,
             progress=self.progress,
             label=label,
-            checkpoint=self.folder and self.folder / f"{name}.progress",
+            checkpoint=self.folder / f"{name}.progress" if self.folder and name else None,
+            start=None if after is None else after.model,
         )

@@ -11,7 +11,8 @@ from tests.cli.conftest import QUICK, Assent, records
 
 KEYS = [
     "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",
-    "reward_mean", "precision", "recall", "f1", "ndcg", "mrr", "hit", "seconds", "decision_price", "point",
+    "reward_mean", "precision", "recall", "f1", "ndcg", "mrr", "hit", "seconds", "trainings",
+    "decision_price", "point",
 ]  # fmt: skip
 
 

@@ -14,23 +14,33 @@ from assent.game.algorithms import solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, price_path
+from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.game.strategy import Strategy, TableSettings
 from assent.influence.estimate import Influence
+from assent.influence.settings import InfluenceSettings
+from assent.losses import Loss
 from assent.methods import METHODS, Choice, Method, make_method
+from assent.metrics import RewardForm
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import TrainingSettings
 from assent.workbench import Workbench
 
 SETTINGS = Settings(
-    model_settings=MFSettings(dimension=8), training=TrainingSettings(epochs=5), anchors=2, rounds=10
+    model_settings=MFSettings(dimension=8),
+    training=TrainingSettings(epochs=5),
+    anchors=2,
+    rounds=10,
+    proactive=ProactiveSettings(rounds=4, window=2),
+    scratch=ScratchSettings(selections=4, rounds=2),
 )
 EVERY = [
     make_method(name, objective)
     for name, kind in METHODS.items()
     for objective in kind.objectives or (Objective.WELFARE,)
 ]
-VALUING = [method for method in EVERY if method.objectives]
+ANCHORED = [method for method in EVERY if method.name in ("ifrqe", "ifrqe++")]
+VALUING = [*ANCHORED, make_method("scratch")]
 BUDGETS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -68,7 +78,7 @@ def test_a_choice_is_a_selection_of_the_training_rows(method: Method, price: flo
     for choice in (method.at_price(bench, price), method.within(bench, 0.4)):
         assert choice.selection.shape == (len(bench.problem.train),)
         assert choice.selection.dtype == np.bool_
-        assert (choice.values is None) == (not method.objectives)
+        assert (choice.values is not None) == (method.name in {each.name for each in VALUING})
         if choice.values is not None:
             assert choice.values.shape == choice.selection.shape
             assert np.isfinite(choice.values).all()
@@ -99,13 +109,13 @@ def test_a_seed_decides_everything(method: Method, problem: Problem, bench: Work
 @over(EVERY)
 def test_a_question_does_not_change_later_answers(method: Method, bench: Workbench) -> None:
     first = method.within(bench, 0.3)
-    for other in EVERY:
+    for other in EVERY if not method.retrains else [method]:
         other.at_price(bench, 0.7)
         other.within(bench, 0.6)
     assert same(method.within(bench, 0.3), first)
 
 
-@over(VALUING)
+@over(ANCHORED)
 def test_valuing_trains_each_anchor_once(method: Method, problem: Problem) -> None:
     bench = Workbench(problem, SETTINGS, seed=0)
     for budget in (0.2, 0.8):
@@ -309,7 +319,10 @@ def test_a_budget_that_what_has_value_uses_up_exactly(name: str, beta: float, be
 
 
 def test_an_unknown_method_is_refused_with_the_accepted_ones() -> None:
-    with pytest.raises(AssentError, match=r"^--method magic: unknown; accepted: all, nothing, .*ifrqe\+\+$"):
+    with pytest.raises(
+        AssentError,
+        match=r"^--method magic: unknown; accepted: all, nothing, .*ifrqe\+\+, proactive, scratch$",
+    ):
         make_method("magic")
 
 
@@ -359,3 +372,30 @@ def test_tables_count_what_others_do_where_that_is_known(problem: Problem) -> No
     found = solve_table(known, objective=Objective.NASH, price=0.3, settings=TABLES.table, seed=0)
     choice = make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
     np.testing.assert_array_equal(choice.selection, found.selection)
+
+
+@over(EVERY)
+def test_what_a_method_ignores_are_settings_that_do_not_change_its_choice(
+    method: Method, problem: Problem, bench: Workbench
+) -> None:
+    assert method.ignores <= set(Settings.model_fields)
+    assert not method.ignores & {"model", "model_settings", "training"}
+    others = {
+        "influence": InfluenceSettings(loss=Loss.BCE, damping=2.0),
+        "anchors": 1,
+        "anchor_rate": 0.5,
+        "rounds": 1,
+        "reward": RewardForm.MEAN,
+        "strategy": Strategy.TABLE,
+        "table": TableSettings(rounds=1, samples=30),
+        "proactive": ProactiveSettings(rounds=2, window=1, start=0.5),
+        "scratch": ScratchSettings(selections=3, rounds=1, start=0.5),
+    }
+    changed = SETTINGS.model_copy(update={name: others[name] for name in method.ignores})
+    assert same(method.at_price(Workbench(problem, changed, seed=0), 0.1), method.at_price(bench, 0.1))
+
+
+def test_a_method_that_knows_one_objective_plays_for_it() -> None:
+    assert make_method("proactive", Objective.WELFARE).objective is Objective.NASH
+    assert make_method("scratch").objective is Objective.NASH
+    assert make_method("ifrqe").objective is Objective.WELFARE

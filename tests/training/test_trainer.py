@@ -267,3 +267,19 @@ def test_progress_counts_the_epochs(problem: Problem) -> None:
         label="anchor 1",
     )
     assert watcher.heard == ["anchor 1 of 4", "step", "step", "step", "step"]
+
+
+def test_a_training_may_start_from_another_models_parameters(problem: Problem) -> None:
+    some = np.arange(len(problem.train)) % 4 > 0
+    first = fitted(disclose(problem, some, vocabulary=everything(problem)))
+    before = parameters(first)
+    arguments: dict[str, Any] = {"model": "mf", "model_settings": MFSettings(dimension=8, strength=0.65)}
+    still = TrainingSettings(epochs=1, learning_rate=1e-12)
+    moved, fresh = (
+        train(disclose(problem, everything(problem)), settings=still, seed=0, start=start, **arguments)
+        for start in (first.model, None)
+    )
+    for ours, theirs in zip(moved.model.parameters(), first.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert not all(map(torch.allclose, fresh.model.parameters(), first.model.parameters()))
+    assert parameters(first) == before

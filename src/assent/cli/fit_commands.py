@@ -93,7 +93,9 @@ def fit_command(
     ```
     """
     check_json(json, replace=replace)
-    make_method(method)
+    made = make_method(method, objective)
+    if made.objectives and made.objective is not objective:
+        notice(f"{method}: plays for {made.objective} alone")
     settings = o.read_settings(model, anchors, set_)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods")

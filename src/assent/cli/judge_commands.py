@@ -24,8 +24,8 @@ from assent.files import refuse_to_overwrite, write_text
 from assent.report import frontier_lines, frontier_svg
 from assent.statistics import summarise
 
-CACHE = "frontier-cache.json"
-"""The records of a frontier that are done."""
+CELLS = "cells"
+"""Folder of the records that are done."""
 PICTURE = "frontier.svg"
 """Them, drawn."""
 OutFolder = Annotated[
@@ -83,7 +83,7 @@ def frontier_command(
         points=budgets,
         seeds=[seed + s for s in range(seeds)],
         price=price,
-        cache=out and out / CACHE,
+        cache=out and out / CELLS,
         progress=progress,
     )
     title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {seed}"
@@ -95,8 +95,8 @@ def frontier_command(
 
 
 def _check_picture(out: Path, *, replace: bool) -> None:
-    """Refuse to draw over a picture of unknown records; records beside it refuse other data themselves."""
-    if not (out / CACHE).exists():
+    """Refuse to draw over a picture of unknown records; where there are cells, it can be drawn again."""
+    if not (out / CELLS).is_dir():
         refuse_to_overwrite(out / PICTURE, replace=replace)
 
 

@@ -48,7 +48,9 @@ def _literally(text: str) -> str:
 Methods = Annotated[
     str | None,
     typer.Option(
-        help="Which methods: name or name:objective, separated by commas. Default: all.", show_default=False
+        help="Which methods: name or name:objective, separated by commas. "
+        "Default: all but proactive and scratch, which train a model for everything they try.",
+        show_default=False,
     ),
 ]
 Data = Annotated[

@@ -5,6 +5,8 @@ from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
 
+import numpy as np
+
 from assent.arrays import Bools, Floats, Ints, Strings
 from assent.data.wishes import PLAIN, Wishes
 from assent.hashing import Keys, string_keys
@@ -82,6 +84,12 @@ class Problem:
     def item_keys(self) -> Keys:
         """A key per item, of its id alone: [n_items]."""
         return string_keys(self.item_ids)
+
+    def valid_samples(self) -> Ints:
+        """How many validation samples |T^u| each user has: her rows, each with its negatives: [n_users]."""
+        per_row = self.valid_candidates.shape[1]
+        samples: Ints = per_row * np.bincount(self.valid.users, minlength=self.n_users)
+        return samples
 
     def fingerprint(self) -> str:
         """A short name for this problem: the same for equal problems, on every machine."""

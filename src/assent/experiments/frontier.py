@@ -1,5 +1,6 @@
 """The frontier: quality against violation for every method, measured by retraining."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
-from assent.files import read_json, write_json
+from assent.experiments.store import Store, choice_key
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
 from assent.progress import SILENT, Progress
@@ -16,11 +17,14 @@ from assent.workbench import Workbench
 
 
 def all_methods() -> list[Method]:
-    """Every method that can keep to a budget, with each objective that it distinguishes."""
+    """Every method that can keep to a budget, with each objective that it distinguishes.
+
+    Those that retrain for everything they try are left out: they run where they are named.
+    """
     return [
         make_method(name, objective)
         for name, kind in METHODS.items()
-        if name not in REFERENCES
+        if name not in REFERENCES and not kind.retrains
         for objective in kind.objectives or (Objective.WELFARE,)
     ]
 
@@ -28,7 +32,7 @@ def all_methods() -> list[Method]:
 def parse_methods(text: str | None, option: str = "--methods") -> list[Method]:
     """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective.
 
-    None means all methods. `option` is what the text was given to, for messages.
+    None means those of `all_methods`. `option` is what the text was given to, for messages.
     """
     if text is None:
         return all_methods()
@@ -63,10 +67,10 @@ def frontier(
 
     A seed sets anchors, lots, initial parameters and negatives; the split and the unwillingness are the
     problem's, so that all records of a seed are paired. All stands at point 1, Nothing at 0. With `cache`,
-    finished records are kept in that file and not computed again.
+    finished records are kept in that folder (`Store`) and not computed again.
     """
     check_price(price)
-    kept = _Kept(cache, problem, settings, price)
+    store, fingerprint = cache and Store(cache), problem.fingerprint()
     cells = [(method, point) for method in methods for point in dict.fromkeys(points)]
     cells += [(make_method("all"), 1.0), (make_method("nothing"), 0.0)]
     records = []
@@ -74,10 +78,15 @@ def frontier(
         for seed in seeds:
             bench = Workbench(problem, settings, seed, progress)
             for method, point in cells:
-                key = f"{method.name}/{method.objective if method.objectives else ''}/{point}/{seed}"
-                if key not in kept.records:
-                    kept.add(key, _measure(bench, method, point, price))
-                records.append(kept.records[key])
+                about = choice_key(fingerprint, settings, seed, method)
+                key = about | {"kind": "budget", "point": point, "price": price}
+                found = store.get(key) if store else None
+                if found is None:
+                    start = time.perf_counter()
+                    found = _measure(bench, method, point, price)
+                    if store:
+                        store.put(key, found, seconds=time.perf_counter() - start)
+                records.append(found)
                 advance()
     return records
 
@@ -87,24 +96,3 @@ def _measure(bench: Workbench, method: Method, point: float, price: float) -> di
     choice = method.within(bench, point)
     trained = bench.final(choice.selection, label=f"{method.name} at {point:.0%}")
     return record(bench, method, choice, trained, price=price, watch=watch, point=point)
-
-
-class _Kept:
-    """Finished records by key, in a file that belongs to one problem and its settings."""
-
-    def __init__(self, path: Path | None, problem: Problem, settings: Settings, price: float) -> None:
-        self._path = path
-        self._mark = [problem.fingerprint(), settings.model_dump(mode="json"), price]
-        self.records: dict[str, dict[str, Any]] = {}
-        if path is not None and path.exists():
-            found = read_json(path)
-            if not isinstance(found, dict) or found.get("mark") != self._mark:
-                raise AssentError(
-                    f"{path}: records of other data or settings; choose another --out or delete this file"
-                )
-            self.records = found["records"]
-
-    def add(self, key: str, value: dict[str, Any]) -> None:
-        self.records[key] = value
-        if self._path is not None:
-            write_json(self._path, {"mark": self._mark, "records": self.records})

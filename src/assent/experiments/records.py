@@ -25,6 +25,7 @@ FIGURES = (
     "mrr",
     "hit",
     "seconds",
+    "trainings",
 )
 """The keys of a record that are measured; the others say what was measured."""
 REFERENCES = ("all", "nothing")
@@ -49,9 +50,9 @@ class Stopwatch:
         self._start = time.perf_counter() - sum(bench.anchor_seconds)
 
     def seconds(self, choice: Choice) -> float:
-        """Seconds so far without those of anchors, plus those of the anchors that `choice` rests on."""
+        """Seconds so far without those of anchors, plus all that `choice` rests on and found done."""
         spent = self._bench.anchor_seconds
-        return time.perf_counter() - self._start - sum(spent[choice.anchors :])
+        return time.perf_counter() - self._start - sum(spent[choice.anchors :]) + choice.owed
 
 
 def record(
@@ -66,6 +67,7 @@ def record(
 ) -> dict[str, Any]:
     """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
 
+    `trainings` counts every model that the choice rests on, whoever trained it, and the final one.
     `price` is that of the rewards; `decision_price` the one at which the method decided, where it knows one;
     `point` the budget as a share of All's violation, where it had one. All records have all keys.
     """
@@ -79,6 +81,7 @@ def record(
         "seed": bench.seed,
         **figures,
         "seconds": watch.seconds(choice),
+        "trainings": choice.anchors + choice.explored + 1,
         "decision_price": choice.price if method.objectives else None,
         "point": point,
     }

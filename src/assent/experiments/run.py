@@ -164,6 +164,7 @@ def open_run(folder: Path) -> Run:
 
 def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
     """All that a run depends on, as JSON; two equal ones give equal runs."""
+    method = make_method(plan.method, plan.objective)
     return {
         "format": FORMAT,
         "assent": version("assent"),
@@ -171,7 +172,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "protocol": problem.protocol,
         "fingerprint": problem.fingerprint(),
         "method": plan.method,
-        "objective": plan.objective.value if make_method(plan.method).objectives else "",
+        "objective": method.objective.value if method.objectives else "",
         "price": plan.price,
         "budget": plan.budget,
         "seed": plan.seed,
@@ -235,7 +236,7 @@ def _compare(
         points=plan.points,
         seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
         price=plan.price,
-        cache=out / WORK / "frontier.json",
+        cache=out / WORK,
         progress=progress,
     )
     write_json(out / "frontier.json", compared)

@@ -35,7 +35,7 @@ class Influence:
     own: Floats
     """[Z], on the owner's loss."""
     social: Floats
-    """[Z], on the sum of all users' losses."""
+    """[Z], on the sum of all users' losses, weighted where weights were given."""
     losses: Floats
     """[n_users], L_u of the anchor's model."""
     residual_own: float | None
@@ -78,10 +78,15 @@ def linearise(
     return Autodiff(model, samples, valid, settings.loss, full, settings.damping)
 
 
-def influence(model: Linearised, settings: InfluenceSettings, seed: int) -> Influence:
-    """Own and social influence of all training rows at an anchor."""
+def influence(
+    model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
+) -> Influence:
+    """Own and social influence of all training rows at an anchor.
+
+    `weights[n_users]` say what each user's loss counts in the sum that social influence is about; default: 1.
+    """
     own, own_residual = own_influence(model, settings, seed)
-    social, social_residual = social_influence(model, settings, seed)
+    social, social_residual = social_influence(model, settings, seed, weights)
     return Influence(
         own=own.double().numpy(),
         social=social.double().numpy(),
@@ -92,10 +97,11 @@ def influence(model: Linearised, settings: InfluenceSettings, seed: int) -> Infl
 
 
 def social_influence(
-    model: Linearised, settings: InfluenceSettings, seed: int
+    model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> tuple[Tensor, float | None]:
     """The effect of each row on the sum of all validation losses, [Z], and the residual of its one solve."""
-    b, direct = model.valid_gradient(torch.ones_like(model.valid.users, dtype=model.samples.anchor.dtype))
+    of_users = torch.ones(model.valid.n_users) if weights is None else torch.from_numpy(weights)
+    b, direct = model.valid_gradient(of_users.to(model.samples.anchor)[model.valid.owners])
     solution = inverse_product(model, b, settings, seed)
     return model.along(solution.x) - direct, solution.residual
 

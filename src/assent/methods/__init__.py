@@ -8,17 +8,20 @@ from assent.methods.ifrqe import IFRQE
 from assent.methods.ifrqe_pp import IFRQEpp
 from assent.methods.nothing import Nothing
 from assent.methods.occurrence import Occurrence
+from assent.methods.proactive import Proactive
 from assent.methods.random import Random
+from assent.methods.scratch import Scratch
 from assent.methods.threshold import Threshold
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (All, Nothing, Random, Threshold, Occurrence, IFRQE, IFRQEpp)
+    method.name: method
+    for method in (All, Nothing, Random, Threshold, Occurrence, IFRQE, IFRQEpp, Proactive, Scratch)
 }
 """Every method by name; a new one is a file and an entry here."""
 
 
 def make_method(name: str, objective: Objective = Objective.WELFARE) -> Method:
-    """The method called `name`, playing for `objective` where it distinguishes objectives."""
+    """The method called `name`, playing for `objective` if it knows that one."""
     try:
         return METHODS[name](objective)
     except KeyError:

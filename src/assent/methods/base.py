@@ -30,6 +30,14 @@ class Choice:
     """How many anchors it rests on."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
+    explored: int = 0
+    """How many models were trained on selections that were tried out."""
+    owed: float = 0.0
+    """Seconds of trainings, not of anchors, that it rests on but found done, by the wall clock."""
+
+
+VALUING = frozenset({"influence", "anchors", "anchor_rate", "rounds", "reward", "strategy", "table"})
+"""Settings of the game and of what interactions are worth."""
 
 
 class Method(ABC):
@@ -39,9 +47,15 @@ class Method(ABC):
     """What the command line calls it."""
     objectives: ClassVar[tuple[Objective, ...]] = ()
     """The objectives that it distinguishes; empty for methods that weigh nobody's reward."""
+    retrains: ClassVar[bool] = False
+    """Whether it trains a model for everything that it tries: such methods run only where they are named."""
+    ignores: ClassVar[frozenset[str]] = frozenset({"proactive", "scratch"})
+    """Settings that cannot change its choice; figures that are kept outlive a change of these."""
 
     def __init__(self, objective: Objective = Objective.WELFARE) -> None:
-        self.objective = objective
+        """Play for `objective`, or for the only one that the method knows."""
+        known = self.objectives or tuple(Objective)
+        self.objective = objective if objective in known else known[0]
 
     @abstractmethod
     def at_price(self, bench: Workbench, price: float) -> Choice:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from assent.methods.base import Method
 from assent.methods.ifrqe import IFRQE
 from assent.workbench import Workbench
 
@@ -10,6 +11,7 @@ class IFRQEpp(IFRQE):
     """The game of IFRQE with T anchors (section 3.2 of the paper), in factored strategies."""
 
     name: ClassVar[str] = "ifrqe++"
+    ignores: ClassVar[frozenset[str]] = Method.ignores
 
     def _anchors(self, bench: Workbench) -> int:
         return bench.settings.anchors

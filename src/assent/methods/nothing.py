@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from assent.methods.base import Choice, Method
+from assent.methods.base import VALUING, Choice, Method
 from assent.workbench import Workbench
 
 
@@ -12,6 +12,7 @@ class Nothing(Method):
     """Withhold everything: what honouring people fully costs."""
 
     name: ClassVar[str] = "nothing"
+    ignores: ClassVar[frozenset[str]] = Method.ignores | VALUING
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """Nothing, at any price."""

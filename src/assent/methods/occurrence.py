@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from assent.arrays import Floats
-from assent.methods.base import Choice, Method, cheapest_first, scoring_at_least
+from assent.methods.base import VALUING, Choice, Method, cheapest_first, scoring_at_least
 from assent.workbench import Workbench
 
 
@@ -16,6 +16,7 @@ class Occurrence(Method):
     """
 
     name: ClassVar[str] = "occurrence"
+    ignores: ClassVar[frozenset[str]] = Method.ignores | VALUING
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """A score of at least 1: somebody else has the item. The price, in other units, does not matter."""

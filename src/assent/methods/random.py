@@ -6,7 +6,7 @@ import numpy as np
 
 from assent.arrays import Floats
 from assent.game.solve import PRIOR
-from assent.methods.base import Choice, Method, cheapest_first, players_of, scoring_at_least
+from assent.methods.base import VALUING, Choice, Method, cheapest_first, players_of, scoring_at_least
 from assent.workbench import Workbench
 
 
@@ -14,6 +14,7 @@ class Random(Method):
     """Disclose each interaction with the same probability, whatever it is worth and whoever minds."""
 
     name: ClassVar[str] = "random"
+    ignores: ClassVar[frozenset[str]] = Method.ignores | VALUING
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """Each with probability 0.9, the mean of the paper's prior; the price does not matter."""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from assent.methods.base import Choice, Method, cheapest_first, scoring_at_least
+from assent.methods.base import VALUING, Choice, Method, cheapest_first, scoring_at_least
 from assent.workbench import Workbench
 
 LIMIT = 0.5
@@ -13,6 +13,7 @@ class Threshold(Method):
     """Disclose up to a limit of unwillingness, whatever an interaction is worth."""
 
     name: ClassVar[str] = "threshold"
+    ignores: ClassVar[frozenset[str]] = Method.ignores | VALUING
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """Unwillingness of at most 0.5, as in the paper; the price does not matter."""

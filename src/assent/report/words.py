@@ -15,6 +15,8 @@ _METHODS: Mapping[str, tuple[str, str]] = {
     "occurrence": ("Occurrence", "uses what many others have too and its owner minds little."),
     "ifrqe": ("IFRQE", "weighs what each interaction is estimated to be worth against what its owner minds."),
     "ifrqe++": ("IFRQE++", "weighs worth against unwillingness, with estimates from several trained models."),
+    "proactive": ("Proactive", "learns by trial, a training each, what people would rather disclose."),
+    "scratch": ("SCR", "tries selections out, a training each, to see what each interaction is worth."),
 }
 _OBJECTIVES: Mapping[str, str] = {
     "welfare": "counts what an interaction does for everybody.",

@@ -63,6 +63,7 @@ def train(
     progress: Progress = SILENT,
     label: str = "training",
     checkpoint: Path | None = None,
+    start: Recommender | None = None,
 ) -> Trained:
     """Minimise the mean loss of the disclosed rows and keep the parameters that rank validation rows best.
 
@@ -74,11 +75,14 @@ def train(
     The result is a function of `data`, the settings and `seed` alone. Without rows it is a model that knows
     nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved there about every
     ten seconds, and after the last good epoch when training diverges; a later call with the same arguments
-    continues from it.
+    continues from it. With `start`, training begins at the parameters of that model, of the same vocabulary,
+    instead of at random ones; a final model never does.
     """
     reuse_freed_memory()
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
     recommender = make_model(model_class(model), sizes, model_settings, seed)
+    if start is not None:
+        recommender.load_state_dict(start.state_dict())
     evidence = evidence_of(data.rows)
     check_contract(recommender, evidence)
     optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)

@@ -1,0 +1,191 @@
+"""`assent compare`: methods against each other at prices, by true rewards."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from assent.cli import options as o
+from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
+from assent.cli.judge_commands import CELLS, OutFolder
+from assent.data.problem import Protocol
+from assent.errors import AssentError
+from assent.experiments.compare import compare
+from assent.experiments.frontier import parse_methods
+from assent.experiments.outcome import MARKS, Outcome, ahead_text, reward_text
+from assent.experiments.pool import cores
+from assent.experiments.records import REFERENCES, check_price
+from assent.files import refuse_to_overwrite
+from assent.game.objective import Objective
+from assent.losses import Loss
+from assent.methods import Method
+from assent.metrics import RewardForm
+from assent.report.data import Way, way_of
+from assent.report.words import name
+from assent.settings import Settings
+
+
+def compare_command(
+    data: o.Data,
+    *,
+    models: Annotated[str, typer.Option(help="Recommenders, separated by commas.")] = "mf",
+    methods: o.Methods = None,
+    prices: Annotated[str, typer.Option(help="Prices of a unit of unwillingness.")] = "0.1,0.5,1,2",
+    repeats: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 10,
+    reward: Annotated[
+        RewardForm | None,
+        typer.Option(
+            help="Validation loss in the reward: `sum` over a user's samples (eq. 1) or `mean` (the paper's "
+            "tables). The game is played for it. Default: sum.",
+            show_default=False,
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="The method that is tested against all others. Default: ifrqe++:nash, if it is among them.",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes at once. Default: the cores.", show_default=False)
+    ] = None,
+    anchors: o.Anchors = None,
+    set_: o.Set = None,
+    unwillingness: o.Unwillingness = None,
+    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
+    negatives: o.Negatives = 99,
+    seed: o.Seed = 0,
+    columns: o.ColumnsOption = None,
+    items: o.Items = None,
+    duplicates: o.DuplicatesOption = "error",
+    out: OutFolder = None,
+    json: o.Json = None,
+    replace: o.Replace = False,
+) -> None:
+    """Compare methods at prices: each chooses, a model is trained on its choice, true rewards are measured.
+
+    Prints mean and standard error over the repeats, a paired t-test of one method against each other, and
+    where withholding everything wins. With --out, tables and pictures are kept as well: compare.csv, .json,
+    .md and .svg; a killed command goes on, and a second one beside it shares the work.
+
+    Examples:
+
+    ```
+    assent compare data/steam --methods random,threshold,ifrqe++:nash --repeats 3
+    assent compare log.csv --models mf,lightgcn --methods proactive,ifrqe++ --out compared
+    assent compare log.csv --prices 0.01,0.1 --reward mean --jobs 2
+    ```
+    """
+    check_json(json, replace=replace)
+    if out and not (out / CELLS).is_dir():
+        refuse_to_overwrite(out / "compare.csv", replace=replace)
+    settings = _read_settings(models, anchors, set_, reward)
+    asked = _parse_prices(prices)
+    chosen, against = _with_reference(parse_methods(methods), reference)
+    notes = _notes(settings[0], chosen)
+    progress = watcher()
+    log_options = o.LogOptions(data, columns, items, duplicates)
+    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(progress)
+    records = compare(
+        problem,
+        settings,
+        methods=chosen,
+        prices=asked,
+        seeds=[seed + r for r in range(repeats)],
+        jobs=jobs or cores(),
+        folder=out and out / CELLS,
+        progress=progress,
+    )
+    outcome = Outcome(records, settings[0].reward, against, notes)
+    _show(outcome)
+    write_records(json, records)
+    for file in outcome.write(out) if out else []:
+        notice(f"Written: {file}")
+
+
+def _read_settings(
+    models: str, anchors: int | None, overrides: list[str] | None, reward: RewardForm | None
+) -> list[Settings]:
+    """The settings of each model; influence is measured on the loss of the reward unless `--set` differs."""
+    given = list(overrides or [])
+    named = {text.partition("=")[0].strip(): text.partition("=")[2].strip() for text in given}
+    if reward is not None and named.get("reward", reward) != reward:
+        raise AssentError(
+            f"--set reward={named['reward']}: contradicts --reward {reward}; accepted: --reward alone"
+        )
+    given += [] if reward is None else [f"reward={reward}"]
+    given += [] if "influence.loss" in named else [f"influence.loss={Loss.BCE}"]
+    return [
+        o.read_settings(model, anchors, given) for model in dict.fromkeys(map(str.strip, models.split(",")))
+    ]
+
+
+def _parse_prices(text: str) -> list[float]:
+    """Prices from text like 0.1,0.5."""
+    try:
+        prices = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise AssentError(f"--prices {text}: accepted: numbers from 0 on, for instance 0.1,0.5,1,2") from None
+    for price in prices:
+        check_price(price)
+    return prices
+
+
+def _with_reference(methods: list[Method], text: str | None) -> tuple[list[Method], Way]:
+    """The methods, and which of them is tested against the others; one that is not among them is added."""
+    if text in REFERENCES:
+        return methods, (text, "")
+    if text is None:
+        ways = [_way(method) for method in methods] or [("all", "")]
+        preferred = ("ifrqe++", Objective.NASH.value)
+        return methods, preferred if preferred in ways else ways[0]
+    if "," in text:
+        raise AssentError(f"--reference {text}: accepted: one method, for instance ifrqe++:nash")
+    method = parse_methods(text, "--reference")[0]
+    known = {_way(each) for each in methods}
+    return (methods if _way(method) in known else [*methods, method]), _way(method)
+
+
+def _way(method: Method) -> Way:
+    return method.name, method.objective.value if method.objectives else ""
+
+
+def _notes(settings: Settings, methods: Sequence[Method]) -> list[str]:
+    """How the game was played, where that is not what other commands do."""
+    names = {method.name for method in methods}
+    notes = []
+    if names & {"ifrqe", "ifrqe++"}:
+        why = "the reward's own" if settings.influence.loss is Loss.BCE else "not the reward's"
+        notes.append(f"IFRQE and IFRQE++ value interactions by the loss {settings.influence.loss}, {why}.")
+    for method, how in (("proactive", settings.proactive), ("scratch", settings.scratch)):
+        if method in names:
+            warm = f"after the first, each goes on from the one before for {how.warm_epochs} epochs"
+            start = "each from scratch" if how.warm_epochs is None else warm
+            about = "a re-implementation; " if method == "proactive" else ""
+            notes.append(f"{name((method, ''))}: {about}explored selections are trained on, {start}.")
+    return notes
+
+
+def _show(outcome: Outcome) -> None:
+    """Print a table per model, then what follows."""
+    rows = outcome.rows
+    for model in dict.fromkeys(str(row["model"]) for row in rows):
+        lines = [
+            [
+                f"{row['price']:g}",
+                name(way_of(row)),
+                reward_text(row),
+                ahead_text(row),
+                f"{100 * row['violation_share']:.1f}",
+                f"{row['trainings']:.0f}",
+            ]
+            for row in rows
+            if row["model"] == model
+        ]
+        lines.sort(key=lambda line: float(line[0]))
+        columns = ["price", "method", "reward", "ahead by", "viol. %", "trained"]
+        show_table(f"{outcome.title}, {model}", columns, lines, texts=("method",))
+    ahead = f"Ahead by: the reward of {name(outcome.reference)} minus the row's."
+    for sentence in (ahead, MARKS, *outcome.said):
+        out.print(sentence, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,107 @@
+"""A folder of finished cells: records by what determines them, shared by processes and outliving them.
+
+A *cell* is one figure or record of an experiment. Its key says everything that it depends on; the file's name
+is a hash of the key. So a changed setting misses the cells that it touches and no others, and what was done
+before a process was killed is found again. Files are written in one piece, and `held` keeps two processes
+from doing the same work at once.
+"""
+
+import fcntl
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from assent.errors import AssentError
+from assent.files import read_json, write_json
+from assent.methods import Method
+from assent.models import MODELS, model_class
+from assent.settings import Settings
+
+FORMAT = 1
+"""Raised whenever a cell computed before would come out differently."""
+
+Key = Mapping[str, Any]
+"""All that determines a cell, as JSON."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Cells under `folder`, which is made with the first of them."""
+
+    folder: Path
+
+    def get(self, key: Key) -> dict[str, Any] | None:
+        """The record of a cell; None where there is none, or a damaged one."""
+        try:
+            found = read_json(self._file(key))
+        except AssentError:
+            return None
+        if not isinstance(found, dict) or found.get("key") != _plain(key):
+            return None
+        record: dict[str, Any] = found["record"]
+        return record
+
+    def put(self, key: Key, record: Mapping[str, Any], *, seconds: float) -> None:
+        """Keep a record, which took `seconds` to compute."""
+        about = {"format": FORMAT, "assent": version("assent"), "seconds": seconds}
+        write_json(self._file(key), about | {"key": _plain(key), "record": dict(record)})
+
+    def work(self, key: Key) -> Path:
+        """A folder for what computing the cells of `key` leaves on the way; its user deletes it."""
+        return self.folder / f"work-{digest(key)}"
+
+    @contextmanager
+    def held(self, key: Key, *, wait: bool) -> Iterator[bool]:
+        """Hold the work of `key` for this process alone; False if another has it and nobody waits.
+
+        The system lets go of it when the process ends, however that happens.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / f"lock-{digest(key)}").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def _file(self, key: Key) -> Path:
+        return self.folder / f"cell-{digest(key)}.json"
+
+
+def digest(key: Key) -> str:
+    """A short name for a key, this version of assent and the format of its cells."""
+    described = json.dumps([FORMAT, version("assent"), _plain(key)], sort_keys=True, allow_nan=False)
+    return blake2b(described.encode(), digest_size=16).hexdigest()
+
+
+def unit_key(fingerprint: str, settings: Settings, seed: int) -> dict[str, Any]:
+    """What determines all that a workbench learns of the problem of this fingerprint."""
+    own = {} if settings.model in MODELS else {"code": _code(settings.model)}
+    return {"problem": fingerprint, "seed": seed, "settings": settings.model_dump(mode="json"), **own}
+
+
+def choice_key(fingerprint: str, settings: Settings, seed: int, method: Method) -> dict[str, Any]:
+    """What determines what a method chooses and what comes of it, but for the price or the budget.
+
+    Settings that the method ignores are left out.
+    """
+    read = settings.model_dump(mode="json", exclude=set(method.ignores))
+    about = {"method": method.name, "objective": method.objective.value if method.objectives else ""}
+    return unit_key(fingerprint, settings, seed) | {"settings": read} | about
+
+
+def _code(model: str) -> str:
+    """A hash of the file of a recommender of one's own, which changes without a version of assent."""
+    return blake2b(Path(inspect.getfile(model_class(model))).read_bytes(), digest_size=16).hexdigest()
+
+
+def _plain(key: Key) -> Any:
+    """A key as it is read back from JSON."""
+    return json.loads(json.dumps(dict(key)))

@@ -1,0 +1,122 @@
+"""Proactive: people learn by trial what to disclose. A re-implementation: its authors published no code.
+
+After Chen et al., "Proactively Control Privacy in Recommender Systems" (arXiv 2204.00279), as far as known:
+each interaction is disclosed with a probability of its own, σ(φ_k), that starts at 0.9. In every round all
+users draw what they disclose, a model is trained on it, and each compares her reward with its running mean:
+
+    φ_k ← φ_k + Adam(A_u (o_k − σ(φ_k))),     A_u = −(L_u − L̄_u) − price · (c_u − c̄_u)
+
+with L_u her validation loss and c_u the unwillingness that she disclosed (REINFORCE). It stops where the mean
+reward of a window of rounds has hardly risen above that of the window before, three times in a row, and
+discloses what it would rather disclose than not.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from assent.arrays import Bools, Floats, sum_by
+from assent.game.objective import Objective
+from assent.game.retraining import ProactiveSettings
+from assent.methods.base import VALUING, Choice, Method, cheapest_first
+from assent.methods.explored import Explorer
+from assent.workbench import Workbench
+
+_DRAWS = 3
+"""Tells Proactive's random numbers from those of others with the same seed."""
+_STEP = 0.3
+"""How fast the price follows the violation, where a budget has to be kept."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """Where the learning ended."""
+
+    probabilities: Floats
+    """[Z], of disclosing."""
+    price: float
+    explorer: Explorer
+    converged: bool
+
+    def choice(self, selection: Bools) -> Choice:
+        """The decision, with how it was reached."""
+        trainings = self.explorer.trainings
+        certificate = {"rounds": float(trainings), "converged": float(self.converged)}
+        return Choice(selection, self.price, certificate, explored=trainings, owed=self.explorer.owed)
+
+
+class Proactive(Method):
+    """REINFORCE on everybody's true reward, a training per round."""
+
+    name: ClassVar[str] = "proactive"
+    objectives: ClassVar[tuple[Objective, ...]] = (Objective.NASH,)
+    retrains: ClassVar[bool] = True
+    ignores: ClassVar[frozenset[str]] = (VALUING - {"reward"}) | {"scratch"}
+
+    def at_price(self, bench: Workbench, price: float) -> Choice:
+        """What is disclosed with a probability above one half in the end."""
+        found = learn(bench, price=price)
+        return found.choice(found.probabilities > 0.5)
+
+    def within(self, bench: Workbench, budget: float) -> Choice:
+        """By falling probability until the budget is used up.
+
+        While learning, the price, 1 at first, is multiplied by exp(0.3 · (share − budget)) after each round,
+        with the share of All's violation that the policy would disclose on average.
+        """
+        found = learn(bench, price=1.0, budget=budget)
+        return found.choice(cheapest_first(found.probabilities, bench.problem, budget))
+
+
+def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Learnt:
+    """Play rounds until the reward stops rising; with `budget`, the price moves until it is kept."""
+    settings = bench.settings.proactive
+    problem, n_rows = bench.problem, len(bench.problem.train)
+    explorer = Explorer(bench, Proactive.name, settings.warm_epochs)
+    odds = float(np.log(settings.start / (1 - settings.start)))
+    logits = torch.full((n_rows,), odds, dtype=torch.float64)
+    optimizer = torch.optim.Adam([logits], lr=settings.learning_rate)
+    total = float(problem.unwillingness.sum())
+    seen: list[tuple[float, float]] = []
+    usual: tuple[Floats, Floats] | None = None
+    converged = False
+    with bench.progress.task("rounds of Proactive", settings.rounds) as advance:
+        for number in range(settings.rounds):
+            policy = torch.sigmoid(logits).numpy()
+            drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < policy
+            losses = explorer.losses(drawn)
+            paid = sum_by(problem.train.users, problem.unwillingness * drawn, problem.n_users)
+            seen.append((float(losses.mean()), float(paid.mean())))
+            usual = usual or (losses, paid)
+            advantage = -(losses - usual[0]) - price * (paid - usual[1])
+            usual = _moved(usual[0], losses, settings.memory), _moved(usual[1], paid, settings.memory)
+            logits.grad = torch.from_numpy(-advantage[problem.train.users] * (drawn - policy))
+            optimizer.step()
+            if budget is not None:
+                price *= float(np.exp(_STEP * (policy @ problem.unwillingness / total - budget)))
+            advance()
+            if converged := has_converged(seen, price, settings):
+                break
+    return Learnt(torch.sigmoid(logits).numpy(), price, explorer, converged)
+
+
+def has_converged(seen: list[tuple[float, float]], price: float, settings: ProactiveSettings) -> bool:
+    """Whether the last `patience` windows of rounds each gained next to nothing over the one before.
+
+    `seen` has the mean loss and the mean unwillingness disclosed of each round so far. Next to nothing is
+    up to `tolerance` of what the last window is above the first.
+    """
+    if len(seen) % settings.window:
+        return False
+    rewards = np.array([-loss - price * paid for loss, paid in seen])
+    windows = rewards.reshape(-1, settings.window).mean(axis=1)
+    gains = np.diff(windows)[-settings.patience :]
+    enough = settings.tolerance * max(windows[-1] - windows[0], 0.0)
+    return len(gains) == settings.patience and bool((gains <= enough).all())
+
+
+def _moved(mean: Floats, value: Floats, memory: float) -> Floats:
+    """A running mean after one more value."""
+    return memory * mean + (1 - memory) * value

@@ -1,0 +1,101 @@
+"""SCR: the game with every explored selection trained on, as the paper compares itself with.
+
+Where IFRQE predicts what a user's loss would be, SCR looks. In each of M rounds, L / M joint selections are
+drawn from what everybody does (at first: disclose with probability 0.9) and a model is trained on each. From
+all that was seen so far, a user's loss is taken to be linear in her own bits,
+
+    L_u(o) ≈ c_u − Σ_k v_k o_k,     v by least squares with a ridge,
+
+the others' bits being averaged over as in the expected reward. She responds by disclosing k iff
+v_k > price · β_k, and the next round's strategy is the average of all responses and the prior, as in
+fictitious play (`game.solve`).
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints
+from assent.game.objective import Objective
+from assent.game.prices import price_path
+from assent.game.solve import worth_disclosing
+from assent.methods.base import VALUING, Choice, Method
+from assent.methods.explored import Explorer
+from assent.workbench import Workbench
+
+_DRAWS = 4
+"""Tells SCR's random numbers from those of others with the same seed."""
+
+
+class Scratch(Method):
+    """The equilibrium of true rewards, as far as L explored selections show it."""
+
+    name: ClassVar[str] = "scratch"
+    objectives: ClassVar[tuple[Objective, ...]] = (Objective.NASH,)
+    retrains: ClassVar[bool] = True
+    ignores: ClassVar[frozenset[str]] = (VALUING - {"reward"}) | {"proactive"}
+
+    def at_price(self, bench: Workbench, price: float) -> Choice:
+        """The responses at a price."""
+        unwillingness = bench.problem.unwillingness
+        values, explorer = play(bench, lambda values: worth_disclosing(values, unwillingness, price))
+        return _choice(worth_disclosing(values, unwillingness, price), price, values, explorer)
+
+    def within(self, bench: Workbench, budget: float) -> Choice:
+        """Everybody responds to the one price at which the budget is used up, in every round."""
+        unwillingness = bench.problem.unwillingness
+        allowed = budget * float(unwillingness.sum())
+        values, explorer = play(bench, lambda values: price_path(values, unwillingness).within(allowed))
+        path = price_path(values, unwillingness)
+        return _choice(path.within(allowed), path.price_within(allowed), values, explorer)
+
+
+def play(bench: Workbench, respond: Callable[[Floats], Bools]) -> tuple[Floats, Explorer]:
+    """The values, [Z], after all rounds in which everybody follows `respond`; who explored them."""
+    settings = bench.settings.scratch
+    owners, n_rows = bench.problem.train.users, len(bench.problem.train)
+    explorer = Explorer(bench, Scratch.name, settings.warm_epochs)
+    strategy = np.full(n_rows, settings.start)
+    tried: list[Bools] = []
+    losses: list[Floats] = []
+    values = np.zeros(n_rows)
+    rounds = min(settings.rounds, settings.selections)
+    shares = np.linspace(0, settings.selections, rounds + 1).round().astype(int)
+    with bench.progress.task("exploring", settings.selections) as advance:
+        for played in range(rounds):
+            for number in range(shares[played], shares[played + 1]):
+                drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < strategy
+                tried.append(drawn)
+                losses.append(explorer.losses(drawn))
+                advance()
+            values = own_values(owners, np.array(tried), np.array(losses), ridge=settings.ridge)
+            strategy += (respond(values) - strategy) / (played + 2)
+    return values, explorer
+
+
+def own_values(owners: Ints, tried: Bools, losses: Floats, *, ridge: float) -> Floats:
+    """What each interaction takes off its owner's loss, from joint selections `tried[L, Z]`: [Z].
+
+    For every user the ridge regression of her `losses[L, n_users]` on her own bits, both centred. A bit that
+    never changed has value 0. `owners[Z]` are sorted.
+    """
+    values = np.zeros(len(owners))
+    users, starts = np.unique(owners, return_index=True)
+    for user, start, end in zip(users, starts, np.append(starts[1:], len(owners)), strict=True):
+        x, y = (
+            each - each.mean(axis=0) for each in (tried[:, start:end].astype(np.float64), losses[:, user])
+        )
+        if end - start <= len(x):
+            slopes = np.linalg.solve(x.T @ x + ridge * np.eye(end - start), x.T @ y)
+        else:
+            slopes = x.T @ np.linalg.solve(x @ x.T + ridge * np.eye(len(x)), y)
+        values[start:end] = -slopes
+    return values
+
+
+def _choice(selection: Bools, price: float, values: Floats, explorer: Explorer) -> Choice:
+    certificate = {"explored": float(explorer.trainings)}
+    return Choice(
+        selection, price, certificate, values=values, explored=explorer.trainings, owed=explorer.owed
+    )

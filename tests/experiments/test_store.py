@@ -1,0 +1,133 @@
+"""Cells outlive the processes that computed them, and two processes do not get into each other's way."""
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assent.experiments import store as stores
+from assent.experiments.store import Store, choice_key, digest, unit_key
+from assent.files import read_json
+from assent.game.objective import Objective
+from assent.methods import make_method
+from assent.settings import Settings
+
+KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "cells")
+
+
+def test_what_is_put_is_found_by_an_equal_key(store: Store) -> None:
+    assert store.get(KEY) is None
+    store.put(KEY, {"reward": -1.5}, seconds=2.0)
+    assert store.get({"settings": {"anchors": 3}, "price": 0.1, "kind": "test"}) == {"reward": -1.5}
+    assert store.get({**KEY, "price": 0.2}) is None
+    assert store.get({**KEY, "settings": {"anchors": 4}}) is None
+    assert Store(store.folder).get(KEY) == {"reward": -1.5}
+
+
+def test_a_cell_says_what_it_is(store: Store) -> None:
+    store.put(KEY, {"reward": -1.5}, seconds=2.0)
+    (file,) = store.folder.iterdir()
+    found = read_json(file)
+    assert found["key"] == KEY
+    assert found["seconds"] == 2.0
+    assert {"format", "assent"} <= found.keys()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"key": {"kind": "other"}, "record": {}}'])
+def test_a_damaged_cell_is_none_and_can_be_put_again(content: str, store: Store) -> None:
+    store.put(KEY, {"reward": -1.5}, seconds=2.0)
+    (file,) = store.folder.iterdir()
+    file.write_text(content)
+    assert store.get(KEY) is None
+    store.put(KEY, {"reward": -2.5}, seconds=2.0)
+    assert store.get(KEY) == {"reward": -2.5}
+
+
+def test_another_version_or_format_has_other_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = digest(KEY)
+    with monkeypatch.context() as patched:
+        patched.setattr(stores, "FORMAT", 99)
+        assert digest(KEY) != before
+    with monkeypatch.context() as patched:
+        patched.setattr(stores, "version", lambda _: "99")
+        assert digest(KEY) != before
+    assert digest(KEY) == before
+
+
+def test_a_choice_is_determined_by_the_settings_that_its_method_reads() -> None:
+    def key(method: str, objective: Objective = Objective.NASH, **changes: Any) -> str:
+        settings = Settings().model_copy(update=changes)
+        return digest(choice_key("problem", settings, 0, make_method(method, objective)))
+
+    assert key("threshold") == key("threshold", anchors=5)
+    assert key("ifrqe") == key("ifrqe", anchors=5) != key("ifrqe", rounds=5)
+    assert key("ifrqe++") != key("ifrqe++", anchors=5)
+    assert key("ifrqe", Objective.NASH) != key("ifrqe", Objective.WELFARE)
+    assert key("threshold", Objective.NASH) == key("threshold", Objective.WELFARE)
+    assert key("threshold") != key("random")
+    assert unit_key("problem", Settings(), 0) != unit_key("problem", Settings(), 1)
+    assert unit_key("problem", Settings(), 0) != unit_key("another", Settings(), 0)
+
+
+def test_the_code_of_a_recommender_of_ones_own_is_part_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.py"
+    own = "from assent.models.mf import MF\nclass Mine(MF):\n    name = 'mine'\n"
+    file.write_text(own)
+    monkeypatch.chdir(tmp_path)
+    before = unit_key("problem", Settings(model="mine:Mine"), 0)
+    file.write_text(own + "    kind = 2\n")
+    assert unit_key("problem", Settings(model="mine:Mine"), 0) != before
+    assert "code" not in unit_key("problem", Settings(), 0)
+
+
+def _hold(folder: Path, pipe: Any) -> None:
+    with Store(folder).held(KEY, wait=True) as held:
+        pipe.send(held)
+        pipe.recv()
+
+
+@pytest.mark.parametrize("end", ["leaves", "is killed"])
+def test_work_is_held_by_one_process_until_it_ends(end: str, store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    other = context.Process(target=_hold, args=(store.folder, theirs))
+    other.start()
+    assert ours.recv()
+    with store.held(KEY, wait=False) as held:
+        assert not held
+    with store.held({**KEY, "price": 0.2}, wait=False) as held:
+        assert held
+    if end == "leaves":
+        ours.send(None)
+    else:
+        assert other.pid is not None
+        os.kill(other.pid, signal.SIGKILL)
+    with store.held(KEY, wait=True) as held:
+        assert held
+    other.join()
+
+
+def _put(folder: Path, number: int) -> None:
+    for _ in range(30):
+        Store(folder).put(KEY, {"number": number, "text": "x" * 20_000}, seconds=0)
+
+
+def test_processes_that_put_the_same_cell_leave_a_whole_one(store: Store) -> None:
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_put, args=(store.folder, n)) for n in range(3)]
+    for each in writers:
+        each.start()
+    while any(each.is_alive() for each in writers):
+        found = store.get(KEY)
+        assert found is None or len(found["text"]) == 20_000
+    assert [path.name for path in store.folder.iterdir()] == [f"cell-{digest(KEY)}.json"]
