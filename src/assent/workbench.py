@@ -20,6 +20,7 @@ from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.effects import effect_matrix
 from assent.influence.settings import InfluenceSettings
 from assent.metrics import RewardForm
+from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.sparse import SparseMatrix
@@ -127,7 +128,7 @@ class Workbench:
         how = self.settings.model_dump(
             mode="json", include={"model", "model_settings", "training", "anchor_rate"}
         )
-        described = json.dumps([self.problem.fingerprint(), how, self.seed])
+        described = json.dumps([self.problem.fingerprint(), how, code_of(self.settings.model), self.seed])
         return blake2b(described.encode(), digest_size=6).hexdigest()
 
     def _make_anchor(self, t: int) -> tuple[Bools, Trained]:
