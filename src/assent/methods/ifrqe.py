@@ -100,7 +100,8 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
             return bench.estimates(anchors)
-        if not bench.problem.wishes.are_plain:
+        wishes = bench.problem.wishes
+        if not wishes.are_plain or wishes.prior is not None:
             raise AssentError("wishes: tables know none; play with --set strategy=factored")
         check_lengths(np.bincount(bench.problem.train.users), anchors)
         return bench.estimates(anchors, effects=anchors > 1 and bench.settings.model == MF.name)
