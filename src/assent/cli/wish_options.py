@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from assent.cli.console import notice
-from assent.data.asked import USUAL_PRIOR, read_wishes
+from assent.data.asked import read_wishes
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
+from assent.data.wishes import USUAL_PRIOR
 from assent.game.objective import Objective
 from assent.methods import Method
 from assent.methods.ifrqe_pp import IFRQEpp

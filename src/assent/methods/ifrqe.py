@@ -13,7 +13,8 @@ from assent.game.estimates import Estimates
 from assent.game.fill import by_score, check_floors
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, fits_into, price_path
-from assent.game.solve import Equilibrium, regret_of, solve
+from assent.game.regret import regret_of
+from assent.game.solve import Equilibrium, solve
 from assent.game.strategy import Strategy
 from assent.methods.base import Choice, Method, players_of
 from assent.models import MF

@@ -18,8 +18,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.game.objective import Objective
-from assent.game.prices import price_path
-from assent.game.solve import worth_disclosing
+from assent.game.prices import price_path, worth_disclosing
 from assent.methods.base import VALUING, Choice, Method
 from assent.methods.explored import Explorer
 from assent.workbench import Workbench
