@@ -57,6 +57,15 @@ def test_it_learns_what_is_best_for_every_player(gradient: Gradient) -> None:
         assert strategy[0b01] > 0.95
 
 
+@pytest.mark.parametrize("price", [1e10, 1e100, 1e300])
+def test_steps_of_any_size_lead_to_a_strategy(price: float) -> None:
+    """At such prices adding 1 to a step is lost in rounding; the best is still to disclose nothing."""
+    game = replace(lopsided(), unwillingness=np.full(6, 0.5))
+    for strategy in play(game, TableSettings(rounds=2, samples=100), price=price):
+        assert strategy.sum() == pytest.approx(1)
+        assert strategy.argmax() == 0b00
+
+
 def test_to_the_letter_it_shuns_what_it_samples_where_rewards_are_losses() -> None:
     # E[ĝ]_s = α_s g_s of step 6 rests where that is the same for all s: at α_s ∝ 1/|g_s|, nearly uniform.
     settings = TableSettings(rounds=2, samples=800, step=0.01, gradient=Gradient.WRITTEN)

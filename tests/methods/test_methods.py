@@ -336,7 +336,7 @@ TABLES = SETTINGS.model_copy(
 )
 
 
-@over(VALUING)
+@over(ANCHORED)
 def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem, bench: Workbench) -> None:
     tables = Workbench(problem, TABLES, seed=0)
     choice, factored = method.at_price(tables, 0.3), method.at_price(bench, 0.3)

@@ -33,7 +33,8 @@ class Learning:
         tables = self.now
         self._sum[:, : tables.chances.shape[1]] += tables.chances
         self._steps += 1
-        tables.chances[np.arange(len(classes)), classes] += moves
+        # A move of 2 leads to a corner from anywhere; the sums of much larger ones would lose all digits.
+        tables.chances[np.arange(len(classes)), classes] += np.clip(moves, -2, 2)
         tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
         np.maximum(tables.chances, 0, out=tables.chances)
 

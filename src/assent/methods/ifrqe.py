@@ -48,10 +48,14 @@ class IFRQE(Method):
             return fits_into(float(unwillingness[found.selection].sum()), allowed)
 
         low, high = 0.0, 0.0
-        while not fits(found := self._play(bench, estimates, high)):
+        found = self._play(bench, estimates, high)
+        for _ in range(_DOUBLINGS):
+            if fits(found):
+                break
             next_price = price_path(found.values, unwillingness).price_within(allowed)
             low, high = high, max(2 * high, next_price, _LEAST)
-        while high - low > _PRECISION * high:
+            found = self._play(bench, estimates, high)
+        while fits(found) and high - low > _PRECISION * high:
             middle = (low + high) / 2
             trial = self._play(bench, estimates, middle)
             if fits(trial):
@@ -117,3 +121,6 @@ def _largest(name: str, residuals: Sequence[float | None]) -> dict[str, float]:
 _PRECISION = 1e-2
 _LEAST = 1e-6
 """The price to go on from where even the path finds none above 0."""
+_DOUBLINGS = 20
+"""Of the price, at most. A table that learns from few samples may withhold too little at any price; then what
+it found alone orders the interactions."""
