@@ -43,6 +43,7 @@ def frontier_command(
     price: o.Price = 0.1,
     model: o.Model = "mf",
     anchors: o.Anchors = None,
+    value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
@@ -70,7 +71,7 @@ def frontier_command(
     check_json(json, replace=replace)
     if out:
         _check_picture(out, replace=replace)
-    settings = o.read_settings(model, anchors, set_)
+    settings = o.read_settings(model, anchors, set_, value)
     chosen = parse_methods(methods)
     budgets = parse_points(points, "--points")
     progress = watcher()
