@@ -61,11 +61,8 @@ def test_two_measurements_that_agree_are_believed() -> None:
 @settings(max_examples=60, deadline=None)
 def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
-    valid, held, features = (
-        rng.normal(size=rows),
-        rng.normal(size=rows),
-        rng.integers(2, size=(rows, 4)) * 1.0,
-    )
+    valid, held = rng.normal(size=rows), rng.normal(size=rows)
+    features = np.array(rng.integers(2, size=(rows, 4)), dtype=np.float64)
 
     def of(factor: float) -> Shrunk:
         return shrink(factor * valid, factor * held, RATIO, features)

@@ -182,12 +182,14 @@ def lds_command(
             record["level"],
             number(record["lds"]),
             f"{number(record['low'])} .. {number(record['high'])}",
+            number(record["behind"]),
+            f"{number(record['behind_low'])} .. {number(record['behind_high'])}",
         ]
         for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
     show_table(
         f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
-        ["estimator", "level", "LDS", "95 % interval"],
+        ["estimator", "level", "LDS", "95 % interval", "behind combined", "95 % interval"],
         rows,
     )
     write_records(json, records)
