@@ -14,6 +14,7 @@ from assent.game.estimates import Estimates
 from assent.influence.estimate import linearise
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
+from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
@@ -106,7 +107,7 @@ class Workbench:
         how = self.settings.model_dump(
             mode="json", include={"model", "model_settings", "training", "anchor_rate", "anchors", "value"}
         )
-        described = json.dumps([self.problem.fingerprint(), how, self.seed])
+        described = json.dumps([self.problem.fingerprint(), how, code_of(self.settings.model), self.seed])
         return blake2b(described.encode(), digest_size=6).hexdigest()
 
     def _make_anchor(self, t: int) -> tuple[Bools, Trained]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from assent.experiments import folder as folders
 from assent.experiments import run as runs
 from assent.experiments.folder import FILES
 from assent.files import write_text
@@ -78,24 +77,32 @@ def test_a_fit_that_fails_at_once_leaves_nothing(
     out = tmp_path / "runs" / "run"
     if there:
         out.mkdir(parents=True)
-    code, _, err = assent("fit", log_file, "--out", out, *QUICK, *DIVERGING)
+    code, _, err = assent("fit", log_file, "--out", out, *QUICK, *DIVERGING, "--set", "training.batch_size=8")
     assert code == 2
-    assert "training.learning_rate" in err
+    assert "at epoch 1, batch 2; lower the setting training.learning_rate" in err
     assert [path for path in tmp_path.rglob("*") if path not in (out, out.parent)] == []
     assert out.exists() is there
     assert out.parent.exists() is there
     assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)[0] == 0
 
 
-def test_a_state_that_is_deleted_is_not_said_to_be_kept(
+def test_a_fit_whose_loss_is_not_finite_keeps_the_last_good_state(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
+    out = tmp_path / "run"
     options = [*QUICK, *DIVERGING, "--set", "training.batch_size=100000"]
-    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *options)
+    state = out / ".work" / "anchor-0.progress"
+    for _ in range(2):
+        code, _, err = assent("fit", log_file, "--out", out, *options)
+        assert code == 2
+        assert "at epoch 2, batch 1" in err
+        assert f"the state after epoch 1 is kept in {state}" in err
+        assert state.exists()
+    code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)
     assert code == 2
-    assert "at epoch 2" in err
-    assert "kept" not in err
-    assert not (tmp_path / "run").exists()
+    assert "pass --replace" in err
+    assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1, "--replace")[0] == 0
+    assert not state.exists()
 
 
 def test_a_fit_that_fails_with_something_to_go_on_from_keeps_it(
@@ -108,17 +115,6 @@ def test_a_fit_that_fails_with_something_to_go_on_from_keeps_it(
     code, _, _ = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 2)
     assert code == 2
     assert sorted(path.name for path in (out / ".work").iterdir()) == before
-
-
-def test_an_unfinished_run_that_fails_again_is_kept(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    out = tmp_path / "run"
-    options = [*QUICK, *DIVERGING, "--set", "training.batch_size=100000"]
-    assert assent("fit", log_file, "--out", out, *options)[0] == 2
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folders, "_is_bare", lambda _: False)
-        assert "kept" in assent("fit", log_file, "--out", out, *options)[2]
-    assert "kept" in assent("fit", log_file, "--out", out, *options)[2]
-    assert (out / "settings.json").exists()
 
 
 def test_what_killed_runs_had_half_written_is_swept(log_file: Path, tmp_path: Path, assent: Assent) -> None:

@@ -66,6 +66,7 @@ def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: As
     assert code == 2
     assert "row 1, column 'unwillingness' is empty; accepted: a number from 0 (use freely) to 1" in err
     assert "--rest" in err
+    assert assent("data", "describe", tmp_path / "gaps.csv")[0] == 0
     command = ["fit", tmp_path / "gaps.csv", "--out", tmp_path / "run", *QUICK, "--rest", "own-mean"]
     code, _, err = assent(*command, "--method", "threshold")
     assert code == 0, err
@@ -77,7 +78,7 @@ def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: As
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--user-budget", "much"], "not a rule"),
+        (["--user-budget", "much"], "budget 'much': not a rule"),
         (["--user-floor", "0.5"], "--user-floor is '0.5'; accepted: a whole number"),
         (["--prior", "7"], "--prior is '7'; accepted: a probability"),
         (["--utility", "cubic"], "--utility cubic: accepted: linear, quadratic or power:P"),
@@ -91,6 +92,55 @@ def test_bad_wishes_are_refused(
     assert code == 2
     assert message in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "given", [["--method", "scratch", "--user-budget", "2"], ["--method", "proactive", "--by-category"]]
+)
+def test_methods_that_know_no_wishes_say_so(
+    given: list[str], log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *given)
+    assert code == 2
+    assert f"{given[1]}: does not know wishes" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("given", [["--prior", "0.5"], ["--user-budget", "2"]])
+def test_tables_know_no_wishes(given: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--set", "strategy=table", *given]
+    code, _, err = assent(*command)
+    assert code == 2
+    assert "--set strategy=factored" in err
+
+
+def test_a_prior_that_nothing_starts_from_is_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    for objective, is_idle in (("welfare", True), ("nash", False)):
+        command = ["fit", log_file, "--out", tmp_path / objective, *QUICK, "--prior", "0.5", "--anchors", 2]
+        code, _, err = assent(*command, "--objective", objective)
+        assert code == 0, err
+        assert ("--prior changes nothing here" in err) is is_idle
+
+
+def test_frontier_and_compare_keep_wishes(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    methods = ["--methods", "threshold,ifrqe", *QUICK, "--user-budget", "0.5"]
+    for command in (
+        ["frontier", log_file, "--points", 1, "--seeds", 1],
+        ["compare", log_file, "--prices", 0, "--repeats", 1, "--utility", "quadratic"],
+    ):
+        code, _, err = assent(*command, *methods, "--json", tmp_path / f"{command[0]}.json")
+        assert code == 0, err
+        found = {each["method"]: each for each in read(tmp_path / f"{command[0]}.json")}
+        assert found["all"]["violation"] > 1
+        for method in ("threshold", "ifrqe"):
+            assert 0 < found[method]["violation"] <= 0.5
+    code, _, err = assent("compare", log_file, "--methods", "random,scratch", *QUICK, "--user-floor", 1)
+    assert code == 2
+    assert "scratch: does not know wishes" in err
+    command = ["frontier", log_file, "--points", "0.5,0.01", "--methods", "random", *QUICK]
+    code, _, err = assent(*command, "--user-floor", 4)
+    assert code == 2
+    assert "budget 0.01: everybody's floor alone discloses" in err
 
 
 def test_floors_beyond_the_budget_are_refused(log_file: Path, tmp_path: Path, assent: Assent) -> None:

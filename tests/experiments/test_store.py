@@ -3,17 +3,24 @@
 import multiprocessing
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.experiments import lds, run
 from assent.experiments import store as stores
 from assent.experiments.store import Store, choice_key, digest, unit_key
 from assent.files import read_json
 from assent.game.objective import Objective
 from assent.methods import make_method
 from assent.settings import Settings
+from assent.training import checkpoint, disclose
+from assent.workbench import Workbench
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
 
@@ -77,17 +84,34 @@ def test_a_choice_is_determined_by_the_settings_that_its_method_reads() -> None:
     assert unit_key("problem", Settings(), 0) != unit_key("another", Settings(), 0)
 
 
-def test_the_code_of_a_recommender_of_ones_own_is_part_of_the_key(
+def test_the_code_of_a_recommender_of_ones_own_is_part_of_all_that_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "mine.py"
+    """Cells, trainings, anchors, retrainings and runs of a changed one are not those of the old one."""
+    file = tmp_path / "changing.py"
     own = "from assent.models.mf import MF\nclass Mine(MF):\n    name = 'mine'\n"
     file.write_text(own)
     monkeypatch.chdir(tmp_path)
-    before = unit_key("problem", Settings(model="mine:Mine"), 0)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    problem = make_problem(simulate(preference="learnable", users=20, items=40, seed=0), "full", negatives=3)
+    everything = np.ones(len(problem.train), dtype=np.bool_)
+
+    def marks(settings: Settings) -> list[object]:
+        about = settings.model, settings.model_settings, settings.training
+        return [
+            unit_key("problem", settings, 0),
+            checkpoint.fingerprint(disclose(problem, everything), *about, seed=0),
+            Workbench(problem, settings, seed=0).mark,
+            lds._mark(problem, settings, everything, 0),
+            run.describe(problem, run.RunPlan(), settings),
+        ]
+
+    before = marks(Settings(model="changing:Mine"))
+    assert marks(Settings(model="changing:Mine")) == before
     file.write_text(own + "    kind = 2\n")
-    assert unit_key("problem", Settings(model="mine:Mine"), 0) != before
-    assert "code" not in unit_key("problem", Settings(), 0)
+    after = marks(Settings(model="changing:Mine"))
+    assert [a == b for a, b in zip(after, before, strict=True)] == [False] * 5
+    assert unit_key("problem", Settings(), 0)["code"] == ""
 
 
 def _hold(folder: Path, pipe: Any) -> None:

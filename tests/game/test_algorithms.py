@@ -10,8 +10,9 @@ from assent.errors import AssentError
 from assent.game.algorithms import LONGEST_LISTED, algorithm_1, algorithm_2, marginals, solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.game.regret import regret_of
 from assent.game.rewards import Rewards
-from assent.game.solve import regret_of, response_values, solve
+from assent.game.solve import response_values, solve
 from assent.game.strategy import Gradient, TableSettings
 
 from .games import all_selections, eighths, games, make_game, payoffs, random_game, steady

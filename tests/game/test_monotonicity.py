@@ -14,7 +14,8 @@ from assent.data.split import make_problem
 from assent.game.algorithms import algorithm_1, solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
-from assent.game.solve import response_values, solve, worth_disclosing
+from assent.game.prices import worth_disclosing
+from assent.game.solve import response_values, solve
 from assent.game.strategy import TableSettings
 
 from .games import choices_of, eighths, games, payoffs, steady

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from assent.arrays import Bools, Floats
-from assent.game.prices import break_even_prices, price_path
-from assent.game.solve import worth_disclosing
+from assent.game.prices import break_even_prices, price_path, worth_disclosing
 
 from .games import GRID, eighths, steady
 

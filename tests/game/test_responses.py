@@ -6,7 +6,8 @@ import pytest
 from assent.arrays import Floats
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
-from assent.game.solve import response_values, worth_disclosing
+from assent.game.prices import worth_disclosing
+from assent.game.solve import response_values
 
 from .games import all_selections, payoffs, random_game
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from assent.cli import options as o
+from assent.cli import wish_options as w
 from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
 from assent.cli.judge_commands import CELLS, OutFolder
 from assent.data.problem import Protocol
@@ -55,6 +56,12 @@ def compare_command(
     value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
+    rest: o.Rest = None,
+    by_category: w.ByCategory = False,
+    user_budget: w.UserBudget = None,
+    user_floor: w.UserFloor = None,
+    prior: w.Prior = None,
+    utility: w.Utility = "linear",
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
     negatives: o.Negatives = 99,
     seed: o.Seed = 0,
@@ -77,6 +84,7 @@ def compare_command(
     assent compare data/steam --methods random,threshold,ifrqe++:nash --repeats 3
     assent compare log.csv --models mf,lightgcn --methods proactive,ifrqe++ --out compared
     assent compare log.csv --prices 0.01,0.1 --reward mean --jobs 2
+    assent compare log.csv --user-budget 2 --utility quadratic
     ```
     """
     check_json(json, replace=replace)
@@ -87,8 +95,11 @@ def compare_command(
     chosen, against = _with_reference(parse_methods(methods), reference)
     notes = _notes(settings[0], chosen)
     progress = watcher()
-    log_options = o.LogOptions(data, columns, items, duplicates)
-    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(progress)
+    wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
+    wishes.warn_if_idle(chosen, settings[0].anchors)
+    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
+    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
+    _, problem, _ = options.make(progress)
     records = compare(
         problem,
         settings,

@@ -40,7 +40,7 @@ def describe_command(
     ```
     """
     check_json(json, replace=replace)
-    figures = describe(o.LogOptions(data, columns, items, duplicates).read(watcher()))
+    figures = describe(o.LogOptions(data, columns, items, duplicates, gaps=True).read(watcher()))
     rows = [[key.replace("_", " "), _shown(value)] for key, value in figures.items() if key != "name"]
     show_table(str(figures["name"]), ["figure", "value"], rows, texts=("value",))
     write_records(json, [figures])

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
+from assent.cli import wish_options as w
 from assent.cli.console import (
     check_json,
     notice,
@@ -46,6 +47,12 @@ def frontier_command(
     value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
+    rest: o.Rest = None,
+    by_category: w.ByCategory = False,
+    user_budget: w.UserBudget = None,
+    user_floor: w.UserFloor = None,
+    prior: w.Prior = None,
+    utility: w.Utility = "linear",
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
     negatives: o.Negatives = 99,
     seed: o.Seed = 0,
@@ -66,6 +73,7 @@ def frontier_command(
     ```
     assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
     assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    assent frontier log.csv --points 0.5,0.25 --by-category --user-budget 2
     ```
     """
     check_json(json, replace=replace)
@@ -75,8 +83,11 @@ def frontier_command(
     chosen = parse_methods(methods)
     budgets = parse_points(points, "--points")
     progress = watcher()
-    log_options = o.LogOptions(data, columns, items, duplicates)
-    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(progress)
+    wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
+    wishes.warn_if_idle(chosen, settings.anchors)
+    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
+    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
+    _, problem, _ = options.make(progress)
     records = frontier(
         problem,
         settings,
@@ -141,6 +152,7 @@ def lds_command(
     model: o.Model = "mf",
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
+    rest: o.Rest = None,
     protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
     negatives: o.Negatives = 99,
     seed: o.Seed = 0,
@@ -166,8 +178,9 @@ def lds_command(
     check_json(json, replace=replace)
     settings = o.read_settings(model, None, set_)
     progress = watcher()
-    log_options = o.LogOptions(data, columns, items, duplicates)
-    _, problem, _ = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed).make(progress)
+    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
+    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest)
+    _, problem, _ = options.make(progress)
     records = linear_datamodeling_score(
         problem,
         settings,
@@ -191,5 +204,6 @@ def lds_command(
         f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
         ["estimator", "level", "LDS", "95 % interval", "behind combined", "95 % interval"],
         rows,
+        texts=("level",),
     )
     write_records(json, records)

@@ -1,13 +1,19 @@
 """The options for what people ask for beyond their unwillingness."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
 
-from assent.data.asked import USUAL_PRIOR, read_wishes
+from assent.cli.console import notice
+from assent.data.asked import read_wishes
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
+from assent.data.wishes import USUAL_PRIOR
+from assent.game.objective import Objective
+from assent.methods import Method
+from assent.methods.ifrqe_pp import IFRQEpp
 
 _WISHES = "Wishes"
 
@@ -41,7 +47,7 @@ Prior = Annotated[
     str | None,
     typer.Option(
         metavar="NUMBER|RULES|FILE",
-        help="Probability of disclosing that the game starts from, given likewise, or by user and item. "
+        help="Probability of disclosing that `nash` starts from, given likewise, or by user and item. "
         f"Default: {USUAL_PRIOR:g}.",
         rich_help_panel=_WISHES,
         show_default=False,
@@ -66,6 +72,14 @@ class WishOptions:
     user_floor: str | None = None
     prior: str | None = None
     utility: str = "linear"
+
+    def warn_if_idle(self, methods: Sequence[Method], anchors: int) -> None:
+        """Say so where a prior is given and no method starts from it."""
+        start = [each for each in methods if isinstance(each, IFRQEpp) and each.objective is Objective.NASH]
+        if self.prior is not None and (not start or anchors == 1):
+            notice(
+                "--prior changes nothing here: ifrqe++ alone starts from it, with nash and several anchors"
+            )
 
     def added(self, log: Interactions, problem: Problem) -> Problem:
         """The problem with these wishes."""

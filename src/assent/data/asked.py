@@ -13,11 +13,9 @@ from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.data.rules import EVERYTHING_ELSE, TABLES, Quantity, read_rules
 from assent.data.tables import read_table
-from assent.data.wishes import Wishes
+from assent.data.wishes import USUAL_PRIOR, Wishes
 from assent.errors import AssentError
 
-USUAL_PRIOR: Final = 0.9
-"""Probability of disclosing where nobody says otherwise: the mean of the paper's binomial prior."""
 BUDGET: Final = Quantity("budget", np.inf, "a number from 0 on, the most unwillingness to disclose")
 FLOOR: Final = Quantity("floor", 2.0**31, "a whole number from 0 on, of interactions", is_whole=True)
 PRIOR: Final = Quantity("prior", 1, "a probability from 0 to 1")

@@ -130,7 +130,8 @@ def _written(text: str, quantity: Quantity) -> Iterator[tuple[str, float]]:
         if not equals:
             files = ", ".join(FILES)
             raise AssentError(
-                f"{rule!r}: not a rule; accepted: NAME=VALUE, joined by commas, or a file ({files})"
+                f"{quantity.name} {rule!r}: not a rule; accepted: NAME=VALUE, joined by commas, "
+                f"or a file ({files})"
             )
         yield name.strip(), quantity.parse(value, f"{text}: {name.strip()!r}")
 

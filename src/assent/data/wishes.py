@@ -3,11 +3,15 @@
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, sum_by
 from assent.errors import AssentError
+
+USUAL_PRIOR: Final = 0.9
+"""Probability of disclosing where nobody says otherwise: the mean of the paper's binomial prior."""
 
 
 @dataclass(frozen=True)

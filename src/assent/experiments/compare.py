@@ -18,6 +18,7 @@ from assent.experiments.pool import run_all
 from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
 from assent.experiments.store import Key, Store, choice_key, unit_key
 from assent.methods import Choice, Method, make_method
+from assent.methods.explored import check_wishes
 from assent.progress import SILENT, Advance, Progress
 from assent.settings import Settings
 from assent.training import Trained
@@ -63,6 +64,9 @@ def compare(
     """
     for price in prices:
         check_price(price)
+    for method in methods:
+        if method.retrains:
+            check_wishes(method.name, problem)
     everyone = tuple(each for each in methods if each.name not in REFERENCES) + tuple(
         map(make_method, REFERENCES)
     )

@@ -7,7 +7,6 @@ from typing import Any
 
 from assent.errors import AssentError
 from assent.files import leftovers, read_json, write_json
-from assent.training import TrainingError
 
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
@@ -15,8 +14,6 @@ REPORT = "report.html"
 """Written last, so a folder that has it is whole."""
 WORK = ".work"
 """Anchors and the state of trainings, until the run is done."""
-CHECKPOINT = ".progress"
-"""Suffix of the state of a training."""
 FILES = (
     MARKER,
     "selection.parquet",
@@ -35,7 +32,7 @@ def claimed(out: Path, description: dict[str, Any]) -> Iterator[None]:
     """Make `out` this run's folder, or find that it is already, unfinished; any other is refused.
 
     A run that fails before it has anything to go on from leaves nothing behind: its folder would refuse the
-    corrected command.
+    corrected command. The last good state of a training is such a thing.
     """
     missing = [folder for folder in (out, *out.parents) if not folder.exists()]
     is_new = bool(missing) or (out.is_dir() and not _entries(out))
@@ -47,12 +44,10 @@ def claimed(out: Path, description: dict[str, Any]) -> Iterator[None]:
     write_json(out / MARKER, description)
     try:
         yield
-    except AssentError as error:
-        if not is_new or not _is_bare(out):
-            raise
-        _remove(out, missing)
-        # What it says it has kept is gone too, and of no use to another command.
-        raise (AssentError(error.reason) if isinstance(error, TrainingError) else error) from None
+    except AssentError:
+        if is_new and _is_bare(out):
+            _remove(out, missing)
+        raise
 
 
 def _entries(folder: Path) -> set[Path]:
@@ -74,17 +69,14 @@ def _check(out: Path, description: dict[str, Any]) -> None:
 
 
 def _is_bare(out: Path) -> bool:
-    """Whether there is nothing but the marker and states of trainings."""
+    """Whether there is nothing but the marker."""
     work = out / WORK
-    states = work.iterdir() if work.is_dir() else ()
-    return _entries(out) <= {out / MARKER, work} and all(file.name.endswith(CHECKPOINT) for file in states)
+    return _entries(out) <= {out / MARKER, work} and not (work.is_dir() and any(work.iterdir()))
 
 
 def _remove(out: Path, missing: list[Path]) -> None:
     """Delete a bare run's files, and those of its folder and their parents that were `missing` before."""
     if (out / WORK).is_dir():
-        for file in (out / WORK).iterdir():
-            file.unlink()
         (out / WORK).rmdir()
     (out / MARKER).unlink()
     for folder in missing:

@@ -9,8 +9,11 @@ from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
 from assent.experiments.store import Store, choice_key
+from assent.game.fill import check_floors
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
+from assent.methods.base import players_of
+from assent.methods.explored import check_wishes
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.workbench import Workbench
@@ -70,6 +73,11 @@ def frontier(
     finished records are kept in that folder (`Store`) and not computed again.
     """
     check_price(price)
+    if methods:
+        check_floors(players_of(problem), min(points) * float(problem.unwillingness.sum()))
+    for method in methods:
+        if method.retrains:
+            check_wishes(method.name, problem)
     store, fingerprint = cache and Store(cache), problem.fingerprint()
     cells = [(method, point) for method in methods for point in dict.fromkeys(points)]
     cells += [(make_method("all"), 1.0), (make_method("nothing"), 0.0)]

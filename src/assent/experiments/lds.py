@@ -6,7 +6,6 @@ training seeds. Beside the estimators stands what a retraining with another seed
 expected to do much better than that.
 """
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -19,10 +18,12 @@ from scipy import stats
 from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
+from assent.experiments.store import digest
 from assent.files import write_with
 from assent.influence.estimate import social_influence
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator
+from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.statistics import bootstrap_interval
@@ -190,6 +191,13 @@ def _retrain(
 
 def _mark(problem: Problem, settings: Settings, selection: Bools, seed: int) -> str:
     """A short name for all that determines a retraining's losses."""
-    relevant = settings.model_dump(mode="json", include={"model", "model_settings", "training"})
-    described = [problem.fingerprint(), relevant, settings.influence.loss, seed]
-    return blake2b(json.dumps(described).encode() + selection.tobytes(), digest_size=16).hexdigest()
+    return digest(
+        {
+            "problem": problem.fingerprint(),
+            "settings": settings.model_dump(mode="json", include={"model", "model_settings", "training"}),
+            "code": code_of(settings.model),
+            "loss": settings.influence.loss,
+            "seed": seed,
+            "selection": blake2b(selection.tobytes(), digest_size=16).hexdigest(),
+        }
+    )

@@ -3,7 +3,10 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
+
+import torch
 
 from assent.arrays import sum_by
 from assent.errors import AssentError
@@ -38,6 +41,12 @@ def check_price(price: float) -> None:
         raise AssentError(f"price {price:g}: accepted: a number from 0 on, not infinite")
 
 
+@cache
+def _load_optimizers() -> None:
+    """Make an optimizer: for the first of a process torch loads much of itself, which is no method's cost."""
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])
+
+
 class Stopwatch:
     """What a decision and its training cost by the wall clock, whoever paid for the anchors.
 
@@ -46,6 +55,7 @@ class Stopwatch:
     """
 
     def __init__(self, bench: Workbench) -> None:
+        _load_optimizers()
         self._bench = bench
         self._start = time.perf_counter() - sum(bench.anchor_seconds)
 

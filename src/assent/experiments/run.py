@@ -33,6 +33,7 @@ from assent.experiments.tables import held_out_table, selection_table
 from assent.files import read_json, write_json, write_text, write_with
 from assent.game.objective import Objective
 from assent.methods import Choice, make_method
+from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.report import ReportData, build_report
 from assent.settings import Settings
@@ -184,6 +185,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
         "frontier_methods": plan.frontier_methods,
         **settings.model_dump(mode="json"),
+        **({"code": code} if (code := code_of(settings.model)) else {}),
     }
 
 

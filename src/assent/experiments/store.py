@@ -7,7 +7,6 @@ from doing the same work at once.
 """
 
 import fcntl
-import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from typing import Any
 from assent.errors import AssentError
 from assent.files import read_json, write_json
 from assent.methods import Method
-from assent.models import MODELS, model_class
+from assent.models import code_of
 from assent.settings import Settings
 
 FORMAT = 1
@@ -83,8 +82,12 @@ def digest(key: Key) -> str:
 
 def unit_key(fingerprint: str, settings: Settings, seed: int) -> dict[str, Any]:
     """What determines all that a workbench learns of the problem of this fingerprint."""
-    own = {} if settings.model in MODELS else {"code": _code(settings.model)}
-    return {"problem": fingerprint, "seed": seed, "settings": settings.model_dump(mode="json"), **own}
+    return {
+        "problem": fingerprint,
+        "seed": seed,
+        "settings": settings.model_dump(mode="json"),
+        "code": code_of(settings.model),
+    }
 
 
 def choice_key(fingerprint: str, settings: Settings, seed: int, method: Method) -> dict[str, Any]:
@@ -95,11 +98,6 @@ def choice_key(fingerprint: str, settings: Settings, seed: int, method: Method) 
     read = settings.model_dump(mode="json", exclude=set(method.ignores))
     about = {"method": method.name, "objective": method.objective.value if method.objectives else ""}
     return unit_key(fingerprint, settings, seed) | {"settings": read} | about
-
-
-def _code(model: str) -> str:
-    """A hash of the file of a recommender of one's own, which changes without a version of assent."""
-    return blake2b(Path(inspect.getfile(model_class(model))).read_bytes(), digest_size=16).hexdigest()
 
 
 def _plain(key: Key) -> Any:

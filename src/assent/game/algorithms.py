@@ -13,8 +13,9 @@ from assent.errors import AssentError
 from assent.game.estimates import Estimates
 from assent.game.learning import Learning
 from assent.game.objective import Objective
+from assent.game.regret import regret_of
 from assent.game.rewards import Meeting, Rewards
-from assent.game.solve import Equilibrium, regret_of, response_values
+from assent.game.solve import Equilibrium, response_values
 from assent.game.strategy import Gradient, TableSettings
 from assent.game.tables import LONGEST, Tables
 

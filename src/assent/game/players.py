@@ -8,6 +8,7 @@ import numpy as np
 from assent.arrays import Bools, Floats, Ints, sum_by
 from assent.data.wishes import PLAIN, Units, Wishes
 from assent.game.knapsack import ENUMERATED, Limits, choose_all, choose_one
+from assent.game.prices import worth_disclosing
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Players:
     def best(self, values: Floats) -> Bools:
         """What everybody discloses if interactions are worth `values[Z]`: [Z]."""
         if self.wishes.are_plain:
-            return values > self.price * self.unwillingness
+            return worth_disclosing(values, self.unwillingness, self.price)
         return self.best_within(values)[0]
 
     def best_within(self, values: Floats) -> tuple[Bools, Floats]:

@@ -18,6 +18,11 @@ def fits_into(paid: float, budget: float) -> bool:
     return paid <= budget * (1 + _ROUNDING)
 
 
+def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
+    """Disclose k iff its value exceeds its price: v_k > price · β_k."""
+    return values > price * unwillingness
+
+
 def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
     """λ*_k = v_k / β_k, at least 0: the price up to which disclosing k pays; inf where it costs nothing: [Z].
 

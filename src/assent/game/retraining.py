@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assent.game.solve import PRIOR
+from assent.data.wishes import USUAL_PRIOR
 
 
 class RetrainingSettings(BaseModel):
@@ -10,7 +10,7 @@ class RetrainingSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    start: float = Field(PRIOR, gt=0, lt=1, description="probability of disclosing at the start")
+    start: float = Field(USUAL_PRIOR, gt=0, lt=1, description="probability of disclosing at the start")
     warm_epochs: int | None = Field(
         None,
         ge=1,

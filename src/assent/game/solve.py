@@ -24,16 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
+from assent.data.wishes import USUAL_PRIOR
 from assent.game.cells import cells
 from assent.game.estimates import BLOCK, Estimates
 from assent.game.objective import Objective
 from assent.game.regret import only_just, regret_of, safe
 from assent.game.steering import Held, hold
 
-__all__ = ["PRIOR", "Equilibrium", "regret_of", "response_values", "solve", "worth_disclosing"]
-
-PRIOR = 0.9
-"""Probability of disclosing at the start: the mean of the paper's binomial prior."""
 _WORK = 3 * 10**7
 """Entries of influence that are looked at, at most, to hold cells by steering; a few are always held."""
 _ENOUGH = 2e-3
@@ -59,25 +56,18 @@ class Equilibrium:
     counts alone."""
 
 
-def solve(
-    estimates: Estimates,
-    *,
-    objective: Objective,
-    price: float,
-    rounds: int = 40,
-    prior: float | Floats = PRIOR,
-) -> Equilibrium:
+def solve(estimates: Estimates, *, objective: Objective, price: float, rounds: int = 40) -> Equilibrium:
     """An equilibrium at a price; where `rounds` do not suffice, the best selection that was played.
 
-    `nash` starts from the prior of the wishes where they have one, else from `prior`.
+    `nash` starts from the prior of the wishes where they have one, else from the usual one.
     """
     game = _Game(estimates, objective, price, rounds)
     if estimates.alike.max() == 0:
         return game.alone()
     if objective is Objective.WELFARE:
         return game.welfare()
-    start = prior if estimates.wishes.prior is None else estimates.wishes.prior
-    return game.nash(np.broadcast_to(np.asarray(start, dtype=np.float64), estimates.owners.shape))
+    prior = estimates.wishes.prior
+    return game.nash(np.full(len(estimates.owners), USUAL_PRIOR) if prior is None else prior)
 
 
 class _Game:
@@ -207,8 +197,3 @@ def response_values(estimates: Estimates, strategy: Floats, objective: Objective
         sign = np.where(estimates.anchors[:, some], -1.0, 1.0)
         values[some] += np.einsum("kt,tk->k", np.atleast_2d(incentive[owners]), sign)
     return values, here.probability
-
-
-def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
-    """Disclose k iff its value exceeds its price: v_k > price · β_k."""
-    return values > price * unwillingness

@@ -9,12 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from assent.arrays import Bools, Floats
+from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.evaluation import validation_losses
 from assent.files import write_with
 from assent.training import Trained
 from assent.training.storage import files_of, load, save
 from assent.workbench import Workbench
+
+
+def check_wishes(method: str, problem: Problem) -> None:
+    """Refuse wishes, which a method that tries selections out does not know."""
+    if not problem.wishes.are_plain:
+        accepted = "random, threshold, occurrence, ifrqe and ifrqe++"
+        raise AssentError(
+            f"{method}: does not know wishes (budgets, floors, ...); methods that do: {accepted}"
+        )
 
 
 @dataclass
@@ -38,8 +48,7 @@ class Explorer:
     _last: tuple[str, Trained] | None = None
 
     def __post_init__(self) -> None:
-        if not self.bench.problem.wishes.are_plain:
-            raise AssentError(f"{self.label}: does not know wishes; methods that do: ifrqe, ifrqe++")
+        check_wishes(self.label, self.bench.problem)
 
     def losses(self, selection: Bools) -> Floats:
         """Everybody's loss after training on `selection[Z]`, as it counts in the reward: [n_users]."""

@@ -12,7 +12,8 @@ from assent.game.estimates import Estimates
 from assent.game.fill import by_score, check_floors
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, fits_into, price_path
-from assent.game.solve import Equilibrium, regret_of, solve
+from assent.game.regret import regret_of
+from assent.game.solve import Equilibrium, solve
 from assent.game.strategy import Strategy
 from assent.methods.base import Choice, Method, players_of
 from assent.models import MF
@@ -98,7 +99,8 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
             return bench.estimates(anchors)
-        if not bench.problem.wishes.are_plain:
+        wishes = bench.problem.wishes
+        if not wishes.are_plain or wishes.prior is not None:
             raise AssentError("wishes: tables know none; play with --set strategy=factored")
         check_lengths(np.bincount(bench.problem.train.users), anchors)
         known = bench.settings.model == MF.name and not bench.settings.value.is_pooled

@@ -8,7 +8,7 @@ from assent.workbench import Workbench
 
 
 class IFRQEpp(IFRQE):
-    """The game of IFRQE with T anchors (section 3.2 of the paper), in factored strategies."""
+    """The game of IFRQE with T anchors (section 3.2 of the paper)."""
 
     name: ClassVar[str] = "ifrqe++"
     ignores: ClassVar[frozenset[str]] = Method.ignores

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from assent.arrays import Floats
-from assent.game.solve import PRIOR
+from assent.data.wishes import USUAL_PRIOR
 from assent.methods.base import VALUING, Choice, Method, cheapest_first, players_of, scoring_at_least
 from assent.workbench import Workbench
 
@@ -18,7 +18,7 @@ class Random(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """Each with probability 0.9, the mean of the paper's prior; the price does not matter."""
-        return Choice(scoring_at_least(-self._lots(bench), -PRIOR, bench.problem), price)
+        return Choice(scoring_at_least(-self._lots(bench), -USUAL_PRIOR, bench.problem), price)
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """In the order of the lots until the budget is used up."""

@@ -7,8 +7,8 @@ all that was seen so far, a user's loss is taken to be linear in her own bits,
     L_u(o) ≈ c_u − Σ_k v_k o_k,     v by least squares with a ridge,
 
 the others' bits being averaged over as in the expected reward. She responds by disclosing k iff
-v_k > price · β_k, and the next round's strategy is the average of all responses and the prior, as in
-fictitious play (`game.solve`).
+v_k > price · β_k, and the next round's strategy is the average of all responses and the prior: fictitious
+play.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.game.objective import Objective
-from assent.game.prices import price_path
-from assent.game.solve import worth_disclosing
+from assent.game.prices import price_path, worth_disclosing
 from assent.methods.base import VALUING, Choice, Method
 from assent.methods.explored import Explorer
 from assent.workbench import Workbench

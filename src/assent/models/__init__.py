@@ -1,7 +1,9 @@
 """The recommenders, by the name that the command line knows them by."""
 
 import importlib
+import inspect
 import sys
+from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
 
@@ -47,6 +49,20 @@ def model_name(kind: type[Recommender]) -> str:
     return kind.name if MODELS.get(kind.name) is kind else f"{kind.__module__}:{kind.__qualname__}"
 
 
+def code_of(name: str) -> str:
+    """A hash of the file of somebody's own recommender, which changes without a version of assent.
+
+    Empty for those of assent, and for one that was typed in and has no file.
+    """
+    if name in MODELS:
+        return ""
+    try:
+        code = Path(inspect.getfile(model_class(name))).read_bytes()
+    except (OSError, TypeError):
+        return ""
+    return blake2b(code, digest_size=16).hexdigest()
+
+
 __all__ = [
     "CDAE",
     "DIN",
@@ -63,6 +79,7 @@ __all__ = [
     "NeuMFSettings",
     "Recommender",
     "Sizes",
+    "code_of",
     "model_class",
     "model_name",
 ]

@@ -2,6 +2,6 @@
 
 from assent.training.disclosed import Disclosed, disclose
 from assent.training.trained import Trained
-from assent.training.trainer import TrainingError, TrainingSettings, train
+from assent.training.trainer import TrainingSettings, train
 
-__all__ = ["Disclosed", "Trained", "TrainingError", "TrainingSettings", "disclose", "train"]
+__all__ = ["Disclosed", "Trained", "TrainingSettings", "disclose", "train"]

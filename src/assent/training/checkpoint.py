@@ -13,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from assent.files import write_with
+from assent.models import code_of
 from assent.training.disclosed import Disclosed
 
 _SECONDS_BETWEEN_SAVES = 10.0
@@ -106,8 +107,8 @@ def fingerprint(
     digest = blake2b(digest_size=16)
     for array in (data.rows.users, data.rows.items, data.row_keys, data.valid_keys):
         digest.update(array.tobytes())
-    described = [model, model_settings.model_dump(), settings.model_dump(), seed, data.n_users, data.n_items]
-    digest.update(json.dumps(described).encode())
+    how = [model, code_of(model), model_settings.model_dump(), settings.model_dump(), seed]
+    digest.update(json.dumps([*how, data.n_users, data.n_items]).encode())
     return digest.hexdigest()
 
 

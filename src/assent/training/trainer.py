@@ -44,15 +44,6 @@ class TrainingSettings(BaseModel):
         return self.batch_size or max(2048, rows // 64)
 
 
-class TrainingError(AssentError):
-    """A training that cannot go on, for a `reason`; `kept` is the file with its last good state, if any."""
-
-    def __init__(self, reason: str, epoch: int, kept: Path | None) -> None:
-        self.reason = reason
-        where = f"; the state after epoch {epoch} is kept in {kept}" if kept else ""
-        super().__init__(f"{reason}{where}")
-
-
 def train(
     data: Disclosed,
     *,
@@ -96,7 +87,9 @@ def train(
             try:
                 _run_epoch(recommender, optimizer, data, evidence, settings, seed=seed, epoch=state.epoch)
             except AssentError as error:
-                raise TrainingError(str(error), state.epoch, saved.rescue()) from None
+                kept = saved.rescue()
+                where = f"; the state after epoch {state.epoch} is kept in {kept}" if kept else ""
+                raise AssentError(f"{error}{where}") from None
             state.epoch += 1
             if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
                 state.look(recommender, monitor(recommender))
