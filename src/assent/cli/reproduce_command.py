@@ -31,8 +31,8 @@ from assent.experiments.reproduce.run import CELLS, Chapter
 from assent.files import refuse_to_overwrite, write_text
 
 EVERYTHING = "all"
-_LINES = 20
-"""Longest table that is printed; the files have all of them."""
+_LINES, _COLUMNS = 20, 7
+"""Largest table that is printed; the files have all of them."""
 
 
 def reproduce_command(
@@ -138,8 +138,6 @@ def _plan(
     reduced = list(plan.reduced)
     if users is not None:
         reduced.append(f"At most {users} users of each data set.")
-    if given:
-        reduced.append(f"Settings of the user's own: {', '.join(overrides or [])}.")
     plan = replace(
         plan,
         datasets=_among(datasets, DATASETS, "--datasets"),
@@ -147,6 +145,7 @@ def _plan(
         users=plan.users if users is None else users,
         overrides=merged(plan.overrides, given),
         reduced=reduced,
+        altered=[f"Settings of the user's own: {', '.join(overrides or [])}."] if given else [],
     )
     for model in plan.models:
         try:
@@ -185,7 +184,7 @@ def _nested(texts: Sequence[str]) -> dict[str, Any]:
 def _show(chapter: Chapter) -> None:
     """Print an item's tables, as far as they fit, and what it says."""
     for grid in chapter.findings.grids:
-        if len(grid.rows) > _LINES:
+        if len(grid.rows) > _LINES or len(grid.labels) + len(grid.columns) > _COLUMNS:
             continue
         lines = [
             [

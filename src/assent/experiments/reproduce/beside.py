@@ -84,7 +84,7 @@ def reasons(
 def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
     """What differs in the data themselves."""
     if plan.reduced:
-        yield "The quick scale is a smaller version of everything: compare the order, not the figures."
+        yield "This run is a smaller version of the paper's: compare the order, not the figures."
         return
     ours, theirs = plan.sizes.get(dataset), paper.sizes(dataset)
     if ours and any(abs(a - b) > _CLOSE * b for a, b in zip(ours, theirs, strict=True)):

@@ -38,7 +38,7 @@ def build_page(found: Reproduction) -> str:
         "main",
         opening,
         _data_section(found),
-        tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced])),
+        tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced, *plan.altered])),
         *(_section(chapter) for chapter in found.chapters),
     )
     return f"<!DOCTYPE html>\n{tag('html', head(title), tag('body', main), lang='en')}\n"

@@ -62,6 +62,10 @@ class Plan:
     """Of the search."""
     few_models: Sequence[str] = ("mf", "neumf", "lightgcn")
     """Models of the items that the paper shows for three."""
+    wide_models: Sequence[str] = MODELS
+    """Models of the approximation."""
+    scratch_models: Sequence[str] = MODELS
+    """Models that SCR trains again and again."""
     one_model: Sequence[str] = ("mf",)
     """Models of the items of ours."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +73,9 @@ class Plan:
     sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     """Users, items and interactions of the data sets that were found."""
     reduced: Sequence[str] = ()
-    """What is less than the paper's, in sentences."""
+    """What is less than the paper's, so that figures cannot be compared, in sentences."""
+    altered: Sequence[str] = ()
+    """What else the user has changed, in sentences."""
 
     @property
     def seeds(self) -> range:
@@ -92,6 +98,10 @@ class Plan:
         }
         return Settings.model_validate(merged(merged(values, self.overrides), changes))
 
+    def of(self, models: Sequence[str]) -> list[str]:
+        """Those of the models that are asked for."""
+        return [model for model in models if model in self.models]
+
     def among(self, names: Sequence[str]) -> list[str]:
         """Those of the data sets that are asked for."""
         return [name for name in names if name in self.datasets]
@@ -113,6 +123,8 @@ def quick(repeats: int | None = None) -> Plan:
         lds_seeds=1,
         trials=5,
         few_models=("mf", "lightgcn"),
+        wide_models=("mf", "lightgcn"),
+        scratch_models=("mf",),
         overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}},
         reduced=(
             "500 users of each data set, drawn once: fewer people share an item, so quality is lower.",

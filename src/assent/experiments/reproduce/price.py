@@ -28,8 +28,7 @@ class Price(Item):
         return [
             cell
             for dataset in plan.datasets
-            for model in plan.few_models
-            if model in plan.models
+            for model in plan.of(plan.few_models)
             for cell in m.price_cells(plan, plan.source(dataset), model, m.ALL_WAYS, plan.prices)
         ]
 
