@@ -121,8 +121,9 @@ def _steam(path: Path) -> pl.DataFrame:
 def _amazon(path: Path) -> pl.DataFrame:
     """ratings_Video_Games.csv (user, item, rating, time; no header) or reviews_Video_Games.json.gz."""
     if path.suffix == ".csv":
-        table = pl.read_csv(path, has_header=False, infer_schema=False)
-        return table.select(user="column_1", item="column_2", time=pl.col("column_4").cast(pl.Float64))
+        names = ["user", "item", "rating", "time"]
+        table = pl.read_csv(path, has_header=False, new_columns=names, infer_schema=False)
+        return table.select("user", "item", pl.col("time").cast(pl.Float64))
     return _table(
         (row.get("reviewerID"), row.get("asin"), float(row.get("unixReviewTime", 0)))
         for row in _lines(path, json.loads)

@@ -87,7 +87,7 @@ def _section(chapter: Chapter) -> Html:
         tag("p", f"{item.where} · assent reproduce {item.name}", class_="note"),
         paragraph(item.about),
         bullets([*partial, *findings.said]),
-        *(tag("figure", chart.html(), tag("figcaption", chart.title)) for chart in findings.charts),
+        *(tag("figure", chart.html()) for chart in findings.charts),
         *map(_table, findings.grids),
         _beside(findings.beside) if findings.beside else join([]),
         paragraph(findings.not_comparable) if findings.not_comparable else join([]),
@@ -154,7 +154,7 @@ def _number(value: float | None, error: float | None, decimals: int) -> str:
 
 def _row_labels(labels: Sequence[str]) -> Iterator[Html]:
     yield header(labels[0], scope="row")
-    yield from (tag("td", label) for label in labels[1:])
+    yield from (tag("td", label, class_="label") for label in labels[1:])
 
 
 def _open(lines: int) -> Mapping[str, Any]:
