@@ -25,8 +25,14 @@ TINY = [
     "--set", "training.epochs=5", "--set", "proactive.rounds=5",
 ]  # fmt: skip
 ITEMS = "overall,price,approximation,lds"
-STARTING = 2.0
-"""Seconds before which nothing is done yet."""
+
+
+def wait_for_work(out: Path, process: subprocess.Popen[bytes], since: float) -> None:
+    """Return once a unit of work has been taken up after `since`, or all is over."""
+    while process.poll() is None:
+        if any(lock.stat().st_mtime >= since for lock in (out / "cells").glob("lock-*")):
+            return
+        time.sleep(0.02)
 
 
 def start(out: Path, jobs: int) -> subprocess.Popen[bytes]:
@@ -48,15 +54,20 @@ def records(out: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def main(kills: int, jobs: int, folder: Path) -> None:
+    since = time.time()
+    alone = start(folder / "whole", jobs)
+    wait_for_work(folder / "whole", alone, since)
     begun = time.perf_counter()
-    if start(folder / "whole", jobs).wait() != 0:
+    if alone.wait() != 0:
         sys.exit("the run that is left alone failed")
-    whole = time.perf_counter() - begun
+    working = time.perf_counter() - begun
     moments, killed = random.Random(0), 0
     while killed < kills:
+        since = time.time()
         running = [start(folder / "killed", jobs) for _ in range(2 if killed % 3 == 2 else 1)]
+        wait_for_work(folder / "killed", running[-1], since)
         # Short enough that all kills fit into the work, long enough that some of it is done.
-        time.sleep(STARTING + moments.random() * 2 * max(1.0, (whole - STARTING) / kills))
+        time.sleep(moments.random() * 1.5 * working / kills)
         for process in running:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -10,10 +10,7 @@ from assent.experiments.reproduce.beside import Beside, beside, reasons
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.grid import Grid, grid
 from assent.experiments.reproduce.plan import OURS, Plan
-from assent.report.data import Way
 from assent.report.words import name as way_name
-
-SCR: Way = ("scratch", "nash")
 
 
 class Scratch(Item):
@@ -33,7 +30,7 @@ class Scratch(Item):
             cell
             for dataset in plan.among(("diginetica", "amazon-video-games"))
             for model in plan.of(plan.scratch_models)
-            for cell in m.price_cells(plan, plan.source(dataset), model, (SCR, OURS))
+            for cell in m.price_cells(plan, plan.source(dataset), model, (m.SCR, OURS))
         ]
 
     def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
@@ -46,7 +43,8 @@ class Scratch(Item):
             columns=[m.PRECISION, m.NDCG, m.MRR, m.F1, m.VIOLATION, m.REWARD, m.SECONDS, m.TRAININGS],
             reference=m.REFERENCE,
         )
-        return Findings([table], (), list(_beside(plan, table)), [*_speeds(table), m.PAIRED])
+        charts = m.charts_by_model(table, "seconds", "seconds")
+        return Findings([table], charts, list(_beside(plan, table)), [*_speeds(table), m.PAIRED])
 
 
 def _speeds(table: Grid) -> Iterator[str]:
@@ -54,7 +52,7 @@ def _speeds(table: Grid) -> Iterator[str]:
         rival = table.row(**{**row.labels, "method_name": way_name(OURS)})
         ours = rival and rival.amounts["seconds"].mean
         theirs = row.amounts["seconds"].mean
-        if row.labels["method_name"] == way_name(SCR) and ours and theirs:
+        if row.labels["method_name"] == way_name(m.SCR) and ours and theirs:
             place = f"{row.labels['dataset']}, {row.labels['model']}"
             yield f"{place}: IFRQE++ is {theirs / ours:.0f} times as fast as SCR (the paper: 20 on average)."
 
@@ -62,7 +60,7 @@ def _speeds(table: Grid) -> Iterator[str]:
 def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
     for dataset in plan.among(("diginetica", "amazon-video-games")):
         for model, their_model in paper.MODELS.items():
-            for theirs, way in (("SCR", SCR), ("IFRQE++", OURS)):
+            for theirs, way in (("SCR", m.SCR), ("IFRQE++", OURS)):
                 row = table.row(dataset=dataset, model=model, method_name=way_name(way))
                 for column in table.columns:
                     key = m.PAPER_KEYS.get(column.key, column.key)
