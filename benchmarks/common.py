@@ -31,9 +31,11 @@ def data_folder() -> Path:
     return folder
 
 
-def load(name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0) -> Problem:
-    """A real data set with random unwillingness, split."""
-    log = assign(read_interactions(data_folder() / name), "random", seed)
+def load(
+    name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0, source: str = "random"
+) -> Problem:
+    """A real data set with unwillingness from `source`, split."""
+    log = assign(read_interactions(data_folder() / name), source, seed)
     return make_problem(log, protocol, seed=seed)
 
 

@@ -46,7 +46,7 @@ class Approximated:
     def run(self, desk: Desk) -> dict[str, Any]:
         """Mean losses over users: real, by one anchor, by the nearest of two, and the first anchor's own."""
         bench = desk.bench
-        problem, settings = bench.problem, bench.settings.influence
+        problem, settings = bench.problem, bench.settings.linearisation
         rng = np.random.default_rng((bench.seed, _DRAWS, self.number))
         drawn: Bools = rng.random(len(problem.train)) < bench.settings.anchor_rate
         real = validation_losses(problem, bench.final(drawn, label=f"selection {self.number}"), settings.loss)

@@ -91,7 +91,9 @@ class Cells:
         if cell.task.alone:
             return {"alone": dict(cell.key(self.folder))}
         fingerprint = fingerprint_of(cell.source, cell.seed, self.folder)
-        shared = cell.settings.model_dump(mode="json", exclude={"anchors", "proactive", "scratch"})
+        pooled = cell.settings.value.is_pooled
+        ignored = {"proactive", "scratch"} | (set() if pooled else {"anchors"})
+        shared = cell.settings.model_dump(mode="json", exclude=ignored)
         return unit_key(fingerprint, cell.settings, cell.seed) | {"settings": shared}
 
 
@@ -102,7 +104,9 @@ def _work(cells: Cells, unit: Unit, *, wait: bool, tell: Advance, progress: Prog
             return False
         first = unit.cells[0]
         problem = problem_of(first.source, first.seed, cells.folder)
-        bench = Workbench(problem, first.settings, first.seed, progress, cells.store.work(unit.key))
+        folder = cells.store.work(unit.key)
+        bench = Workbench(problem, _shared(first.settings), first.seed, progress, folder)
+        _ = bench.mark  # kept: anchors are named by what all cells share, whichever is the first
         desk = Desk(bench, Models(bench), cells.store.folder)
         for cell in unit.cells:
             key = cell.key(cells.folder)
@@ -114,3 +118,8 @@ def _work(cells: Cells, unit: Unit, *, wait: bool, tell: Advance, progress: Prog
             tell()
         bench.clear()
     return True
+
+
+def _shared(settings: Settings) -> Settings:
+    """Settings that anchors depend on: their number matters where values are pooled from all of them."""
+    return settings if settings.value.is_pooled else settings.model_copy(update={"anchors": 1})

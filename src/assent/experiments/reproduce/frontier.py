@@ -31,7 +31,7 @@ class Frontier(Item):
     about: ClassVar[str] = (
         "Each method discloses within a share of All's violation, whatever the price, so that methods are "
         "compared at the same cost to people. IFRQE++ plays for each user's own reward (nash) or for the sum "
-        "of all (welfare), with values by assent's ranking loss."
+        "of all (welfare), with values as assent has them by default: combined, by a ranking loss."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
@@ -40,7 +40,7 @@ class Frontier(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings(model, dataset, influence={"loss": "pairwise"}),
+                plan.settings(model, dataset, influence={"loss": "pairwise"}, value={"source": "combined"}),
                 seed,
                 Within(way, point, 1.0),
                 {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from assent.experiments.reproduce.sources import SIMULATION, Source
+from assent.experiments.reproduce.sources import SIMULATION
+from assent.experiments.reproduce.sources import Source as DataSource
 from assent.losses import Loss
 from assent.metrics import RewardForm
 from assent.report.data import Way
 from assent.settings import Settings
+from assent.value.settings import Source
 
 DATASETS = (SIMULATION, "diginetica", "steam", "amazon-video-games")
 MODELS = ("mf", "neumf", "lightgcn", "din", "cdae")
@@ -82,16 +84,17 @@ class Plan:
         """One per repeat."""
         return range(self.repeats)
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> DataSource:
         """A data set."""
-        return Source(name, self.users, negatives=self.negatives)
+        return DataSource(name, self.users, negatives=self.negatives)
 
     def settings(self, model: str, dataset: str, **changes: Any) -> Settings:
-        """Of a model on a data set: the reward of the paper's tables, values by its loss, its T."""
+        """Of a model on a data set: the reward of the paper's tables, its game, influence and T."""
         values: dict[str, Any] = {
             "model": model,
             "reward": RewardForm.MEAN,
             "influence": {"loss": Loss.BCE},
+            "value": {"source": Source.INFLUENCE},
             "anchors": self.anchors.get(dataset, 3),
             "proactive": {"warm_epochs": 5},
             "scratch": {"selections": 1000},

@@ -6,6 +6,7 @@ An estimate that another anchor or another training seed does not confirm is noi
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.settings import Settings
+from assent.value.settings import Source
 from assent.workbench import Workbench
 
 Estimate = Callable[[Workbench], tuple[Floats, Floats]]
@@ -40,15 +42,23 @@ def _social_anchors(bench: Workbench) -> tuple[Floats, Floats]:
     return first, second
 
 
-def _social_seeds(bench: Workbench) -> tuple[Floats, Floats]:
-    other = Workbench(bench.problem, bench.settings, bench.seed + _OTHER_SEED, bench.progress)
-    return bench.estimates(1).social[0], other.estimates(1).social[0]
+def _two_seeds(bench: Workbench, source: Source) -> tuple[Floats, Floats]:
+    value = bench.settings.value.model_copy(update={"source": source})
+    settings = bench.settings.model_copy(update={"value": value})
+    first, second = (
+        Workbench(bench.problem, settings, seed, bench.progress).estimates(1).social[0]
+        for seed in (bench.seed, bench.seed + _OTHER_SEED)
+    )
+    return first, second
 
 
 ESTIMATES: Mapping[str, Estimate] = {
     "own influence, two anchors": _own_anchors,
     "social influence, two anchors": _social_anchors,
-    "social influence, two seeds": _social_seeds,
+    **{
+        f"social, {source}, two seeds": partial(_two_seeds, source=source)
+        for source in (Source.INFLUENCE, Source.CROSS_FITTED, Source.COMBINED)
+    },
 }
 
 
@@ -83,8 +93,9 @@ class Reliability(Item):
     where: ClassVar[str] = "Ours"
     about: ClassVar[str] = (
         "The same interactions are valued twice: at two anchors, which differ by a fifth of their rows, or "
-        "after trainings with two seeds. Where the correlation is near 0, the values are noise, and choosing "
-        "by them is drawing lots."
+        "after trainings with two seeds: influence at one anchor, cross-fitted over folds, or combined with "
+        "what the structure of the log leads to expect, which both seeds share. Near 0, values are noise, "
+        "and choosing by them is drawing lots."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:

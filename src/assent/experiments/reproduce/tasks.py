@@ -111,6 +111,7 @@ def method_of(way: Way) -> Method:
 
 def settings_key(kind: str, fingerprint: str, settings: Settings, seed: int, **more: object) -> Key:
     """The key of what depends on models and values but on no game."""
-    ignored = {"proactive", "scratch", "anchors", "rounds", "strategy", "table"}
+    ignored = {"proactive", "scratch", "rounds", "strategy", "table"}
+    ignored |= set() if settings.value.is_pooled else {"anchors"}
     read = settings.model_dump(mode="json", exclude=ignored)
     return unit_key(fingerprint, settings, seed) | {"settings": read, "kind": kind} | more
