@@ -50,6 +50,12 @@ def test_pairs_are_made_by_seed_where_some_are_missing() -> None:
     )  # fmt: skip
     assert [row.runs for row in found.rows] == [2, 3]
     assert found.rows[1].amounts["good"].p is not None
+    unknown = [*RECORDS[:3], RECORDS[3] | {"good": None}, *RECORDS[4:]]
+    found = grid(
+        "name", "title", unknown, labels={"place": "place", "method": "method"}, columns=[GOOD],
+        reference={"method": "ours"},
+    )  # fmt: skip
+    assert found.rows[1].amounts["good"].mean == pytest.approx(0.2155)
 
 
 def test_the_papers_numbers_are_there_with_their_source() -> None:

@@ -180,7 +180,8 @@ def _amount(
     p = None
     if against is not None and column.better:
         theirs = {each["seed"]: each[column.key] for each in against if each.get(column.key) is not None}
-        pairs = [(each[column.key], theirs[each["seed"]]) for each in group if each["seed"] in theirs]
+        ours = {each["seed"]: each[column.key] for each in group if each.get(column.key) is not None}
+        pairs = [(value, theirs[seed]) for seed, value in ours.items() if seed in theirs]
         p = paired_difference(*zip(*pairs, strict=True)).p if pairs else None
     means = [found for found in (_mean(each, column.key)[0] for each in rivals) if found is not None]
     best = bool(column.better and means) and column.better * mean >= max(

@@ -76,13 +76,17 @@ class Agreement:
     def run(self, desk: Desk) -> dict[str, Any]:
         """Pearson's and Spearman's correlation over interactions; None for constants."""
         first, second = ESTIMATES[self.estimate](desk.bench)
-        pearson = float(np.corrcoef(first, second)[0, 1])
-        ranks = float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])
         return {
             "model": desk.bench.settings.model,
-            "correlation": pearson if np.isfinite(pearson) else None,
-            "rank_correlation": ranks if np.isfinite(ranks) else None,
+            "correlation": _correlation(first, second),
+            "rank_correlation": _correlation(stats.rankdata(first), stats.rankdata(second)),
         }
+
+
+def _correlation(first: Floats, second: Floats) -> float | None:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 class Reliability(Item):
