@@ -18,7 +18,10 @@ from assent.evaluation import candidate_scores, view
 from assent.metrics import ranking_metrics, top_hits
 from assent.training import Trained
 from assent.unwillingness import assign
+from assent.value.settings import Source, ValueSettings
 
+PAPERS_GAME = ValueSettings(source=Source.INFLUENCE)
+"""Influence at every anchor for itself."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
