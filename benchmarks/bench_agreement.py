@@ -12,13 +12,13 @@ from assent.influence.settings import InfluenceSettings
 from assent.losses import Loss
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load
+from common import PAPERS_GAME, load
 
 if __name__ == "__main__":
     for name in ("diginetica", "steam", "amazon_video_games"):
-        trained = Workbench(load(name), Settings(), seed=0)
+        trained = Workbench(load(name), Settings(value=PAPERS_GAME), seed=0)
         for loss, damping in itertools.product(Loss, (0.05, 0.5)):
-            settings = Settings(influence=InfluenceSettings(loss=loss, damping=damping))
+            settings = Settings(influence=InfluenceSettings(loss=loss, damping=damping), value=PAPERS_GAME)
             bench = Workbench(trained.problem, settings, seed=0, _anchors=[trained.anchor(t) for t in (0, 1)])
             found = bench.estimates(2)
             own, social = (np.corrcoef(*values)[0][1] for values in (found.own, found.social))

@@ -11,7 +11,7 @@ from assent.game.solve import solve
 from assent.losses import Loss
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load, verdict
+from common import PAPERS_GAME, load, verdict
 
 DATA = ("diginetica", "steam", "amazon_video_games")
 PRICES = (0.1, 0.5, 1.0, 2.0)
@@ -22,7 +22,11 @@ def main(names: list[str]) -> None:
     for name in names:
         problem = load(name)
         for loss in Loss:
-            bench = Workbench(problem, Settings.model_validate({"influence": {"loss": loss}}), 0)
+            bench = Workbench(
+                problem,
+                Settings.model_validate({"influence": {"loss": loss}, "value": PAPERS_GAME.model_dump()}),
+                0,
+            )
             for anchors in (3, 8):
                 estimates = bench.estimates(anchors)
                 for objective in Objective:

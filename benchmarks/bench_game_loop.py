@@ -16,7 +16,7 @@ from assent.game.solve import solve
 from assent.game.strategy import Gradient, TableSettings
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load, verdict
+from common import PAPERS_GAME, load, verdict
 
 THEIRS = 960.0
 
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=1, help="M; the authors' loop starts anew instead")
     arguments = parser.parse_args()
     problem = load("simulation_authors")
-    estimates = Workbench(problem, Settings(anchors=3), seed=0).estimates(3, effects=True)
+    estimates = Workbench(problem, Settings(anchors=3, value=PAPERS_GAME), seed=0).estimates(3, effects=True)
     longest = int(np.bincount(problem.train.users).max())
     print(f"{problem.n_users} users, {len(problem.train)} interactions, longest history {longest}")
 

@@ -10,7 +10,7 @@ from assent.influence.linearised import inverse_product
 from assent.influence.mf.curvature import Curvature
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load
+from common import PAPERS_GAME, load
 
 USERS = 100
 """Users who are solved for one by one."""
@@ -18,7 +18,7 @@ USERS = 100
 if __name__ == "__main__":
     for name in ("diginetica", "steam", "amazon_video_games"):
         settings = Settings().influence
-        closed = Workbench(load(name), Settings(), seed=0).linearise(0)
+        closed = Workbench(load(name), Settings(value=PAPERS_GAME), seed=0).linearise(0)
         assert isinstance(closed, Curvature)
         model = Autodiff(closed.model, closed.samples, closed.valid, closed.loss, closed.full, closed.damping)
         owners, judged = model.samples.users.numpy(), model.valid.users.numpy()

@@ -12,7 +12,7 @@ from assent.influence.estimate import own_influence, social_influence
 from assent.models import MODELS
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load, verdict
+from common import PAPERS_GAME, load, verdict
 
 DATA = ("diginetica", "steam", "amazon_video_games")
 
@@ -24,7 +24,7 @@ def seconds_since(start: float) -> float:
 
 def game_cost(name: str) -> None:
     """MF: influence at all anchors plus the game, against training one anchor."""
-    bench = Workbench(load(name), Settings(), seed=0)
+    bench = Workbench(load(name), Settings(value=PAPERS_GAME), seed=0)
     anchors = bench.settings.anchors
     bench.anchor(0)  # warms up
     start = time.perf_counter()
@@ -42,7 +42,7 @@ def game_cost(name: str) -> None:
 
 def model_cost(name: str, model: str) -> None:
     """Own and social influence of all interactions at one anchor, against training it."""
-    settings = Settings.model_validate({"model": model})
+    settings = Settings.model_validate({"model": model, "value": PAPERS_GAME.model_dump()})
     bench = Workbench(load(name), settings, seed=0)
     bench.anchor(0)  # warms up
     start = time.perf_counter()

@@ -20,12 +20,12 @@ from assent.losses import Loss
 from assent.methods import Choice, make_method
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load, verdict
+from common import PAPERS_GAME, load, verdict
 
 PRICE = 1.0
 EXPLORED = 1000
 SPEED_UP_OVER_PROACTIVE = 13.5
-SETTINGS = Settings(influence=InfluenceSettings(loss=Loss.BCE))
+SETTINGS = Settings(influence=InfluenceSettings(loss=Loss.BCE), value=PAPERS_GAME)
 
 
 def whole_run(name: str, method: str, settings: Settings) -> tuple[float, float, Choice]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load, verdict
+from common import PAPERS_GAME, load, verdict
 
 BATCH = 20
 """Selections scored at once."""
@@ -14,7 +14,7 @@ BATCH = 20
 if __name__ == "__main__":
     for name in ("diginetica", "steam", "amazon_video_games"):
         problem = load(name)
-        bench = Workbench(problem, Settings(), seed=0)
+        bench = Workbench(problem, Settings(value=PAPERS_GAME), seed=0)
         estimates = bench.estimates(2, effects=True)
         rng = np.random.default_rng(0)
         selections = rng.random((200, len(problem.train))) < 0.8

@@ -18,7 +18,10 @@ from assent.evaluation import candidate_scores, view
 from assent.metrics import ranking_metrics, top_hits
 from assent.training import Trained
 from assent.unwillingness import assign
+from assent.value.settings import Source, ValueSettings
 
+PAPERS_GAME = ValueSettings(source=Source.INFLUENCE)
+"""Influence at every anchor for itself."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -31,9 +34,11 @@ def data_folder() -> Path:
     return folder
 
 
-def load(name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0) -> Problem:
-    """A real data set with random unwillingness, split."""
-    log = assign(read_interactions(data_folder() / name), "random", seed)
+def load(
+    name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0, source: str = "random"
+) -> Problem:
+    """A real data set with unwillingness from `source`, split."""
+    log = assign(read_interactions(data_folder() / name), source, seed)
     return make_problem(log, protocol, seed=seed)
 
 

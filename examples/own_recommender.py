@@ -69,15 +69,15 @@ class Mine(Recommender):
             table[-1] = table[:-1].sum(0) / max(1, self.n_items)
 
 
-def main(users: int = 600, items: int = 200, epochs: int = 80, price: float = 0.1) -> None:
-    """IFRQE++ with this recommender on simulated data, against one that is told everything."""
+def main(users: int = 600, items: int = 200, epochs: int = 80, budget: float = 0.5) -> None:
+    """IFRQE++ with this recommender within half of the violation, against one that is told everything."""
     log = assent.simulate(preference="learnable", users=users, items=items, seed=0)
     problem = assent.make_problem(log, "full", seed=0, negatives=20)
     settings = assent.Settings.model_validate({"model": f"{__name__}:Mine", "training": {"epochs": epochs}})
     bench = assent.Workbench(problem, settings, seed=0)
     for method in ("all", "ifrqe++"):
-        choice = assent.make_method(method).at_price(bench, price)
-        figures = assent.evaluate(problem, bench.final(choice.selection), choice.selection, price=price)
+        choice = assent.make_method(method).within(bench, budget)
+        figures = assent.evaluate(problem, bench.final(choice.selection), choice.selection, price=0.1)
         print(
             f"{method:8} discloses {choice.selection.sum():,} of {len(choice.selection):,} interactions, "
             f"{figures['violation_share']:.0%} of the unwillingness: NDCG@5 {figures['ndcg']:.3f}"

@@ -54,7 +54,7 @@ def test_own_recommender_with_ifrqe_pp(capsys: pytest.CaptureFixture[str]) -> No
     assert lines["all"][:3] == (lines["all"][1], lines["all"][1], 100)
     kept, rows, share, _ = lines["ifrqe++"]
     assert 0 < kept < rows
-    assert 0 < share < 100
+    assert 0 < share <= 50
 
 
 def test_a_run_of_it_is_found_again_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

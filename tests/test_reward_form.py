@@ -20,6 +20,7 @@ from assent.models import MFSettings
 from assent.settings import Settings
 from assent.sparse import SparseMatrix
 from assent.training import TrainingSettings
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 SETTINGS = Settings(
@@ -29,6 +30,7 @@ SETTINGS = Settings(
         loss=Loss.BCE, estimator=Estimator.GAUSS_NEWTON, tolerance=1e-7, iterations=500
     ),
     anchors=2,
+    value=ValueSettings(source=Source.INFLUENCE),
 )
 MEAN = SETTINGS.model_copy(update={"reward": RewardForm.MEAN})
 
@@ -82,7 +84,8 @@ def test_social_influence_is_that_on_the_weighted_sum(
     odd = np.arange(problem.n_users) % 2
 
     def social(of_users: Floats) -> Floats:
-        return social_influence(model, SETTINGS.influence, 2, of_users)[0].double().numpy()
+        of_rows = of_users[problem.valid.users]
+        return social_influence(model, SETTINGS.influence, 2, of_rows)[0].double().numpy()
 
     found = both[RewardForm.MEAN].estimates(1).social[0]
     np.testing.assert_allclose(found, social(weights * odd) + social(weights * (1 - odd)), atol=1e-4)

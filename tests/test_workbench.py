@@ -11,11 +11,13 @@ from assent.data.split import make_problem
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import Trained, TrainingSettings, disclose, train
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),
     training=TrainingSettings(epochs=3, learning_rate=0.05, batch_size=64, evaluate_every=3),
+    value=ValueSettings(source=Source.INFLUENCE),
 )
 
 
@@ -50,7 +52,7 @@ def test_estimates_have_a_row_per_anchor(problem: Problem, bench: Workbench) -> 
     for values in (estimates.own, estimates.social, estimates.losses):
         assert np.isfinite(values).all()
         assert (values[0] != values[1]).any()
-    assert bench.trainings == len(bench.influences()) == 2
+    assert bench.trainings == bench.resting_on(2) == len(bench.anchor_seconds) == 2
 
 
 def test_effects_on_everybody_come_when_asked_for(problem: Problem, bench: Workbench) -> None:
@@ -77,7 +79,7 @@ def test_more_anchors_are_added_to_those_that_are_known(bench: Workbench) -> Non
     assert bench.trainings == 3
     np.testing.assert_array_equal(again.own, first.own)
     assert again.n_anchors == 1
-    assert len(bench.influences()) == 3
+    assert len(bench.anchor_seconds) == 3
 
 
 def test_anchors_differ_by_their_selections_alone(problem: Problem) -> None:

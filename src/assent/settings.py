@@ -14,10 +14,11 @@ from pydantic import (
 
 from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.game.strategy import Strategy, TableSettings
-from assent.influence.settings import InfluenceSettings
+from assent.influence.settings import Estimator, InfluenceSettings
 from assent.metrics import RewardForm
 from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
+from assent.value.settings import Source, ValueSettings
 
 
 class Settings(BaseModel):
@@ -34,6 +35,7 @@ class Settings(BaseModel):
     )
     training: TrainingSettings = Field(TrainingSettings(), description="how it is trained")
     influence: InfluenceSettings = Field(InfluenceSettings(), description="how rows are valued")
+    value: ValueSettings = Field(ValueSettings(), description="where the value of a row comes from")
     anchors: int = Field(3, ge=1, description="T, selections that IFRQE++ trains a model on")
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
@@ -44,6 +46,18 @@ class Settings(BaseModel):
     )
     proactive: ProactiveSettings = Field(ProactiveSettings(), description="how Proactive learns")
     scratch: ScratchSettings = Field(ScratchSettings(), description="how SCR explores")
+
+    @property
+    def linearisation(self) -> InfluenceSettings:
+        """How influence is computed where the source of values has a say in it."""
+        if self.value.source is not Source.LISSA:
+            return self.influence
+        return self.influence.model_copy(update={"estimator": Estimator.LISSA})
+
+    def per_fold(self, folds: int) -> InfluenceSettings:
+        """The same for one of several anchors that are averaged: so is the noise of their groups."""
+        groups = -(-self.influence.groups // folds)
+        return self.linearisation.model_copy(update={"groups": groups})
 
     @model_validator(mode="before")
     @classmethod

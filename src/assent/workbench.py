@@ -1,7 +1,6 @@
 """A problem with what has been learnt about it so far: anchors are trained once and shared by the methods."""
 
 import json
-import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -9,23 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
-from assent.errors import AssentError
-from assent.game.anchors import draw_anchors
 from assent.game.estimates import Estimates
-from assent.influence.estimate import Influence, influence, linearise
+from assent.influence.estimate import linearise
 from assent.influence.linearised import Linearised
-from assent.influence.mf.curvature import Curvature
-from assent.influence.mf.effects import effect_matrix
 from assent.influence.settings import InfluenceSettings
-from assent.metrics import RewardForm
 from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
-from assent.sparse import SparseMatrix
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training.storage import files_of, load, save
+from assent.valuers import AtEachAnchor, Pooling, Valuer
 
 
 @dataclass
@@ -46,8 +40,6 @@ class Workbench:
     anchor_seconds: list[float] = field(default_factory=list)
     """What training and valuing at each anchor took, by the wall clock; loading one costs what it costs."""
     _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
-    _influences: list[Influence] = field(default_factory=list)
-    _effects: list[SparseMatrix] = field(default_factory=list)
 
     def final(self, selection: Bools, label: str = "final model") -> Trained:
         """Train on a selection, knowing nothing of the rest."""
@@ -79,32 +71,19 @@ class Workbench:
 
         With `effects`, the effects on every single user are included, which predicting her loss needs.
         """
-        while len(self._influences) < anchors:
-            start = time.perf_counter()
-            linearised = self.linearise(len(self._influences))
-            with self.progress.task(f"influence at anchor {len(self._influences) + 1}", 1):
-                found = influence(linearised, self.settings.influence, self.seed, self.weights)
-            self._influences.append(found)
-            self.anchor_seconds.append(time.perf_counter() - start)
-        while effects and len(self._effects) < anchors:
-            with self.progress.task(f"effects on others at anchor {len(self._effects) + 1}", 1):
-                self._effects.append(self._value_others(len(self._effects)))
-        known = self._influences[:anchors]
-        return Estimates(
-            owners=self.problem.train.users,
-            n_users=self.problem.n_users,
-            unwillingness=self.problem.unwillingness,
-            anchors=np.array([self.anchor(t)[0] for t in range(anchors)]),
-            own=np.array([each.own for each in known]) * self.weights[self.problem.train.users],
-            social=np.array([each.social for each in known]),
-            losses=np.array([each.losses for each in known]) * self.weights,
-            effects=tuple(self._effects[:anchors]) if effects else (),
-            wishes=self.problem.wishes,
-        )
+        return self._valuer.estimates(anchors, effects=effects)
 
-    def influences(self) -> list[Influence]:
-        """The influence at each anchor that has been valued so far."""
-        return list(self._influences)
+    def resting_on(self, anchors: int) -> int:
+        """How many anchors the estimates at the first `anchors` rest on."""
+        return self._valuer.resting_on(anchors)
+
+    def trust(self, anchors: int) -> dict[str, object]:
+        """How far the estimates at `anchors` anchors can be trusted: residuals, and reliability if known."""
+        return self._valuer.trust(anchors)
+
+    @cached_property
+    def _valuer(self) -> Valuer:
+        return Pooling(self) if self.settings.value.is_pooled else AtEachAnchor(self)
 
     def clear(self) -> None:
         """Delete what `folder` holds."""
@@ -126,44 +105,39 @@ class Workbench:
     def mark(self) -> str:
         """A short name for all that anchors depend on, so that nobody else's are taken from the folder."""
         how = self.settings.model_dump(
-            mode="json", include={"model", "model_settings", "training", "anchor_rate"}
+            mode="json", include={"model", "model_settings", "training", "anchor_rate", "anchors", "value"}
         )
         described = json.dumps([self.problem.fingerprint(), how, code_of(self.settings.model), self.seed])
         return blake2b(described.encode(), digest_size=6).hexdigest()
 
     def _make_anchor(self, t: int) -> tuple[Bools, Trained]:
-        rows = len(self.problem.train)
-        drawn = draw_anchors(rows, t + 1, rate=self.settings.anchor_rate, seed=self.seed)[t]
+        drawn = self._valuer.place(t)
         path = self.folder and self.folder / f"anchor-{t}-{self.mark}"
         if path and files_of(path)[1].exists():
             return drawn, load(path)
-        everything = np.ones(rows, dtype=np.bool_)
-        data = disclose(self.problem, drawn, vocabulary=everything)
+        data = disclose(self.problem, drawn, vocabulary=np.ones_like(drawn))
         trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}")
         if path:
             save(trained, path)
         return drawn, trained
 
-    def linearise(self, t: int, settings: InfluenceSettings | None = None) -> Linearised:
-        """The model of the t-th anchor, ready to be differentiated; with `settings` instead of its own."""
+    def linearise(
+        self, t: int, settings: InfluenceSettings | None = None, *, targets: Ints | None = None
+    ) -> Linearised:
+        """The model of the t-th anchor, ready to be differentiated; with `settings` instead of its own.
+
+        The training rows `targets` serve as further validation rows.
+        """
         selection, trained = self.anchor(t)
         return linearise(
             self.problem,
             selection,
             trained,
             negatives=self.settings.training.negatives,
-            settings=settings or self.settings.influence,
+            settings=settings or self.settings.linearisation,
             seed=self.seed,
+            targets=targets,
         )
-
-    def _value_others(self, t: int) -> SparseMatrix:
-        curvature = self.linearise(t)
-        if not isinstance(curvature, Curvature):
-            raise AssentError(
-                f"effects on single others: not available for model {self.settings.model}; accepted: mf"
-            )
-        effects = effect_matrix(self.problem, curvature, self._influences[t].own, self.settings.influence)
-        return effects if self.settings.reward is RewardForm.SUM else effects.scaled(self.weights)
 
     def _train(
         self,

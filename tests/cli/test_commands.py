@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from assent.experiments.lds import SCORES
 from tests.cli.conftest import QUICK, Assent, records
 
 KEYS = {
@@ -183,7 +184,7 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     assert code == 0
     assert "another seed" in out
     found = records(tmp_path / "lds.json")
-    assert all(set(r) == {"dataset", "model", "estimator", "level", "lds", "low", "high"} for r in found)
+    assert all(set(r) == {"dataset", "model", "estimator", "level", *SCORES} for r in found)
     assert {r["level"] for r in found} == {"own", "social"}
 
 

@@ -20,6 +20,7 @@ from assent.metrics import RewardForm
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import Trained, TrainingSettings, train
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 Records = list[dict[str, Any]]
@@ -28,6 +29,7 @@ SETTINGS = Settings(
     training=TrainingSettings(epochs=3),
     influence=InfluenceSettings(loss=Loss.BCE),
     anchors=2,
+    value=ValueSettings(source=Source.INFLUENCE),
 )
 PRICES = (0.0, 0.5)
 

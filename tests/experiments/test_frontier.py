@@ -17,12 +17,17 @@ from assent.methods import METHODS, Choice
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import Trained, TrainingSettings, train
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 Records = list[dict[str, Any]]
 
 SETTINGS = Settings(
-    model_settings=MFSettings(dimension=8), training=TrainingSettings(epochs=5), anchors=2, rounds=10
+    model_settings=MFSettings(dimension=8),
+    training=TrainingSettings(epochs=5),
+    anchors=2,
+    rounds=10,
+    value=ValueSettings(source=Source.INFLUENCE),
 )
 KEYS = {
     "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",

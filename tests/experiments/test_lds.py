@@ -13,13 +13,14 @@ from assent.data.problem import Problem, Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import validation_losses
-from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score, rank_correlations
+from assent.experiments.lds import RETRAINED, SCORES, LdsPlan, linear_datamodeling_score, rank_correlations
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import TrainingSettings
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 Record = dict[str, Any]
@@ -40,6 +41,7 @@ SETTINGS = Settings(
         lissa_steps=5,
     ),
     anchor_rate=0.9,
+    value=ValueSettings(source=Source.INFLUENCE),
 )
 
 
@@ -74,13 +76,19 @@ def records(problem: Problem, cache: Path) -> list[Record]:
 
 
 def test_there_is_one_record_per_estimator_and_level(problem: Problem, records: list[Record]) -> None:
-    expected = [(name, level) for name in [RETRAINED, *Estimator] for level in ("own", "social")]
+    expected = [
+        (name, level) for name in [RETRAINED, Source.COMBINED, *Estimator] for level in ("own", "social")
+    ]
     assert [(each["estimator"], each["level"]) for each in records] == expected
     for each in records:
-        assert list(each) == ["dataset", "model", "estimator", "level", "lds", "low", "high"]
+        assert list(each) == ["dataset", "model", "estimator", "level", *SCORES]
         assert (each["dataset"], each["model"]) == (problem.name, "mf")
         assert -1 <= each["low"] <= each["high"] <= 1
         assert -1 <= each["lds"] <= 1
+        assert each["behind_low"] <= each["behind"] + 1e-9
+        assert each["behind"] <= each["behind_high"] + 1e-9
+        if each["estimator"] == Source.COMBINED:
+            assert each["behind"] == each["behind_low"] == each["behind_high"] == 0
 
 
 def selections(problem: Problem) -> list[Bools]:
@@ -100,6 +108,10 @@ def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, reco
     model = Workbench(problem, SETTINGS, SEED).linearise(0)
     drawn = selections(problem)
     predicted = np.array([predicted_losses(model, each, SETTINGS.influence, SEED) for each in drawn])
+    folds = Workbench(problem, SETTINGS.model_copy(update={"value": ValueSettings()}), SEED)
+    pooled = np.zeros_like(predicted)
+    for model in map(folds.linearise, range(5)):
+        pooled += [predicted_losses(model, each, SETTINGS.influence, SEED) / 5 for each in drawn]
     found = {(each["estimator"], each["level"]): each["lds"] for each in records}
     for name, losses in ((RETRAINED, yardstick), (Estimator.TRUNCATED, predicted)):
         users = np.unique(problem.valid.users)
@@ -107,6 +119,11 @@ def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, reco
         social = stats.spearmanr(losses.sum(axis=1), truth.sum(axis=1)).statistic
         assert found[name, "own"] == pytest.approx(np.nanmean(own))
         assert found[name, "social"] == pytest.approx(social)
+    own = [stats.spearmanr(pooled[:, user], truth[:, user]).statistic for user in users]
+    assert found[Source.COMBINED, "own"] == pytest.approx(np.nanmean(own))
+    values = folds.estimates(1).social[0]
+    social = stats.spearmanr(-(np.array(drawn) @ values), truth.sum(axis=1)).statistic
+    assert found[Source.COMBINED, "social"] == pytest.approx(social)
 
 
 def test_a_second_call_trains_nothing_again(

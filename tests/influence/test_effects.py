@@ -16,6 +16,7 @@ from assent.models import MFSettings
 from assent.settings import Settings
 from assent.sparse import SparseMatrix
 from assent.training import TrainingSettings
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 from .cases import CASES, STAR_CASES, Case, settled_case, trained_case
@@ -133,6 +134,7 @@ def test_the_game_predicts_losses_with_the_effects_at_the_nearest_anchor() -> No
         training=TrainingSettings(epochs=5, evaluate_every=5, negatives=1),
         influence=STAR_CASES[0].settings(Estimator.TRUNCATED, truncation=4),
         anchor_rate=0.7,
+        value=ValueSettings(source=Source.INFLUENCE),
     )
     estimates = Workbench(problem, settings, seed=0).estimates(2, effects=True)
     selection = np.random.default_rng(0).random(len(problem.train)) < 0.6

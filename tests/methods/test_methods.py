@@ -16,7 +16,6 @@ from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, price_path
 from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.game.strategy import Strategy, TableSettings
-from assent.influence.estimate import Influence
 from assent.influence.settings import InfluenceSettings
 from assent.losses import Loss
 from assent.methods import METHODS, Choice, Method, make_method
@@ -24,12 +23,14 @@ from assent.metrics import RewardForm
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import TrainingSettings
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=8),
     training=TrainingSettings(epochs=5),
     anchors=2,
+    value=ValueSettings(source=Source.INFLUENCE),
     rounds=10,
     proactive=ProactiveSettings(rounds=4, window=2),
     scratch=ScratchSettings(selections=4, rounds=2),
@@ -274,8 +275,8 @@ def altered(bench: Workbench, change: Callable[[Estimates], Estimates]) -> Workb
         def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
             return change(bench.estimates(anchors, effects=effects))
 
-        def influences(self) -> list[Influence]:
-            return bench.influences()
+        def trust(self, anchors: int) -> dict[str, object]:
+            return bench.trust(anchors)
 
     return Altered(bench.problem, bench.settings, bench.seed)
 
@@ -384,6 +385,7 @@ def test_what_a_method_ignores_are_settings_that_do_not_change_its_choice(
         "influence": InfluenceSettings(loss=Loss.BCE, damping=2.0),
         "anchors": 1,
         "anchor_rate": 0.5,
+        "value": ValueSettings(folds=2),
         "rounds": 1,
         "reward": RewardForm.MEAN,
         "strategy": Strategy.TABLE,

@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from assent.cli import compare_command, data_commands, fit_commands, judge_commands, run_commands
+from assent.cli import (
+    compare_command,
+    data_commands,
+    fit_commands,
+    judge_commands,
+    reproduce_command,
+    run_commands,
+)
 from assent.cli.console import out, run_guarded
 
 app = typer.Typer(
@@ -21,6 +28,7 @@ app.command("fit")(fit_commands.fit_command)
 app.command("frontier")(judge_commands.frontier_command)
 app.command("compare")(compare_command.compare_command)
 app.command("lds")(judge_commands.lds_command)
+app.command("reproduce")(reproduce_command.reproduce_command)
 app.command("recommend")(run_commands.recommend)
 app.command("explain")(run_commands.explain)
 app.command("simulate")(data_commands.simulate_command)

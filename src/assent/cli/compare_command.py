@@ -24,6 +24,7 @@ from assent.metrics import RewardForm
 from assent.report.data import Way, way_of
 from assent.report.words import name
 from assent.settings import Settings
+from assent.value.settings import Source
 
 
 def compare_command(
@@ -52,6 +53,7 @@ def compare_command(
         int | None, typer.Option(min=1, help="Processes at once. Default: the cores.", show_default=False)
     ] = None,
     anchors: o.Anchors = None,
+    value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     rest: o.Rest = None,
@@ -88,7 +90,7 @@ def compare_command(
     check_json(json, replace=replace)
     if out and not (out / CELLS).is_dir():
         refuse_to_overwrite(out / "compare.csv", replace=replace)
-    settings = _read_settings(models, anchors, set_, reward)
+    settings = _read_settings(models, anchors, set_, reward, value)
     asked = _parse_prices(prices)
     chosen, against = _with_reference(parse_methods(methods), reference)
     notes = _notes(settings[0], chosen)
@@ -116,7 +118,11 @@ def compare_command(
 
 
 def _read_settings(
-    models: str, anchors: int | None, overrides: list[str] | None, reward: RewardForm | None
+    models: str,
+    anchors: int | None,
+    overrides: list[str] | None,
+    reward: RewardForm | None,
+    value: Source | None,
 ) -> list[Settings]:
     """The settings of each model; influence is measured on the loss of the reward unless `--set` differs."""
     given = list(overrides or [])
@@ -128,7 +134,8 @@ def _read_settings(
     given += [] if reward is None else [f"reward={reward}"]
     given += [] if "influence.loss" in named else [f"influence.loss={Loss.BCE}"]
     return [
-        o.read_settings(model, anchors, given) for model in dict.fromkeys(map(str.strip, models.split(",")))
+        o.read_settings(model, anchors, given, value)
+        for model in dict.fromkeys(map(str.strip, models.split(",")))
     ]
 
 

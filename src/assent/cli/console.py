@@ -1,6 +1,7 @@
 """What the commands share: where they print, how they show progress, how they fail."""
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -81,6 +82,41 @@ class TerminalProgress:
             self._open -= 1
             if not self._open:
                 self._bars.stop()
+
+
+class LineProgress:
+    """A line now and then about the outermost task, with the time that is left: for logs of long commands."""
+
+    def __init__(self, every: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every, self._clock, self._open = every, clock, 0
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        """A task; those within it are not told of."""
+        self._open += 1
+        try:
+            yield self._outermost(label, total) if self._open == 1 else lambda: None
+        finally:
+            self._open -= 1
+
+    def _outermost(self, label: str, total: int) -> Advance:
+        start = last = self._clock()
+        done = 0
+
+        def advance() -> None:
+            nonlocal done, last
+            done, now = done + 1, self._clock()
+            if now - last >= self._every:
+                last = now
+                left = (now - start) / done * (total - done)
+                notice(f"{label}: {done} of {total}, {(now - start) / 60:.0f} min, {left / 60:.0f} min left")
+
+        return advance
+
+
+def steady_watcher() -> Progress:
+    """As `watcher`, but a line a minute where the notices go to a file or a pipe."""
+    return TerminalProgress() if err.is_terminal else LineProgress()
 
 
 def watcher() -> Progress:

@@ -61,6 +61,7 @@ def fit_command(
     frontier_methods: o.Methods = None,
     model: o.Model = "mf",
     anchors: o.Anchors = None,
+    value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     rest: o.Rest = None,
@@ -96,7 +97,7 @@ def fit_command(
     made = make_method(method, objective)
     if made.objectives and made.objective is not objective:
         notice(f"{method}: plays for {made.objective} alone")
-    settings = o.read_settings(model, anchors, set_)
+    settings = o.read_settings(model, anchors, set_, value)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods")
     progress = watcher()

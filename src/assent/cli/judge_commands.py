@@ -44,6 +44,7 @@ def frontier_command(
     price: o.Price = 0.1,
     model: o.Model = "mf",
     anchors: o.Anchors = None,
+    value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     rest: o.Rest = None,
@@ -78,7 +79,7 @@ def frontier_command(
     check_json(json, replace=replace)
     if out:
         _check_picture(out, replace=replace)
-    settings = o.read_settings(model, anchors, set_)
+    settings = o.read_settings(model, anchors, set_, value)
     chosen = parse_methods(methods)
     budgets = parse_points(points, "--points")
     progress = watcher()
@@ -194,12 +195,14 @@ def lds_command(
             record["level"],
             number(record["lds"]),
             f"{number(record['low'])} .. {number(record['high'])}",
+            number(record["behind"]),
+            f"{number(record['behind_low'])} .. {number(record['behind_high'])}",
         ]
         for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
     show_table(
         f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
-        ["estimator", "level", "LDS", "95 % interval"],
+        ["estimator", "level", "LDS", "95 % interval", "behind combined", "95 % interval"],
         rows,
         texts=("level",),
     )

@@ -21,6 +21,7 @@ from assent.errors import AssentError
 from assent.models import MODELS
 from assent.progress import Progress
 from assent.settings import Settings
+from assent.value.settings import Source
 
 _COLUMNS = "Reading DATA"
 _SPLIT = "Split and unwillingness"
@@ -115,6 +116,14 @@ Anchors = Annotated[
     typer.Option(
         min=1,
         help=f"T, anchors of IFRQE++. Default: {Settings().anchors}.",
+        rich_help_panel=_HOW,
+        show_default=False,
+    ),
+]
+Value = Annotated[
+    Source | None,
+    typer.Option(
+        help=f"Where the value of an interaction comes from. Default: {Settings().value.source}.",
         rich_help_panel=_HOW,
         show_default=False,
     ),
@@ -216,24 +225,33 @@ def parse_columns(text: str | None) -> Columns:
     return Columns(**named)
 
 
-def read_settings(model: str, anchors: int | None = None, overrides: list[str] | None = None) -> Settings:
+def read_settings(
+    model: str,
+    anchors: int | None = None,
+    overrides: list[str] | None = None,
+    value: Source | None = None,
+) -> Settings:
     """The settings from the options and from `--set` pairs like training.epochs=30."""
     options: dict[str, Any] = {"model": model} | ({} if anchors is None else {"anchors": anchors})
     values = dict(options)
+    if value is not None:
+        options["value.source"] = value
+        values["value"] = {"source": value}
     for text in overrides or []:
-        key, equals, value = text.partition("=")
+        key, equals, given = text.partition("=")
         if not equals:
             raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
-        key, value = key.strip(), value.strip()
-        if key in options and value != str(options[key]):
-            raise AssentError(f"--set {text}: contradicts --{key} {options[key]}; accepted: --{key} alone")
+        key, given = key.strip(), given.strip()
+        if key in options and given != str(options[key]):
+            name = key.partition(".")[0]
+            raise AssentError(f"--set {text}: contradicts --{name} {options[key]}; accepted: --{name} alone")
         *path, last = key.split(".")
         place = values
         for part in path:
             place = place.setdefault(part, {})
             if not isinstance(place, dict):
                 raise AssentError(f"--set {text}: {part!r} has no settings of its own; see assent settings")
-        place[last] = value
+        place[last] = given
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

@@ -106,7 +106,7 @@ def _work(
         if not held:
             return False
         bench = Workbench(problem, unit.settings, unit.seed, progress, store.work(own))
-        models = _Models(bench)
+        models = Models(bench)
         for key, method, price in unit.cells(fingerprint):
             if store.get(key) is None:
                 start = time.perf_counter()
@@ -118,7 +118,7 @@ def _work(
 
 
 @dataclass
-class _Models:
+class Models:
     """Trains a unit's models; one on a selection that was met before, at another price, is found again."""
 
     bench: Workbench
@@ -131,6 +131,14 @@ class _Models:
         trained, owed = self._train(choice.selection, f"{method.name} at {price:g}")
         charged: Choice = replace(choice, owed=choice.owed + owed)
         return record(self.bench, method, charged, trained, price=price, watch=watch)
+
+    def measure_within(self, method: Method, point: float, price: float) -> dict[str, Any]:
+        """The record of a method within a budget, a share of All's violation; rewards count `price`."""
+        watch = Stopwatch(self.bench)
+        choice = method.within(self.bench, point)
+        trained, owed = self._train(choice.selection, f"{method.name} at {point:.0%}")
+        charged: Choice = replace(choice, owed=choice.owed + owed)
+        return record(self.bench, method, charged, trained, price=price, watch=watch, point=point)
 
     def _train(self, selection: Bools, label: str) -> tuple[Trained, float]:
         """The model of a selection, and the seconds that it took if it was trained before."""

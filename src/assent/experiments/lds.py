@@ -27,10 +27,15 @@ from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.statistics import bootstrap_interval
+from assent.value.settings import Source
 from assent.workbench import Workbench
 
 RETRAINED = "another seed"
 """Stands where an estimator's name would, for the retraining that serves as a yardstick."""
+
+SCORES = ("lds", "low", "high", "behind", "behind_low", "behind_high")
+_RESAMPLED = 2000
+"""Bootstrap draws of selections."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,12 @@ def linear_datamodeling_score(
     cache: Path | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """One record per estimator and level: dataset, model, estimator, level, lds, low, high.
+    """One record per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
 
     `low` and `high` bound the 95 % bootstrap interval, over users for `own` and over selections for `social`.
-    With `cache`, the losses of each training are kept in that folder and found again by a later call.
+    `behind` is by how much the estimator falls short of the default one, `combined`, with `behind_low` and
+    `behind_high` of the paired difference. With `cache`, the losses of each training are kept in that folder
+    and found again by a later call.
     """
     drawn = [
         np.random.default_rng((seed, 2, r)).random(len(problem.train)) < plan.rate
@@ -66,19 +73,35 @@ def linear_datamodeling_score(
     retrained = _retrain(problem, settings, drawn, plan, seed=seed, cache=cache, progress=progress)
     truth = retrained[:, :-1].mean(axis=1)
     predictions = {RETRAINED: (retrained[:, -1], retrained[:, -1].sum(axis=1))}
-    bench = Workbench(problem, settings, seed, progress)
-    with progress.task("predicting", len(Estimator)) as advance:
+    single = Workbench(problem, _valued_by(settings, Source.INFLUENCE), seed, progress)
+    pooled = Workbench(problem, _valued_by(settings, Source.COMBINED), seed, progress)
+    with progress.task("predicting", len(Estimator) + 1) as advance:
+        predictions[Source.COMBINED.value] = _predict_pooled(pooled, np.array(drawn))
+        advance()
         for estimator in Estimator:
-            predictions[estimator.value] = _predict(bench, estimator, np.array(drawn))
+            predictions[estimator.value] = _predict(single, estimator, np.array(drawn))
             advance()
     judged = np.unique(problem.valid.users)
+    own = {
+        name: rank_correlations(per_user[:, judged], truth[:, judged])
+        for name, (per_user, _) in predictions.items()
+    }
+    again = np.random.default_rng(seed).integers(len(drawn), size=(len(drawn), _RESAMPLED))
+    sums = truth.sum(axis=1)
+    social = {
+        name: rank_correlations(np.column_stack([total, total[again]]), np.column_stack([sums, sums[again]]))
+        for name, (_, total) in predictions.items()
+    }
     records = []
-    for name, (per_user, total) in predictions.items():
+    for name in predictions:
         about = {"dataset": problem.name, "model": settings.model, "estimator": name}
-        own = _score_users(per_user[:, judged], truth[:, judged], seed)
-        social = _score_sums(total, truth.sum(axis=1), seed)
-        records += [about | {"level": "own"} | own, about | {"level": "social"} | social]
+        records.append(about | {"level": "own"} | _score_users(own[name], own[Source.COMBINED], seed))
+        records.append(about | {"level": "social"} | _score_sums(social[name], social[Source.COMBINED]))
     return records
+
+
+def _valued_by(settings: Settings, source: Source) -> Settings:
+    return settings.model_copy(update={"value": settings.value.model_copy(update={"source": source})})
 
 
 def _predict(bench: Workbench, estimator: Estimator, drawn: Bools) -> tuple[Floats, Floats]:
@@ -94,6 +117,17 @@ def _predict(bench: Workbench, estimator: Estimator, drawn: Bools) -> tuple[Floa
     return np.array(per_user), -(drawn @ social.double().numpy())
 
 
+def _predict_pooled(bench: Workbench, drawn: Bools) -> tuple[Floats, Floats]:
+    """The same from the anchors of all folds: the mean of their predictions, and the combined values."""
+    social = bench.estimates(1).social[0]
+    total = np.zeros((len(drawn), bench.problem.n_users))
+    folds = bench.resting_on(1)
+    for t in range(folds):
+        model = bench.linearise(t)
+        total += [predicted_losses(model, each, bench.settings.linearisation, bench.seed) for each in drawn]
+    return total / folds, -(drawn @ social)
+
+
 def rank_correlations(a: Floats, b: Floats) -> Floats:
     """Spearman's correlation of each column of `a[n, m]` with that of `b[n, m]`, nan for constants: [m]."""
     ranks = [stats.rankdata(each, axis=0) for each in (a, b)]
@@ -103,24 +137,28 @@ def rank_correlations(a: Floats, b: Floats) -> Floats:
     return correlation
 
 
-def _score_users(predicted: Floats, truth: Floats, seed: int) -> dict[str, float | None]:
-    """The mean over users of the correlation of `predicted[R, users]` with `truth[R, users]`."""
-    per_user = rank_correlations(predicted, truth)
-    per_user = per_user[np.isfinite(per_user)]
-    if not len(per_user):
-        return {"lds": None, "low": None, "high": None}
-    low, high = bootstrap_interval(per_user, seed=seed) or (None, None)
-    return {"lds": float(per_user.mean()), "low": low, "high": high}
+def _score_users(per_user: Floats, default: Floats, seed: int) -> dict[str, float | None]:
+    """The mean of `per_user[users]` correlations, its interval, and how far it is below `default[users]`."""
+
+    def mean_of(values: Floats) -> tuple[float | None, float | None, float | None]:
+        finite = values[np.isfinite(values)]
+        if not len(finite):
+            return None, None, None
+        return float(finite.mean()), *(bootstrap_interval(finite, seed=seed) or (None, None))
+
+    return dict(zip(SCORES, mean_of(per_user) + mean_of(default - per_user), strict=True))
 
 
-def _score_sums(predicted: Floats, truth: Floats, seed: int) -> dict[str, float | None]:
-    """The correlation of `predicted[R]` with `truth[R]`; the interval resamples selections."""
-    score = float(rank_correlations(predicted[:, None], truth[:, None])[0])
-    if not np.isfinite(score):
-        return {"lds": None, "low": None, "high": None}
-    again = np.random.default_rng(seed).integers(len(truth), size=(len(truth), 2000))
-    low, high = np.nanquantile(rank_correlations(predicted[again], truth[again]), [0.025, 0.975])
-    return {"lds": score, "low": float(low), "high": float(high)}
+def _score_sums(resampled: Floats, default: Floats) -> dict[str, float | None]:
+    """The first of `resampled[1 + n]` correlations, the interval of the rest, how far below `default`."""
+
+    def first_of(values: Floats) -> tuple[float | None, float | None, float | None]:
+        if not np.isfinite(values[0]):
+            return None, None, None
+        low, high = np.nanquantile(values[1:], [0.025, 0.975])
+        return float(values[0]), float(low), float(high)
+
+    return dict(zip(SCORES, first_of(resampled) + first_of(default - resampled), strict=True))
 
 
 def _retrain(

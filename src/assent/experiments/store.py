@@ -37,14 +37,13 @@ class Store:
 
     def get(self, key: Key) -> dict[str, Any] | None:
         """The record of a cell; None where there is none, or a damaged one."""
-        try:
-            found = read_json(self._file(key))
-        except AssentError:
-            return None
-        if not isinstance(found, dict) or found.get("key") != _plain(key):
-            return None
-        record: dict[str, Any] = found["record"]
-        return record
+        found = self._read(key)
+        return None if found is None else dict(found["record"])
+
+    def seconds(self, key: Key) -> float:
+        """What computing a cell took; 0 for one that is not there."""
+        found = self._read(key)
+        return 0.0 if found is None else float(found["seconds"])
 
     def put(self, key: Key, record: Mapping[str, Any], *, seconds: float) -> None:
         """Keep a record, which took `seconds` to compute."""
@@ -69,6 +68,13 @@ class Store:
                 yield False
                 return
             yield True
+
+    def _read(self, key: Key) -> dict[str, Any] | None:
+        try:
+            found = read_json(self._file(key))
+        except AssentError:
+            return None
+        return found if isinstance(found, dict) and found.get("key") == _plain(key) else None
 
     def _file(self, key: Key) -> Path:
         return self.folder / f"cell-{digest(key)}.json"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.influence.autodiff import Autodiff
 from assent.influence.groups import own_by_groups
@@ -52,10 +52,12 @@ def linearise(
     negatives: int,
     settings: InfluenceSettings,
     seed: int,
+    targets: Ints | None = None,
 ) -> Linearised:
     """The model `trained` on the rows of `anchor[Z]` (or shares of them), ready to be differentiated.
 
     The model's vocabulary must be that of all training rows; `negatives` is how many each had in training.
+    The training rows `targets`, which the anchor withholds, follow the validation rows as further ones.
     """
     data = disclose(problem, np.ones(len(problem.train), dtype=np.bool_))
     if not (
@@ -72,6 +74,8 @@ def linearise(
         dtype=next(model.parameters()).dtype,
     )
     valid = valid_samples(problem, np.unique(problem.train.users), np.unique(problem.train.items))
+    if targets is not None:
+        valid = valid.followed_by(problem, data, targets, seed=seed)
     full = settings.estimator is not Estimator.GAUSS_NEWTON
     if type(model) is MF:  # a subclass may score otherwise
         return Curvature(model, samples, valid, settings.loss, full, settings.damping)
@@ -86,7 +90,8 @@ def influence(
     `weights[n_users]` say what each user's loss counts in the sum that social influence is about; default: 1.
     """
     own, own_residual = own_influence(model, settings, seed)
-    social, social_residual = social_influence(model, settings, seed, weights)
+    of_rows = None if weights is None else weights[model.valid.owners.numpy()]
+    social, social_residual = social_influence(model, settings, seed, of_rows)
     return Influence(
         own=own.double().numpy(),
         social=social.double().numpy(),
@@ -99,15 +104,28 @@ def influence(
 def social_influence(
     model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> tuple[Tensor, float | None]:
-    """The effect of each row on the sum of all validation losses, [Z], and the residual of its one solve."""
-    of_users = torch.ones(model.valid.n_users) if weights is None else torch.from_numpy(weights)
-    b, direct = model.valid_gradient(of_users.to(model.samples.anchor)[model.valid.owners])
+    """The effect of each row on the sum of all validation losses, [Z], and the residual of its one solve.
+
+    `weights[n]` say what the loss of each validation row counts in that sum; default: 1.
+    """
+    b, direct = model.valid_gradient(_of_rows(model, weights))
     solution = inverse_product(model, b, settings, seed)
     return model.along(solution.x) - direct, solution.residual
 
 
-def own_influence(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float | None]:
-    """The effect of each row on its owner's loss, [Z], and the largest residual of the solves."""
+def own_influence(
+    model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
+) -> tuple[Tensor, float | None]:
+    """The effect of each row on its owner's loss, [Z], and the largest residual of the solves.
+
+    `weights[n]` say what each validation row counts in its owner's loss; default: 1.
+    """
+    of_rows = _of_rows(model, weights)
     if isinstance(model, Curvature):
-        return own_in_stars(model, settings, seed)
-    return own_by_groups(model, settings, seed)
+        return own_in_stars(model, settings, seed, of_rows)
+    return own_by_groups(model, settings, seed, of_rows)
+
+
+def _of_rows(model: Linearised, weights: Floats | None) -> Tensor:
+    given = torch.ones(len(model.valid.users)) if weights is None else torch.from_numpy(weights)
+    return given.to(model.samples.anchor)

@@ -18,8 +18,13 @@ from assent.influence.linearised import Linearised, inverse_product
 from assent.influence.settings import InfluenceSettings
 
 
-def own_by_groups(model: Linearised, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float | None]:
-    """The effect of each training row on its owner's loss, [Z], and the largest residual of the solves."""
+def own_by_groups(
+    model: Linearised, settings: InfluenceSettings, seed: int, of_rows: Tensor | None = None
+) -> tuple[Tensor, float | None]:
+    """The effect of each training row on its owner's loss, [Z], and the largest residual of the solves.
+
+    `of_rows[n]` is what each validation row counts in its owner's loss; default: 1.
+    """
     owners, judged = model.samples.users, model.valid.users
     n_users = 1 + int(max(owners.max(), judged.max()))
     rng = np.random.default_rng((seed, 5))
@@ -28,7 +33,7 @@ def own_by_groups(model: Linearised, settings: InfluenceSettings, seed: int) -> 
     sign = torch.from_numpy(rng.integers(2, size=n_users) * 2 - 1).to(model.samples.anchor)
     own, residuals = torch.zeros_like(model.samples.anchor), []
     for number in range(count):
-        weights = torch.where(group == number, sign, 0)[judged]
+        weights = torch.where(group == number, sign, 0)[judged] * (1 if of_rows is None else of_rows)
         if not weights.any():
             continue
         b, direct = model.valid_gradient(weights)

@@ -10,6 +10,9 @@ from assent.arrays import Bools, Floats, Ints, positions
 from assent.data.problem import Problem
 from assent.training.disclosed import Disclosed, negatives
 
+_DRAWS, _TARGETS = -1, -2
+"""Epochs that no training has: of the draws that stand for its negatives, and of those of further targets."""
+
 
 @dataclass(frozen=True)
 class TrainSamples:
@@ -47,6 +50,20 @@ class ValidSamples:
         total = torch.zeros(self.n_users, dtype=torch.float64)
         return total.index_add_(0, self.owners, losses.double()).numpy()
 
+    def followed_by(self, problem: Problem, data: Disclosed, rows: Ints, *, seed: int) -> "ValidSamples":
+        """The same and then the training rows `rows`, each with as many negatives as a validation row.
+
+        `data` discloses all training rows in the model's vocabulary.
+        """
+        drawn = negatives(data, seed=seed, epoch=_TARGETS, count=self.items.shape[1] - 1)[rows]
+        items = np.concatenate([data.rows.items[rows, None], drawn], axis=1)
+        return ValidSamples(
+            users=torch.cat([self.users, torch.from_numpy(data.rows.users[rows])]),
+            items=torch.cat([self.items, torch.from_numpy(items)]),
+            owners=torch.cat([self.owners, torch.from_numpy(problem.train.users[rows])]),
+            n_users=self.n_users,
+        )
+
 
 def train_samples(
     data: Disclosed,
@@ -62,7 +79,7 @@ def train_samples(
     `data` discloses all of them, in the model's vocabulary; `per_row` is how many negatives a row had in
     training. The draws come from the sampler of the training, at epochs that it did not use.
     """
-    drawn = negatives(data, seed=seed, epoch=-1, count=draws)
+    drawn = negatives(data, seed=seed, epoch=_DRAWS, count=draws)
     weights = torch.full((1 + draws,), per_row / draws, dtype=dtype)
     weights[0] = 1
     return TrainSamples(

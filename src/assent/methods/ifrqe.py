@@ -1,6 +1,5 @@
 """IFRQE: influence at one anchor, and the solution of its game: in closed form, or by the paper's tables."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
@@ -81,13 +80,12 @@ class IFRQE(Method):
         return replace(found, selection=selection, regret=regret), price
 
     def _choice(self, bench: Workbench, estimates: Estimates, price: float, found: Equilibrium) -> Choice:
-        used = bench.influences()[: self._anchors(bench)]
+        anchors = self._anchors(bench)
         certificate = {
-            **_largest("residual_own", [each.residual_own for each in used]),
-            **_largest("residual_social", [each.residual_social for each in used]),
+            **bench.trust(anchors),
             **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
         }
-        return Choice(found.selection, price, certificate, self._anchors(bench), found.values)
+        return Choice(found.selection, price, certificate, bench.resting_on(anchors), found.values)
 
     def _anchors(self, bench: Workbench) -> int:
         return 1
@@ -109,13 +107,8 @@ class IFRQE(Method):
         if not wishes.are_plain or wishes.prior is not None:
             raise AssentError("wishes: tables know none; play with --set strategy=factored")
         check_lengths(np.bincount(bench.problem.train.users), anchors)
-        return bench.estimates(anchors, effects=anchors > 1 and bench.settings.model == MF.name)
-
-
-def _largest(name: str, residuals: Sequence[float | None]) -> dict[str, float]:
-    """An entry with the largest residual, if any system was solved."""
-    solved = [each for each in residuals if each is not None]
-    return {name: max(solved)} if solved else {}
+        known = bench.settings.model == MF.name and not bench.settings.value.is_pooled
+        return bench.estimates(anchors, effects=anchors > 1 and known)
 
 
 _PRECISION = 1e-2

@@ -78,6 +78,16 @@ def looks(ways: Sequence[Way]) -> Mapping[Way, Look]:
 
 def svg(draw: Callable[[Axes], None], canvas: Canvas) -> str:
     """The drawing in one size as an SVG file, with its legend below."""
+    unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    return _saved(draw, canvas, format="svg", metadata=unsaid).decode()
+
+
+def png(draw: Callable[[Axes], None], canvas: Canvas) -> bytes:
+    """The same as a PNG file, two dots for each unit of the canvas."""
+    return _saved(draw, canvas, format="png", dpi=144, metadata={"Software": None})
+
+
+def _saved(draw: Callable[[Axes], None], canvas: Canvas, **how: Any) -> bytes:
     with mpl.rc_context(_style(canvas.font)):
         figure = Figure(dpi=72, layout="constrained")
         axes = figure.add_subplot()
@@ -87,8 +97,8 @@ def svg(draw: Callable[[Axes], None], canvas: Canvas) -> str:
         # At 72 dots per inch a point is a unit of the SVG: letters come out in the size that is asked for.
         figure.set_size_inches(canvas.width / 72, (canvas.height + _LEGEND_ROW * rows) / 72)
         written = io.BytesIO()
-        figure.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return written.getvalue().decode()
+        figure.savefig(written, **how)
+    return written.getvalue()
 
 
 def _style(font: int) -> dict[Any, Any]:

@@ -29,7 +29,7 @@ def measured_figure(lines: Sequence[Line], run: Line, *, label: str) -> Html:
         _leave_out_nothing(axes, [*lines, run])
         _percent_axes(axes, METRIC)
 
-    return _drawn(draw, "measured", label)
+    return drawn(draw, "measured", label)
 
 
 def frontier_svg(lines: Sequence[Line], title: str) -> str:
@@ -110,7 +110,7 @@ def predicted_figure(violation: Floats, gain: Floats, run: tuple[float, float], 
         _mark(axes, 100 * run[0], 100 * run[1])
         _percent_axes(axes, "predicted gain")
 
-    return _drawn(draw, "predicted", label)
+    return drawn(draw, "predicted", label)
 
 
 def _mark(axes: Axes, x: float, y: float) -> None:
@@ -139,7 +139,7 @@ def _percent_axes(axes: Axes, label: str) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{THIN}%"))
 
 
-def _drawn(draw: Callable[[Axes], None], key: str, label: str) -> Html:
+def drawn(draw: Callable[[Axes], None], key: str, label: str) -> Html:
     """The drawing in every size, one of which the style sheet shows; `label` is what it says in words."""
     sizes = (
         tag("div", _inline(svg(draw, canvas), f"{key}-{canvas.name}"), class_=canvas.name)

@@ -24,11 +24,12 @@ def build_report(data: ReportData) -> str:
         trust_section(data),
         background_section(data),
     )
-    page = tag("html", _head(f"assent report: {data.dataset}"), tag("body", main), lang="en")
+    page = tag("html", head(f"assent report: {data.dataset}"), tag("body", main), lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
 
 
-def _head(title: str) -> Html:
+def head(title: str) -> Html:
+    """The head of a page that loads nothing and runs nothing."""
     style = resources.files("assent.report").joinpath("style.css").read_text(encoding="utf-8")
     # The policy makes browsers enforce that nothing is loaded or run, whatever a title or an id contains.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

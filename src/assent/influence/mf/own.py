@@ -11,9 +11,14 @@ from assent.influence.mf.stars import Stars
 from assent.influence.settings import Estimator, InfluenceSettings
 
 
-def own_in_stars(curvature: Curvature, settings: InfluenceSettings, seed: int) -> tuple[Tensor, float | None]:
-    """The effect of each row on its owner's loss, [Z], and the largest residual of the users' systems."""
-    b = own_gradients(curvature)
+def own_in_stars(
+    curvature: Curvature, settings: InfluenceSettings, seed: int, of_rows: Tensor | None = None
+) -> tuple[Tensor, float | None]:
+    """The effect of each row on its owner's loss, [Z], and the largest residual of the users' systems.
+
+    `of_rows[n]` is what each validation row counts in its owner's loss; default: 1.
+    """
+    b = own_gradients(curvature, of_rows)
     match settings.estimator:
         case Estimator.GRADIENT_DOT:
             items_fixed = torch.cat([b, torch.zeros_like(curvature.tables[1])])
@@ -28,7 +33,8 @@ def own_in_stars(curvature: Curvature, settings: InfluenceSettings, seed: int) -
             return stars.along(solution.x), solution.residual
 
 
-def own_gradients(curvature: Curvature) -> Tensor:
-    """∇_{p_u} L_u of every user: [n_users, d]."""
-    everybody = torch.ones(len(curvature.valid.users), dtype=curvature.samples.anchor.dtype)
-    return curvature.valid_gradient(everybody)[0][: curvature.n_users]
+def own_gradients(curvature: Curvature, of_rows: Tensor | None = None) -> Tensor:
+    """∇_{p_u} Σ_n of_rows[n] L_n over the validation rows n of every user: [n_users, d]. Default: 1 each."""
+    if of_rows is None:
+        of_rows = torch.ones(len(curvature.valid.users), dtype=curvature.samples.anchor.dtype)
+    return curvature.valid_gradient(of_rows)[0][: curvature.n_users]

@@ -1,0 +1,99 @@
+"""The frontier of the default method against Threshold and Occurrence, and what its values cost.
+
+    bench_frontier.py                                        MF on three data sets, 5 seeds
+    bench_frontier.py --models lightgcn,din --seeds 3 --datasets diginetica --unwillingness random-category
+
+Test NDCG@5 after retraining, in %, mean and standard error of the paired difference to each rival. With
+--out, finished cells are kept there and not computed again.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from assent.arrays import Floats
+from assent.data.problem import Problem
+from assent.experiments.frontier import frontier, parse_methods
+from assent.settings import Settings
+from assent.workbench import Workbench
+from common import load, verdict
+
+POINTS = (0.75, 0.5, 0.25, 0.1)
+RIVALS = ("threshold", "occurrence")
+OURS = "ifrqe++"
+ASKED = {
+    ("diginetica", "mf"): (20.5, 14.0, 8.0),
+    ("steam", "mf"): (40.2, 40.2, 38.5),
+}
+"""What matrix factorisation is to reach with random unwillingness at 75, 50 and 25 %."""
+
+
+def judge(
+    problem: Problem, settings: Settings, seeds: int, out: Path | None, asked: tuple[float, ...]
+) -> Floats:
+    """Print a data set's frontier; the gain over the better rival at each point, as a share: [points]."""
+    methods = parse_methods(f"{OURS}:welfare,{','.join(RIVALS)}")
+    records = frontier(
+        problem, settings, methods=methods, points=POINTS, seeds=range(seeds), price=0.1, cache=out
+    )
+    figures = {
+        name: np.array(
+            [
+                [100 * each["ndcg"] for each in records if (each["method"], each["point"]) == (name, point)]
+                for point in POINTS
+            ]
+        )
+        for name in (OURS, *RIVALS)
+    }
+    everything = np.mean([100 * each["ndcg"] for each in records if each["method"] == "all"])
+    where = f"{problem.name}, {settings.model}"
+    print(f"{where}: all {everything:.2f}")
+    for name, values in figures.items():
+        print(f"  {name:12}" + "".join(f"{mean:8.2f}" for mean in values.mean(axis=1)))
+    for name in RIVALS:
+        difference = figures[OURS] - figures[name]
+        error = difference.std(axis=1, ddof=1) / np.sqrt(seeds)
+        below = difference.mean(axis=1) < -error
+        lines = (f"{d:+7.2f}±{e:.2f}" for d, e in zip(difference.mean(axis=1), error, strict=True))
+        print(f"  - {name:10}" + " ".join(lines) + ("  BELOW" if below.any() else ""))
+    for point, limit, value in zip(POINTS, asked, figures[OURS].mean(axis=1), strict=False):
+        verdict(f"{where} at {point:.0%}", value, limit, "%", at_most=False)
+    best = np.max([figures[name].mean(axis=1) for name in RIVALS], axis=0)
+    gain: Floats = figures[OURS].mean(axis=1) / best - 1
+    return gain
+
+
+def price(problem: Problem, settings: Settings) -> None:
+    """Print what valuing all interactions costs, in trainings of the model."""
+    bench = Workbench(problem, settings, seed=0)
+    start = time.perf_counter()
+    bench.final(np.ones(len(problem.train), dtype=np.bool_))
+    training = time.perf_counter() - start
+    start = time.perf_counter()
+    bench.estimates(settings.anchors)
+    cost = (time.perf_counter() - start) / training
+    verdict(f"{problem.name}, {settings.model}: values of all interactions", cost, 10, "trainings")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--datasets", default="diginetica,steam,amazon_video_games")
+    parser.add_argument("--models", default="mf")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--unwillingness", default="random")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    for model in given.models.split(","):
+        gains = []
+        for name in given.datasets.split(","):
+            problem, settings = (
+                load(name, source=given.unwillingness),
+                Settings.model_validate({"model": model}),
+            )
+            price(problem, settings)
+            asked = ASKED.get((name, model), ()) if given.unwillingness == "random" else ()
+            gains.append(judge(problem, settings, given.seeds, given.out, asked))
+        for point, gain in zip(POINTS[1:3], np.mean(gains, axis=0)[1:3], strict=True):
+            verdict(f"{model} at {point:.0%}: mean gain", 100 * gain, 10, "%", at_most=False)

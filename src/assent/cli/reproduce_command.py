@@ -1,0 +1,199 @@
+"""`assent reproduce`: the paper's tables and figures, run for real."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from assent.cli import options as o
+from assent.cli.console import notice, out, show_table, steady_watcher
+from assent.errors import AssentError
+from assent.experiments.pool import cores
+from assent.experiments.reproduce import (
+    ITEMS,
+    PAGE,
+    Item,
+    Plan,
+    Scale,
+    build_page,
+    full,
+    quick,
+    reproduce,
+    write_chapter,
+)
+from assent.experiments.reproduce.grid import shown, text
+from assent.experiments.reproduce.plan import DATASETS, MODELS, merged
+from assent.experiments.reproduce.run import CELLS, Chapter
+from assent.files import refuse_to_overwrite, write_text
+
+EVERYTHING = "all"
+_LINES, _COLUMNS = 20, 7
+"""Largest table that is printed; the files have all of them."""
+
+
+def reproduce_command(
+    names: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"{EVERYTHING}, or of: {', '.join(ITEMS)} (commas between).")
+    ],
+    *,
+    scale: Annotated[
+        Scale, typer.Option(help="`quick`: all in half an hour; `full`: the paper's settings.")
+    ] = Scale.QUICK,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Default: 2 (quick), 10 (full).", show_default=False)
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes at once. Default: the cores.", show_default=False)
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the data sets diginetica, steam, amazon_video_games. Default: ASSENT_DATA.",
+            show_default=False,
+        ),
+    ] = None,
+    datasets: Annotated[str, typer.Option(help="Which data sets.")] = ",".join(DATASETS),
+    models: Annotated[str, typer.Option(help="Which recommenders.")] = ",".join(MODELS),
+    users: Annotated[
+        int | None,
+        typer.Option(min=10, help="At most so many users of each data set.", show_default=False),
+    ] = None,
+    set_: o.Set = None,
+    report_only: Annotated[
+        bool, typer.Option("--report-only", help="Compute nothing: show what is there so far.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of cells, tables, figures and the page.")] = Path(
+        "reproduced"
+    ),
+    replace: o.Replace = False,
+) -> None:
+    """Run the paper's tables and figures again, and write them beside the paper's own numbers.
+
+    Every record is kept in OUT/cells: a killed command goes on where it was, another scale or setting
+    computes only what it touches, and a second command beside it shares the work. A data set that is not
+    there is left out; the page says where to get it.
+
+    Examples:
+
+    ```
+    assent reproduce all --scale quick
+    assent reproduce overall,price --scale full --models mf --datasets diginetica
+    assent reproduce overall --scale full --report-only
+    ```
+    """
+    items = _items(names)
+    plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
+    if not (out / CELLS).is_dir():
+        refuse_to_overwrite(out / PAGE, replace=replace)
+    found = reproduce(
+        items,
+        plan,
+        out,
+        data=_data(data_dir),
+        jobs=jobs or cores(),
+        compute=not report_only,
+        progress=steady_watcher(),
+    )
+    for sentence in found.missing:
+        notice(f"Not run: {sentence}")
+    for chapter in found.chapters:
+        _show(chapter)
+        write_chapter(chapter, out)
+    write_text(out / PAGE, build_page(found))
+    notice(f"Page: {out / PAGE}")
+
+
+def _items(names: str) -> list[Item]:
+    """The items of text like overall,price."""
+    asked = list(ITEMS) if names == EVERYTHING else [name.strip() for name in names.split(",")]
+    for name in asked:
+        if name not in ITEMS:
+            raise AssentError(f"{name}: no item; accepted: {EVERYTHING}, {', '.join(ITEMS)}")
+    return [ITEMS[name] for name in dict.fromkeys(asked)]
+
+
+def _data(folder: Path | None) -> Path | None:
+    """The folder of the data sets, if one is named."""
+    named = os.environ.get("ASSENT_DATA")
+    found = folder or (Path(named) if named else None)
+    return found and found.resolve()
+
+
+def _plan(
+    scale: Scale,
+    repeats: int | None,
+    overrides: list[str] | None,
+    *,
+    datasets: str,
+    models: str,
+    users: int | None,
+) -> Plan:
+    """What the options ask for."""
+    plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
+    given = _nested(overrides or [])
+    reduced = list(plan.reduced)
+    if users is not None:
+        reduced.append(f"At most {users} users of each data set.")
+    plan = replace(
+        plan,
+        datasets=_among(datasets, DATASETS, "--datasets"),
+        models=_among(models, MODELS, "--models"),
+        users=plan.users if users is None else users,
+        overrides=merged(plan.overrides, given),
+        reduced=reduced,
+        altered=[f"Settings of the user's own: {', '.join(overrides or [])}."] if given else [],
+    )
+    for model in plan.models:
+        try:
+            plan.settings(model, DATASETS[0])
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise AssentError(
+                f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
+            ) from None
+    return plan
+
+
+def _among(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
+    """Names from text, in the order of the known ones."""
+    asked = {part.strip() for part in text.split(",")}
+    for name in sorted(asked - set(known)):
+        raise AssentError(f"{option} {name}: unknown; accepted: {', '.join(known)}")
+    return tuple(name for name in known if name in asked)
+
+
+def _nested(texts: Sequence[str]) -> dict[str, Any]:
+    """Settings from pairs like training.epochs=30."""
+    found: dict[str, Any] = {}
+    for each in texts:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise AssentError(f"--set {each}: accepted: KEY=VALUE, for instance training.epochs=30")
+        nested: Any = value.strip()
+        for part in reversed(key.strip().split(".")):
+            nested = {part: nested}
+        found = merged(found, nested)
+    return found
+
+
+def _show(chapter: Chapter) -> None:
+    """Print an item's tables, as far as they fit, and what it says."""
+    for grid in chapter.findings.grids:
+        if len(grid.rows) > _LINES or len(grid.labels) + len(grid.columns) > _COLUMNS:
+            continue
+        lines = [
+            [
+                *(shown(row.labels[key]) for key in grid.labels),
+                *(text(row.amounts[column.key], column) for column in grid.columns),
+            ]
+            for row in grid.rows
+        ]
+        columns = [*grid.labels.values(), *(column.heading for column in grid.columns)]
+        show_table(grid.title, columns, lines, texts=tuple(grid.labels.values()))
+    for sentence in chapter.findings.said:
+        out.print(f"{chapter.item.name}: {sentence}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,95 @@
+"""Figures of the items: series of means with standard errors over numbers or over names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from assent.experiments.reproduce.grid import Amount, shown
+from assent.files import write_text, write_with
+from assent.report.data import Way
+from assent.report.drawing import CANVASES, COLOURS, LOOKS, Look, looks, png, svg
+from assent.report.figures import drawn
+from assent.report.html import Html
+from assent.report.numbers import MINUS
+from assent.report.words import name as way_name
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line: a method, or anything that has a name, at each `x` that it was measured at."""
+
+    of: Way | str
+    x: Sequence[float | str]
+    y: Sequence[Amount]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure; its name is that of its files."""
+
+    name: str
+    title: str
+    x: str
+    """What is along the axis."""
+    y: str
+    series: Sequence[Series]
+    factor: float = 1.0
+    """100 where fractions are shown as percent."""
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write NAME.svg and NAME.png: those files."""
+        vector, pixels = (folder / f"{self.name}.{kind}" for kind in ("svg", "png"))
+        write_text(vector, svg(self._draw, CANVASES[0]))
+        write_with(pixels, lambda file: file.write(png(self._draw, CANVASES[0])))
+        return [vector, pixels]
+
+    def html(self) -> Html:
+        """The figure as part of a page."""
+        return drawn(self._draw, self.name, f"{self.title}: {self.y} by {self.x}")
+
+    def _draw(self, axes: Axes) -> None:
+        places = list(dict.fromkeys(x for series in self.series for x in series.x))
+        names = [place for place in places if isinstance(place, str)]
+        ways = [series.of for series in self.series if isinstance(series.of, tuple)]
+        for number, series in enumerate(self.series):
+            look = looks(ways)[series.of] if isinstance(series.of, tuple) else _any_look(number)
+            aside = 0.6 * ((number + 0.5) / len(self.series) - 0.5) if names else 0.0
+            known = [
+                (x, amount) for x, amount in zip(series.x, series.y, strict=True) if amount.mean is not None
+            ]
+            axes.errorbar(
+                [(places.index(x) if isinstance(x, str) else x) + aside for x, _ in known],
+                [self.factor * (amount.mean or 0) for _, amount in known],
+                yerr=[self.factor * (amount.error or 0) for _, amount in known],
+                color=COLOURS[look.colour],
+                linestyle="none" if names or look.dashes == "none" else look.dashes,
+                linewidth=1.8,
+                marker=look.marker,
+                markersize=9,
+                markeredgecolor=COLOURS["card"],
+                capsize=3.5,
+                label=series.of if isinstance(series.of, str) else way_name(series.of),
+            )
+        ticks = (
+            list(range(len(names))) if names else [place for place in places if not isinstance(place, str)]
+        )
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        labels = dict(zip(ticks, names or map(shown, places), strict=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: labels.get(value, "")))
+        if names:
+            axes.set_xlim(-0.5, len(names) - 0.5)
+        axes.yaxis.set_major_locator(MaxNLocator(6))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", MINUS)))
+        axes.set_xlabel(self.x)
+        axes.set_ylabel(self.y)
+        axes.set_title(self.title)
+
+
+def _any_look(number: int) -> Look:
+    """Looks of what is no method, one after the other."""
+    known = [look for look in LOOKS.values() if look.dashes != "none"]
+    return known[number % len(known)]

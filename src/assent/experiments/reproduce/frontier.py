@@ -1,0 +1,82 @@
+"""Ours: quality against violation for the methods, within budgets."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from assent.experiments.reproduce import method_items as m
+from assent.experiments.reproduce.base import Findings, Item
+from assent.experiments.reproduce.cells import Cell, Record
+from assent.experiments.reproduce.charts import Chart, Series
+from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.plan import NOTHING, Plan
+from assent.experiments.reproduce.tasks import Within
+from assent.report.data import ALL, Way
+from assent.report.words import name as way_name
+
+WAYS: Sequence[Way] = (
+    ("random", ""),
+    ("threshold", ""),
+    ("occurrence", ""),
+    ("ifrqe++", "nash"),
+    ("ifrqe++", "welfare"),
+)
+
+
+class Frontier(Item):
+    """NDCG within shares of All's violation."""
+
+    name: ClassVar[str] = "frontier"
+    title: ClassVar[str] = "Frontier: quality against violation"
+    where: ClassVar[str] = "Ours"
+    about: ClassVar[str] = (
+        "Each method discloses within a share of All's violation, whatever the price, so that methods are "
+        "compared at the same cost to people. IFRQE++ plays for each user's own reward (nash) or for the sum "
+        "of all (welfare), with values as assent has them by default: combined, by a ranking loss."
+    )
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        """Each method within each budget, All at 1 and Nothing at 0."""
+        places = [(way, point) for point in plan.points for way in WAYS] + [(ALL, 1.0), (NOTHING, 0.0)]
+        return [
+            Cell(
+                plan.source(dataset),
+                plan.settings(model, dataset, influence={"loss": "pairwise"}, value={"source": "combined"}),
+                seed,
+                Within(way, point, 1.0),
+                {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},
+            )
+            for dataset in plan.datasets
+            for model in plan.of(plan.one_model)
+            for seed in plan.seeds
+            for way, point in places
+        ]
+
+    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+        """The table and a chart per data set and model."""
+        table = grid(
+            self.name,
+            f"{self.title}, {plan.repeats} repeats",
+            records,
+            labels={"dataset": "data set", "model": "model", "kept": "violation %", "method_name": "method"},
+            columns=[m.NDCG, m.F1, m.VIOLATION],
+            reference={"method_name": way_name(("threshold", ""))},
+        )
+        charts = []
+        for dataset, model in dict.fromkeys(
+            (row.labels["dataset"], row.labels["model"]) for row in table.rows
+        ):
+            rows = [
+                row for row in table.rows if (row.labels["dataset"], row.labels["model"]) == (dataset, model)
+            ]
+            series = []
+            for way in (*WAYS, ALL, NOTHING):
+                own = [row for row in rows if row.labels["method_name"] == way_name(way)]
+                if own:
+                    x, y = [row.labels["kept"] for row in own], [row.amounts["ndcg"] for row in own]
+                    series.append(Series(way, x, y))
+            name = f"{self.name}-{dataset}-{model}"
+            charts.append(
+                Chart(name, f"{dataset}, {model}", "violation, % of All’s", "NDCG@5 %", series, 100)
+            )
+        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against Threshold; the best in bold."
+        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")

@@ -1,0 +1,119 @@
+"""Ours: the linear datamodeling score, which says whether influence orders selections as retraining does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from assent.experiments.lds import LdsPlan, linear_datamodeling_score
+from assent.experiments.reproduce.base import Findings, Item
+from assent.experiments.reproduce.cells import Cell, Record
+from assent.experiments.reproduce.charts import Chart, Series
+from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.tasks import Desk, settings_key
+from assent.experiments.store import Key
+from assent.settings import Settings
+
+LEVELS = ("own", "social")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of every estimator."""
+
+    selections: int
+    seeds: int
+    alone: ClassVar[bool] = True
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """What models and influence depend on, and how much is retrained."""
+        return settings_key("lds", fingerprint, settings, seed, selections=self.selections, seeds=self.seeds)
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """A figure `level:estimator` per estimator and level; retrainings are kept on the way."""
+        bench = desk.bench
+        scores = linear_datamodeling_score(
+            bench.problem,
+            bench.settings,
+            LdsPlan(selections=self.selections, seeds=self.seeds),
+            seed=bench.seed,
+            cache=bench.folder,
+            progress=bench.progress,
+        )
+        found = {f"{each['level']}:{each['estimator']}": each["lds"] for each in scores}
+        return {"model": bench.settings.model, **found}
+
+
+class Lds(Item):
+    """Scores by estimator, for a user's own loss and for the sum of all."""
+
+    name: ClassVar[str] = "lds"
+    title: ClassVar[str] = "Linear datamodeling score of the estimators"
+    where: ClassVar[str] = "Ours"
+    about: ClassVar[str] = (
+        "Over random selections that disclose 80 %, the rank correlation of predicted and retrained "
+        "validation loss: for each user (own), and for the sum of all users (social). “Another seed” is a "
+        "retraining in place of an estimate. 1 is perfect, 0 chance."
+    )
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        """One per data set, model and repeat."""
+        return [
+            Cell(
+                plan.source(dataset),
+                plan.settings(model, dataset),
+                seed,
+                Scored(plan.lds_selections, plan.lds_seeds),
+                {"dataset": dataset},
+            )
+            for dataset in plan.datasets
+            for model in plan.of(plan.one_model)
+            for seed in plan.seeds
+        ]
+
+    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+        """The table and a chart per level."""
+        lines = list(_lines(records))
+        table = grid(
+            self.name,
+            f"{self.title}, R = {plan.lds_selections}, {plan.repeats} repeats",
+            lines,
+            labels={"dataset": "data set", "model": "model", "estimator": "estimator"},
+            columns=[Column(level, f"LDS, {level}", decimals=3, better=1) for level in LEVELS],
+            reference={"estimator": "combined"},
+        )
+        charts = [
+            Chart(
+                f"{self.name}-{level}",
+                f"LDS, {level} loss",
+                "data set",
+                "rank correlation",
+                [
+                    Series(
+                        estimator,
+                        [
+                            f"{row.labels['dataset']}"
+                            for row in table.rows
+                            if row.labels["estimator"] == estimator
+                        ],
+                        [row.amounts[level] for row in table.rows if row.labels["estimator"] == estimator],
+                    )
+                    for estimator in dict.fromkeys(row.labels["estimator"] for row in table.rows)
+                ],
+            )
+            for level in LEVELS
+        ]
+        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against combined; the best in bold."
+        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+
+
+def _lines(records: Sequence[Record]) -> Iterator[Record]:
+    """A line per estimator with its score at each level."""
+    for record in records:
+        about = {key: record[key] for key in ("dataset", "model", "seed")}
+        for name in record:
+            level, colon, estimator = name.partition(":")
+            if colon and level == LEVELS[0]:
+                yield {**about, "estimator": estimator} | {
+                    each: record[f"{each}:{estimator}"] for each in LEVELS
+                }

@@ -1,0 +1,165 @@
+"""The page of a reproduction: each item with its tables and figures, and the paper's numbers beside ours."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from assent.experiments.reproduce import paper
+from assent.experiments.reproduce.beside import Beside, data_reasons
+from assent.experiments.reproduce.grid import Grid, fixed, shown, text
+from assent.experiments.reproduce.run import Chapter, Reproduction
+from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
+from assent.report.numbers import MINUS, NONE
+from assent.report.page import head
+
+PROTOCOL = (
+    "Split: the last interaction of each user is the test row, the one before it the validation row, each "
+    "ranked among 99 sampled items. The paper's text says 70/10/20, but its tables fit this split.",
+    "Reward: the mean loss of a user's validation samples, as in the paper's tables; eq. 1 says their sum.",
+    "Base models are trained with assent's own settings, chosen on validation rows. At the full scale, the "
+    "number of anchors, the prices and the embedding size are the paper's.",
+    "A repeat draws anew: unwillingness of the real data, sampled items, anchors, initial parameters.",
+    "“Nothing” withholds everything. The paper does not show it; where it is best, nobody has reason to ask.",
+)
+
+
+def build_page(found: Reproduction) -> str:
+    """The whole page as one HTML file that loads nothing."""
+    plan = found.plan
+    title = f"assent reproduces the paper: {plan.scale} scale, {plan.repeats} repeats"
+    opening = tag(
+        "header",
+        tag(
+            "p", "assent reproduce · Recommendation with User Active Disclosing Willingness", class_="kicker"
+        ),
+        tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
+        tag("p", _summary(found), class_="lede"),
+    )
+    main = tag(
+        "main",
+        opening,
+        _data_section(found),
+        tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced, *plan.altered])),
+        *(_section(chapter) for chapter in found.chapters),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head(title), tag('body', main), lang='en')}\n"
+
+
+def _summary(found: Reproduction) -> str:
+    numbers = [each for chapter in found.chapters for each in chapter.findings.beside]
+    measured = [each for each in numbers if each.ours is not None]
+    comparable = sum(not each.why for each in measured)
+    return (
+        f"{found.plan.repeats} repeats; computing took {duration(found.seconds)} of one core. "
+        f"{len(measured)} of the paper's {len(numbers)} numbers that these items have stand beside ours; "
+        f"{comparable} of them can be compared directly, and the others say why not."
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 100:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 6000 else f"{seconds / 3600:.1f} hours"
+
+
+def _data_section(found: Reproduction) -> Html:
+    lines = [
+        tag("tr", header(name, scope="row"), *(tag("td", f"{n:,}") for n in (*ours, *paper.sizes(name))))
+        for name, ours in found.plan.sizes.items()
+    ]
+    names = ("data set", "users", "items", "interactions", "paper’s users", "paper’s items", "paper’s inter.")
+    table = tag("table", tag("thead", tag("tr", *map(header, names))), tag("tbody", *lines), class_="figures")
+    notes = [
+        f"{name}: {sentence}" for name in found.plan.sizes for sentence in data_reasons(found.plan, name)
+    ]
+    absent = [paragraph(f"Not run: {sentence}") for sentence in found.missing]
+    notes = list(dict.fromkeys(notes if not found.plan.reduced else ()))
+    return tag("section", tag("h2", "Data"), scrolling(table, "Data"), bullets(notes), *absent)
+
+
+def _section(chapter: Chapter) -> Html:
+    item, findings = chapter.item, chapter.findings
+    done = len(chapter.records)
+    partial = [] if done == chapter.wanted else [f"{done} of {chapter.wanted} cells are there so far."]
+    return tag(
+        "section",
+        tag("h2", item.title),
+        tag("p", f"{item.where} · assent reproduce {item.name}", class_="note"),
+        paragraph(item.about),
+        bullets([*partial, *findings.said]),
+        *(tag("figure", chart.html()) for chart in findings.charts),
+        *map(_table, findings.grids),
+        _beside(findings.beside) if findings.beside else join([]),
+        paragraph(findings.not_comparable) if findings.not_comparable else join([]),
+        id=item.name,
+    )
+
+
+def _table(grid: Grid) -> Html:
+    """A table of ours, folded where it is long."""
+    names = [*grid.labels.values(), *(column.heading for column in grid.columns)]
+    lines = []
+    for row in grid.rows:
+        labels = [shown(row.labels[key]) for key in grid.labels]
+        figures = [
+            (text(row.amounts[column.key], column), row.amounts[column.key].best) for column in grid.columns
+        ]
+        cells = (tag("td", tag("strong", figure) if best else figure) for figure, best in figures)
+        lines.append(tag("tr", *_row_labels(labels), *cells))
+    table = tag("table", tag("thead", tag("tr", *map(header, names))), tag("tbody", *lines), class_="figures")
+    return tag("details", tag("summary", grid.title), scrolling(table, grid.title), **_open(len(lines)))
+
+
+def _beside(numbers: Sequence[Beside]) -> Html:
+    """The paper's numbers beside ours: a line per place, three columns per figure, reasons by number."""
+    figures = list(dict.fromkeys(each.figure for each in numbers))
+    sentences = list(dict.fromkeys(sentence for each in numbers for sentence in each.why))
+    places: dict[tuple[tuple[str, str], ...], dict[str, Beside]] = {}
+    for each in numbers:
+        places.setdefault(tuple(each.labels.items()), {})[each.figure] = each
+    names = [name for name, _ in next(iter(places))]
+    top = [tag("th", name, scope="col") for name in names]
+    top += [header(f"{figure}: {part}") for figure in figures for part in ("paper", "ours", "difference")]
+    top.append(header("not comparable"))
+    lines = []
+    for place, row in places.items():
+        cells = [cell for figure in figures for cell in _three(row.get(figure))]
+        why = sorted({sentences.index(sentence) + 1 for each in row.values() for sentence in each.why})
+        reasons = tag("td", ", ".join(map(str, why)) or NONE)
+        lines.append(tag("tr", *_row_labels([value for _, value in place]), *cells, reasons))
+    table = tag("table", tag("thead", tag("tr", *top)), tag("tbody", *lines), class_="figures beside")
+    listed = tag("ol", *(tag("li", sentence) for sentence in sentences))
+    explained = [paragraph("Why numbers cannot be compared:"), listed] if sentences else []
+    label = f"The paper's numbers beside ours ({len(numbers)})"
+    return tag("details", tag("summary", label), scrolling(table, label), *explained, **_open(len(lines)))
+
+
+def _three(each: Beside | None) -> Iterator[Html]:
+    """Paper, ours, difference."""
+    if each is None:
+        yield from (tag("td", NONE) for _ in range(3))
+        return
+    yield tag("td", _number(each.paper, each.paper_error, each.decimals))
+    yield tag("td", _number(each.ours, each.error, each.decimals))
+    difference = each.difference
+    signed = NONE if difference is None else f"{difference:+.{each.decimals}f}".replace("-", MINUS)
+    yield tag("td", signed)
+
+
+def _number(value: float | None, error: float | None, decimals: int) -> str:
+    if value is None:
+        return NONE
+    return fixed(value, decimals) + ("" if error is None else f" ({error:.3f})")
+
+
+def _row_labels(labels: Sequence[str]) -> Iterator[Html]:
+    yield header(labels[0], scope="row")
+    yield from (tag("td", label, class_="label") for label in labels[1:])
+
+
+def _open(lines: int) -> Mapping[str, Any]:
+    """Short tables are shown at once."""
+    return {"open": ""} if lines <= _SHORT else {}
+
+
+_SHORT = 40

@@ -1,0 +1,154 @@
+"""How much of the paper is run: its own settings, or few repeats of a smaller version."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from assent.experiments.reproduce.sources import SIMULATION
+from assent.experiments.reproduce.sources import Source as DataSource
+from assent.losses import Loss
+from assent.metrics import RewardForm
+from assent.report.data import Way
+from assent.settings import Settings
+from assent.value.settings import Source
+
+DATASETS = (SIMULATION, "diginetica", "steam", "amazon-video-games")
+MODELS = ("mf", "neumf", "lightgcn", "din", "cdae")
+OURS: Way = ("ifrqe++", "nash")
+"""The paper's best method: tests are against it."""
+PAPER_METHODS: Mapping[str, Way] = {
+    "Base": ("all", ""),
+    "Random": ("random", ""),
+    "Threshold": ("threshold", ""),
+    "Proactive": ("proactive", "nash"),
+    "IFRQE": ("ifrqe", "nash"),
+    "IFRQE++": OURS,
+}
+"""The rows of the paper's tables."""
+NOTHING: Way = ("nothing", "")
+"""In every table of ours."""
+
+
+class Scale(StrEnum):
+    """How much."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all items agree on. The defaults are the paper's."""
+
+    scale: Scale = Scale.FULL
+    repeats: int = 10
+    datasets: Sequence[str] = DATASETS
+    models: Sequence[str] = MODELS
+    users: int | None = None
+    """Largest number of users of a data set."""
+    negatives: int = 99
+    anchors: Mapping[str, int] = field(
+        default_factory=lambda: {SIMULATION: 2, "diginetica": 8, "steam": 4, "amazon-video-games": 6}
+    )
+    """T of the paper's table of settings."""
+    prices: Sequence[float] = (0.1, 0.5, 1.0, 2.0)
+    numbers_of_anchors: Sequence[int] = tuple(range(1, 11))
+    selections: int = 10
+    """That the approximation is judged on."""
+    etas: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5)
+    points: Sequence[float] = (0.75, 0.5, 0.25, 0.1)
+    lds_selections: int = 32
+    lds_seeds: int = 3
+    trials: int = 50
+    """Of the search."""
+    few_models: Sequence[str] = ("mf", "neumf", "lightgcn")
+    """Models of the items that the paper shows for three."""
+    wide_models: Sequence[str] = MODELS
+    """Models of the approximation."""
+    scratch_models: Sequence[str] = MODELS
+    """Models that SCR trains again and again."""
+    one_model: Sequence[str] = ("mf",)
+    """Models of the items of ours."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from assent's, as JSON; given by the scale and the user."""
+    sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Users, items and interactions of the data sets that were found."""
+    reduced: Sequence[str] = ()
+    """What is less than the paper's, so that figures cannot be compared, in sentences."""
+    altered: Sequence[str] = ()
+    """What else the user has changed, in sentences."""
+
+    @property
+    def seeds(self) -> range:
+        """One per repeat."""
+        return range(self.repeats)
+
+    def source(self, name: str) -> DataSource:
+        """A data set."""
+        return DataSource(name, self.users, negatives=self.negatives)
+
+    def settings(self, model: str, dataset: str, **changes: Any) -> Settings:
+        """Of a model on a data set: the reward of the paper's tables, its game, influence and T."""
+        values: dict[str, Any] = {
+            "model": model,
+            "reward": RewardForm.MEAN,
+            "influence": {"loss": Loss.BCE},
+            "value": {"source": Source.INFLUENCE},
+            "anchors": self.anchors.get(dataset, 3),
+            "proactive": {"warm_epochs": 5},
+            "scratch": {"selections": 1000},
+        }
+        return Settings.model_validate(merged(merged(values, self.overrides), changes))
+
+    def of(self, models: Sequence[str]) -> list[str]:
+        """Those of the models that are asked for."""
+        return [model for model in models if model in self.models]
+
+    def among(self, names: Sequence[str]) -> list[str]:
+        """Those of the data sets that are asked for."""
+        return [name for name in names if name in self.datasets]
+
+
+def quick(repeats: int | None = None) -> Plan:
+    """Everything in half an hour on two cores."""
+    return Plan(
+        scale=Scale.QUICK,
+        repeats=repeats or 2,
+        users=500,
+        anchors=dict.fromkeys(DATASETS, 2),
+        prices=(0.1, 1.0),
+        numbers_of_anchors=(1, 2, 4),
+        selections=3,
+        etas=(0.1, 0.3, 0.5),
+        points=(0.5, 0.25),
+        lds_selections=8,
+        lds_seeds=1,
+        trials=5,
+        few_models=("mf", "lightgcn"),
+        wide_models=("mf", "lightgcn"),
+        scratch_models=("mf",),
+        overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}},
+        reduced=(
+            "500 users of each data set, drawn once: fewer people share an item, so quality is lower.",
+            "T = 2 anchors instead of 2 to 8, prices 0.1 and 1, η 0.1, 0.3 and 0.5, T of 1, 2 and 4.",
+            "At most 30 rounds of Proactive, 20 selections of SCR, 3 of the approximation, 8 of the LDS.",
+        ),
+    )
+
+
+def full(repeats: int | None = None) -> Plan:
+    """The paper's settings."""
+    return Plan(repeats=repeats or 10)
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings, with `changes` where both have one."""
+    found = dict(values)
+    for name, value in changes.items():
+        there = found.get(name)
+        if isinstance(there, Mapping) and isinstance(value, Mapping):
+            found[name] = merged(there, value)
+        else:
+            found[name] = value
+    return found

@@ -1,0 +1,152 @@
+"""Ours: how far estimates of what interactions are worth agree with themselves.
+
+An estimate that another anchor or another training seed does not confirm is noise, whatever it says.
+`ESTIMATES` names the estimates that are judged; another one is an entry there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+
+from assent.arrays import Floats
+from assent.experiments.reproduce.base import Findings, Item
+from assent.experiments.reproduce.cells import Cell, Record
+from assent.experiments.reproduce.charts import Chart, Series
+from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.tasks import Desk, settings_key
+from assent.experiments.store import Key
+from assent.settings import Settings
+from assent.value.settings import Source
+from assent.workbench import Workbench
+
+Estimate = Callable[[Workbench], tuple[Floats, Floats]]
+"""What every interaction is worth at a workbench, valued twice on grounds of their own: [Z], [Z]."""
+LOSSES = ("bce", "pairwise")
+"""Validation losses that value is measured on: the paper's, and assent's default."""
+_OTHER_SEED = 10_000
+"""Added to a repeat's seed for the other training."""
+
+
+def _own_anchors(bench: Workbench) -> tuple[Floats, Floats]:
+    first, second = bench.estimates(2).own
+    return first, second
+
+
+def _social_anchors(bench: Workbench) -> tuple[Floats, Floats]:
+    first, second = bench.estimates(2).social
+    return first, second
+
+
+def _two_seeds(bench: Workbench, source: Source) -> tuple[Floats, Floats]:
+    value = bench.settings.value.model_copy(update={"source": source})
+    settings = bench.settings.model_copy(update={"value": value})
+    first, second = (
+        Workbench(bench.problem, settings, seed, bench.progress).estimates(1).social[0]
+        for seed in (bench.seed, bench.seed + _OTHER_SEED)
+    )
+    return first, second
+
+
+ESTIMATES: Mapping[str, Estimate] = {
+    "own influence, two anchors": _own_anchors,
+    "social influence, two anchors": _social_anchors,
+    **{
+        f"social, {source}, two seeds": partial(_two_seeds, source=source)
+        for source in (Source.INFLUENCE, Source.CROSS_FITTED, Source.COMBINED)
+    },
+}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the two valuations of an estimate agree."""
+
+    estimate: str
+    alone: ClassVar[bool] = False
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """What models and influence depend on, and the estimate's name."""
+        return settings_key("agreement", fingerprint, settings, seed, estimate=self.estimate)
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """Pearson's and Spearman's correlation over interactions; None for constants."""
+        first, second = ESTIMATES[self.estimate](desk.bench)
+        return {
+            "model": desk.bench.settings.model,
+            "correlation": _correlation(first, second),
+            "rank_correlation": _correlation(stats.rankdata(first), stats.rankdata(second)),
+        }
+
+
+def _correlation(first: Floats, second: Floats) -> float | None:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+class Reliability(Item):
+    """Correlation of an estimate with itself."""
+
+    name: ClassVar[str] = "reliability"
+    title: ClassVar[str] = "Reliability of the value estimates"
+    where: ClassVar[str] = "Ours"
+    about: ClassVar[str] = (
+        "The same interactions are valued twice: at two anchors, which differ by a fifth of their rows, or "
+        "after trainings with two seeds: influence at one anchor, cross-fitted over folds, or combined with "
+        "what the structure of the log leads to expect, which both seeds share. Near 0, values are noise, "
+        "and choosing by them is drawing lots."
+    )
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        """Every estimate with each loss."""
+        return [
+            Cell(
+                plan.source(dataset),
+                plan.settings(model, dataset, influence={"loss": loss}),
+                seed,
+                Agreement(estimate),
+                {"dataset": dataset, "estimate": estimate, "loss": loss},
+            )
+            for dataset in plan.datasets
+            for model in plan.of(plan.one_model)
+            for loss in LOSSES
+            for seed in plan.seeds
+            for estimate in ESTIMATES
+        ]
+
+    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+        """The table and a chart per loss."""
+        table = grid(
+            self.name,
+            f"{self.title}, {plan.repeats} repeats",
+            records,
+            labels={"dataset": "data set", "model": "model", "loss": "loss", "estimate": "estimate"},
+            columns=[
+                Column("correlation", "correlation", decimals=3, better=1),
+                Column("rank_correlation", "rank correlation", decimals=3, better=1),
+            ],
+            reference={"loss": LOSSES[0]},
+        )
+        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against the paper's loss (bce)."
+        charts = list(_charts(self.name, table.rows))
+        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+
+
+def _charts(name: str, rows: Sequence[Any]) -> Iterator[Chart]:
+    for loss in LOSSES:
+        own = [row for row in rows if row.labels["loss"] == loss]
+        series = [
+            Series(
+                estimate,
+                [row.labels["dataset"] for row in own if row.labels["estimate"] == estimate],
+                [row.amounts["correlation"] for row in own if row.labels["estimate"] == estimate],
+            )
+            for estimate in dict.fromkeys(row.labels["estimate"] for row in own)
+        ]
+        if series:
+            yield Chart(f"{name}-{loss}", f"values by the loss {loss}", "data set", "correlation", series)

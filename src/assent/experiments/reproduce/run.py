@@ -1,0 +1,121 @@
+"""A reproduction: the cells of the items that are asked for, then their tables, figures and the page.
+
+    OUT/cells/            every finished record, shared by all items and scales
+    OUT/NAME/             tables (csv, parquet, md, tex), figures (svg, png), records and the paper's numbers
+    OUT/index.html        all of it on one page
+
+A killed run goes on where it was; another process may work in the same folder at the same time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from assent.errors import AssentError
+from assent.experiments.reproduce.base import Findings, Item
+from assent.experiments.reproduce.cells import Cell, Cells
+from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.sources import problem_of
+from assent.experiments.store import Store, digest
+from assent.files import write_with
+from assent.progress import SILENT, Progress
+
+CELLS = "cells"
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """An item with what it found."""
+
+    item: Item
+    findings: Findings
+    records: Sequence[dict[str, Any]]
+    wanted: int
+    """Cells that it has when all is done."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a run found."""
+
+    plan: Plan
+    chapters: Sequence[Chapter]
+    missing: Sequence[str]
+    """What could not be run, and why, in sentences."""
+    seconds: float
+    """What computing all cells took, summed over processes and runs."""
+
+
+def reproduce(
+    items: Sequence[Item],
+    plan: Plan,
+    out: Path,
+    *,
+    data: Path | None,
+    jobs: int = 1,
+    compute: bool = True,
+    progress: Progress = SILENT,
+) -> Reproduction:
+    """Compute what is missing and say what was found; without `compute`, of what is there already."""
+    plan, missing = _with_data(plan, data)
+    cells = Cells(Store(out / CELLS), data)
+    wanted: list[tuple[Item, list[Cell]]] = []
+    for item in items:
+        try:
+            wanted.append((item, item.cells(plan)))
+        except AssentError as error:
+            missing.append(str(error))
+    everything = [cell for _, some in wanted for cell in some]
+    if compute:
+        cells.compute(everything, jobs=jobs, progress=progress)
+    chapters = []
+    for item, some in wanted:
+        records = cells.found(some)
+        if records:
+            chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
+    keys = {digest(key): key for key in (cell.key(data) for cell in everything)}
+    return Reproduction(plan, chapters, missing, sum(map(cells.store.seconds, keys.values())))
+
+
+def _with_data(plan: Plan, data: Path | None) -> tuple[Plan, list[str]]:
+    """The plan with those of its data sets that are there, and what is wrong with the others."""
+    sizes, missing = {}, []
+    for name in plan.datasets:
+        try:
+            problem = problem_of(plan.source(name), 0, data)
+        except AssentError as error:
+            missing.append(str(error))
+        else:
+            rows = sum(map(len, (problem.train, problem.valid, problem.test)))
+            sizes[name] = problem.n_users, problem.n_items, rows
+    return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
+
+
+def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
+    """Write an item's files into OUT/NAME: tables, figures, records, the paper's numbers."""
+    folder = out / chapter.item.name
+    files = [file for table in chapter.findings.grids for file in table.write(folder)]
+    files += [file for chart in chapter.findings.charts for file in chart.write(folder)]
+    files.append(folder / "records.parquet")
+    write_with(files[-1], pl.DataFrame(chapter.records, infer_schema_length=None).write_parquet)
+    if chapter.findings.beside:
+        lines = [
+            {
+                **each.labels,
+                "figure": each.figure,
+                "paper": each.paper,
+                "paper_error": each.paper_error,
+                "ours": each.ours,
+                "error": each.error,
+                "difference": each.difference,
+                "not_comparable": " ".join(each.why),
+            }
+            for each in chapter.findings.beside
+        ]
+        files.append(folder / "beside-the-paper.csv")
+        write_with(files[-1], pl.DataFrame(lines, infer_schema_length=None).write_csv)
+    return files

@@ -1,0 +1,71 @@
+"""Which problem a cell is about: a named data set, or a simulation, cut and split for one repeat."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from assent.data.interactions import Interactions
+from assent.data.named import read_named
+from assent.data.problem import Problem, Protocol
+from assent.data.simulator import MOST, simulate
+from assent.data.split import make_problem
+from assent.hashing import string_keys
+from assent.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
+
+SIMULATION = "simulation"
+"""Built in; the others are files."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set as an item wants it."""
+
+    name: str
+    users: int | None = None
+    """At most so many users, drawn once; None: all."""
+    eta: float = 0.5
+    """Of the simulation: how hard interactions are to come by."""
+    sensitivity: Sensitivity = PAPER_SENSITIVITY
+    """Of the simulation: (a1, a2, a3) of the unwillingness."""
+    negatives: int = 99
+    """Sampled items that each validation and test row is ranked among."""
+
+
+@cache
+def problem_of(source: Source, seed: int, folder: Path | None) -> Problem:
+    """The problem of repeat `seed`: split as in the paper's tables.
+
+    A repeat draws the sampled negatives anew and, for real data, everybody's unwillingness. The simulation's
+    belongs to its features and stays.
+    """
+    log = _log(source, folder)
+    if source.name != SIMULATION:
+        log = assign(log, "random", seed)
+    return make_problem(log, Protocol.PAPER_TABLES, seed=seed, negatives=source.negatives)
+
+
+@cache
+def fingerprint_of(source: Source, seed: int, folder: Path | None) -> str:
+    """The short name of that problem."""
+    return problem_of(source, seed, folder).fingerprint()
+
+
+@cache
+def _log(source: Source, folder: Path | None) -> Interactions:
+    if source.name == SIMULATION:
+        enough = max(source.users or 0, MOST + source.negatives + 1)
+        size = {} if source.users is None else {"users": source.users, "items": enough}
+        log = simulate(preference="paper", eta=source.eta, sensitivity=source.sensitivity, **size)
+        return replace(log, name=SIMULATION)
+    return _fewer(read_named(source.name, folder), source.users)
+
+
+def _fewer(log: Interactions, users: int | None) -> Interactions:
+    """The log of `users` people, drawn by their ids."""
+    people = log.table["user"].unique().sort()
+    if users is None or users >= len(people):
+        return log
+    chosen = people[np.argsort(string_keys(people))[:users]]
+    return replace(log, table=log.table.filter(log.table["user"].is_in(chosen.implode())))

@@ -1,0 +1,117 @@
+"""What a cell measures: a record, computed at a workbench, under a key that says all it depends on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from assent.experiments.compare import Models
+from assent.experiments.store import Key, choice_key, unit_key
+from assent.game.objective import Objective
+from assent.methods import Method, make_method
+from assent.report.data import Way
+from assent.settings import Settings
+from assent.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a unit's cells are computed, one after the other."""
+
+    bench: Workbench
+    models: Models
+    cells: Path
+    """The folder of all cells, for what has to outlive the unit."""
+
+
+class Task(Protocol):
+    """One kind of measurement."""
+
+    alone: ClassVar[bool]
+    """Whether it shares nothing with others and is better done beside them."""
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """All that determines the record."""
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """The record: flat, as JSON."""
+
+
+@dataclass(frozen=True)
+class AtPrice:
+    """A method at a price: chosen, trained on, tested (the record of `assent compare`, and its key)."""
+
+    way: Way
+    price: float
+    alone: ClassVar[bool] = False
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """As `assent compare` has it."""
+        about = choice_key(fingerprint, settings, seed, method_of(self.way))
+        return {"kind": "price", **about, "price": self.price}
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """Choose, train, test."""
+        return desk.models.measure(method_of(self.way), self.price)
+
+
+@dataclass(frozen=True)
+class Retraining(AtPrice):
+    """The same of a method that trains a model for everything it tries: work of its own."""
+
+    alone: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Within:
+    """A method within a budget (the record of `assent frontier`, and its key)."""
+
+    way: Way
+    point: float
+    price: float
+    alone: ClassVar[bool] = False
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """As `assent frontier` has it."""
+        about = choice_key(fingerprint, settings, seed, method_of(self.way))
+        return about | {"kind": "budget", "point": self.point, "price": self.price}
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """Choose, train, test."""
+        return desk.models.measure_within(method_of(self.way), self.point, self.price)
+
+
+@dataclass(frozen=True)
+class Certified:
+    """How far a decision of IFRQE++ can be trusted, and what selfishness costs, as predicted."""
+
+    way: Way
+    price: float
+    alone: ClassVar[bool] = False
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """The decision's."""
+        about = choice_key(fingerprint, settings, seed, method_of(self.way))
+        return {"kind": "certificate", **about, "price": self.price}
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        """The certificate's figures."""
+        certificate = method_of(self.way).at_price(desk.bench, self.price).certificate
+        return {name: value for name, value in certificate.items() if not isinstance(value, list)}
+
+
+def task_at_price(way: Way, price: float) -> AtPrice:
+    """The task of a method at a price."""
+    return (Retraining if method_of(way).retrains else AtPrice)(way, price)
+
+
+def method_of(way: Way) -> Method:
+    """The method of a name and an objective."""
+    return make_method(way[0], Objective(way[1])) if way[1] else make_method(way[0])
+
+
+def settings_key(kind: str, fingerprint: str, settings: Settings, seed: int, **more: object) -> Key:
+    """The key of what depends on models and values but on no game."""
+    ignored = {"proactive", "scratch", "rounds", "strategy", "table"}
+    ignored |= set() if settings.value.is_pooled else {"anchors"}
+    read = settings.model_dump(mode="json", exclude=ignored)
+    return unit_key(fingerprint, settings, seed) | {"settings": read, "kind": kind} | more

@@ -1,0 +1,110 @@
+"""`assent reproduce` as it is typed: what it writes, how it goes on after kills, what it refuses."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from assent.cli.console import LineProgress
+from tests.cli.conftest import Assent
+
+TINY = [
+    "--users", "120", "--datasets", "simulation,steam", "--models", "mf", "--repeats", "2", "--jobs", "1",
+    "--set", "training.epochs=2", "--set", "model_settings.dimension=4", "--set", "proactive.rounds=2",
+]  # fmt: skip
+KILLED = """
+import os, sys
+import assent.workbench as workbench
+left, real = {trainings}, workbench.train
+def train(*args, **kwargs):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), 9)
+    return real(*args, **kwargs)
+workbench.train = train
+from assent.cli.app import main
+sys.argv = {arguments!r}
+main()
+"""
+
+
+def records(out: Path, item: str) -> list[dict[str, Any]]:
+    return pl.read_parquet(out / item / "records.parquet").drop("seconds").to_dicts()
+
+
+def test_it_writes_a_page_and_says_what_is_missing(
+    tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ASSENT_DATA", raising=False)
+    out = tmp_path / "out"
+    code, text, err = assent("reproduce", "overall,sparsity", *TINY, "--out", out)
+    assert code == 0
+    assert "overall: IFRQE++ has the best mean reward of the paper's methods in" in text
+    assert "Overall comparison (price 1, mean over 2 repeats, standard error)" in text
+    assert "Not run: steam: no folder is named. Get it from" in err
+    assert f"Page: {out / 'index.html'}" in err
+    page = (out / "index.html").read_text()
+    assert "At most 120 users of each data set." in page
+    assert "training.epochs=2" in page
+    assert (out / "sparsity" / "sparsity-simulation-mf.png").exists()
+    code, again, _ = assent("reproduce", "overall,sparsity", *TINY, "--out", out, "--report-only")
+    assert (code, again) == (0, text)
+
+
+def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(tmp_path: Path, assent: Assent) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert assent("reproduce", "overall", *TINY, "--out", whole)[0] == 0
+    moments = random.Random(6)
+    for _ in range(3):
+        arguments = ["assent", "reproduce", "overall", *TINY, "--out", str(killed)]
+        script = KILLED.format(trainings=moments.randint(1, 6), arguments=arguments)
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+        assert ended.returncode == -9
+    assert not (killed / "index.html").exists()
+    assert list((killed / "cells").iterdir())
+    assert assent("reproduce", "overall", *TINY, "--out", killed)[0] == 0
+    assert records(killed, "overall") == records(whole, "overall")
+    assert not list((killed / "cells").glob("work-*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["everything"], "everything: no item; accepted: all, overall, more-metrics, price"),
+        (["overall", "--datasets", "movies"], "--datasets movies: unknown; accepted: simulation, diginetica"),
+        (["overall", "--models", "mf,bpr"], "--models bpr: unknown; accepted: mf, neumf"),
+        (["overall", "--set", "training.epochs"], "--set training.epochs: accepted: KEY=VALUE"),
+        (["overall", "--set", "training.epochs=many"], "setting training.epochs:"),
+        (["overall", "--set", "magic=1"], "setting magic:"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_refused_in_a_line(
+    arguments: list[str], message: str, assent: Assent, tmp_path: Path
+) -> None:
+    code, out, err = assent("reproduce", *arguments, "--out", tmp_path / "out")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_page_of_unknown_origin_is_kept(tmp_path: Path, assent: Assent) -> None:
+    (tmp_path / "index.html").write_text("mine")
+    code, _, err = assent("reproduce", "overall", *TINY, "--out", tmp_path)
+    assert code == 2
+    assert "index.html: already exists" in err
+
+
+def test_a_log_gets_a_line_now_and_then_with_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
+    now = iter([0.0, 30.0, 120.0, 130.0, 240.0])
+    progress = LineProgress(every=60, clock=lambda: next(now))
+    with progress.task("cells", 8) as advance, progress.task("training", 5) as inner:
+        for _ in range(4):
+            inner()
+            advance()
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == ["cells: 2 of 8, 2 min, 6 min left", "cells: 4 of 8, 4 min, 4 min left"]

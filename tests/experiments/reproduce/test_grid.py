@@ -1,0 +1,117 @@
+import pytest
+
+from assent.experiments.reproduce.beside import Beside, beside, reasons
+from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.paper import look_up, numbers, sizes
+from assent.experiments.reproduce.plan import Plan, full, merged, quick
+from assent.metrics import RewardForm
+
+GOOD, COST = Column("good", "good %", 100, 1, 1), Column("cost", "cost", 1, 2, -1)
+
+
+def records(method: str, goods: list[float], costs: list[float]) -> list[dict[str, object]]:
+    return [
+        {"place": "here", "method": method, "seed": seed, "good": good, "cost": cost}
+        for seed, (good, cost) in enumerate(zip(goods, costs, strict=True))
+    ]
+
+
+RECORDS = [
+    *records("ours", [0.30, 0.31, 0.32], [2.0, 2.1, 2.2]),
+    *records("theirs", [0.20, 0.21, 0.221], [1.0, 1.5, 2.0]),
+]
+
+
+def test_means_errors_tests_and_the_best() -> None:
+    found = grid(
+        "name", "title", RECORDS, labels={"place": "place", "method": "method"}, columns=[GOOD, COST],
+        reference={"method": "ours"},
+    )  # fmt: skip
+    ours, theirs = found.rows
+    assert ours.amounts["good"].mean == pytest.approx(0.31)
+    assert ours.amounts["good"].error == pytest.approx(0.01 / 3**0.5)
+    assert ours.amounts["good"].p is None
+    assert theirs.amounts["good"].p == pytest.approx(1.2e-5, rel=0.2)
+    assert (ours.amounts["good"].best, theirs.amounts["good"].best) == (True, False)
+    assert (ours.amounts["cost"].best, theirs.amounts["cost"].best) == (False, True)
+    assert r"| here | theirs | 21.0 (0.6)\*\* | **1.50 (0.29)** |" in found.markdown()
+    assert r"here & ours & $\mathbf{31.0}_{(0.6)}$ & $2.10_{(0.06)}$" in found.latex()
+    assert r"good \%" in found.latex()
+    frame = found.frame()
+    assert frame["good"].to_list() == pytest.approx([31.0, 21.033], abs=1e-3)
+    assert frame["runs"].to_list() == [3, 3]
+
+
+def test_pairs_are_made_by_seed_where_some_are_missing() -> None:
+    some = [each for each in RECORDS if (each["method"], each["seed"]) != ("ours", 0)]
+    found = grid(
+        "name", "title", some, labels={"place": "place", "method": "method"}, columns=[GOOD],
+        reference={"method": "ours"},
+    )  # fmt: skip
+    assert [row.runs for row in found.rows] == [2, 3]
+    assert found.rows[1].amounts["good"].p is not None
+    unknown = [*RECORDS[:3], RECORDS[3] | {"good": None}, *RECORDS[4:]]
+    found = grid(
+        "name", "title", unknown, labels={"place": "place", "method": "method"}, columns=[GOOD],
+        reference={"method": "ours"},
+    )  # fmt: skip
+    assert found.rows[1].amounts["good"].mean == pytest.approx(0.2155)
+
+
+def test_the_papers_numbers_are_there_with_their_source() -> None:
+    assert "Recommendation with User Active Disclosing Willingness" in numbers()["source"]
+    assert look_up("overall", "MF", "IFRQE++", "diginetica", "reward") == (-1.92, 0.022)
+    assert look_up("scratch", "diginetica", "MF", "SCR", "seconds") == (69126.0, None)
+    assert look_up("overall", "MF", "Nothing") is None
+    assert look_up("overall", "MF") is None
+    assert sizes("amazon-video-games") == (2790, 12435, 18703)
+
+
+def test_a_number_stands_beside_ours_in_the_same_unit() -> None:
+    (found,) = beside({"model": "MF"}, GOOD, (30.0, 0.1), grid(
+        "n", "t", RECORDS[:3], labels={"method": "method"}, columns=[GOOD]
+    ).rows[0].amounts["good"], ["why"])  # fmt: skip
+    assert found.ours == pytest.approx(31.0)
+    assert found.difference == pytest.approx(1.0)
+    assert found.why == ("why",)
+    assert list(beside({}, GOOD, None, None, [])) == []
+    assert Beside({}, "f", 1.0, None, None, None, 2).difference is None
+
+
+def test_reasons_say_why_numbers_cannot_be_compared() -> None:
+    def why(dataset: str, plan: Plan, **about: str) -> str:
+        given = {"model": "MF", "method": "Base", "figure": "f1"} | about
+        return " ".join(reasons(plan, dataset, **given))  # type: ignore[arg-type]
+
+    same = Plan(sizes={"diginetica": (2879, 10835, 17268), "steam": (3220, 2439, 21662)})
+    assert why("diginetica", same) == ""
+    assert "ours has 3,220 users" in why("steam", same)
+    assert "at chance" in why("simulation", same)
+    assert "at chance" not in why("simulation", same, figure="wv")
+    assert "smaller version" in why("diginetica", quick())
+    assert "re-implementation" in why("diginetica", same, method="Proactive")
+    assert "orders of magnitude" in why("diginetica", same, figure="seconds")
+    assert "near their prior" in why("diginetica", same, method="IFRQE", figure="wv")
+    assert "untrained" in why("diginetica", same, model="LightGCN", figure="reward")
+    assert "untrained" not in why("diginetica", same, model="MF", figure="reward")
+
+
+def test_the_full_plan_is_the_papers() -> None:
+    plan = full()
+    assert (plan.repeats, plan.users, plan.negatives, plan.reduced) == (10, None, 99, ())
+    theirs = numbers()["settings"]
+    assert list(plan.anchors.values()) == theirs["T"]
+    assert plan.prices == (0.1, 0.5, 1.0, 2.0)
+    settings = plan.settings("mf", "diginetica")
+    assert (settings.anchors, settings.reward, settings.scratch.selections) == (8, RewardForm.MEAN, 1000)
+    assert settings.model_settings.model_dump()["dimension"] == 64
+    assert settings.anchor_rate == pytest.approx(1 - theirs["drop_ratio"][0])
+    assert full(3).repeats == 3
+    assert quick().reduced
+
+
+def test_settings_are_merged_deeply() -> None:
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}, "d": {"e": 5}}) == {
+        "a": {"b": 1, "c": 4},
+        "d": {"e": 5},
+    }

@@ -1,0 +1,198 @@
+"""All items from end to end on tiny settings: figures, files, the page, and what is not done twice."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from assent.evaluation import validation_losses
+from assent.experiments.compare import compare
+from assent.experiments.frontier import parse_methods
+from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce, write_chapter
+from assent.experiments.reproduce import search as searching
+from assent.experiments.reproduce.cells import Cells
+from assent.experiments.reproduce.run import CELLS, Chapter
+from assent.experiments.reproduce.sources import problem_of
+from assent.experiments.store import Store
+from assent.workbench import Workbench
+
+TIMES = ("seconds", "seconds_error", "seconds_p")
+
+
+def chapter(found: Reproduction, name: str) -> Chapter:
+    return next(each for each in found.chapters if each.item.name == name)
+
+
+def kill_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("assent.workbench.train", fail)
+
+
+def timeless(chapters: Sequence[Chapter]) -> list[Any]:
+    return [
+        [{key: value for key, value in record.items() if key not in TIMES} for record in each.records]
+        for each in chapters
+    ]
+
+
+def test_every_item_has_something_to_show(found: Reproduction) -> None:
+    assert [each.item.name for each in found.chapters] == [name for name in ITEMS if name != "search"]
+    for each in found.chapters:
+        assert len(each.records) == each.wanted
+        assert each.findings.grids[0].rows
+        means = [amount.mean for row in each.findings.grids[0].rows for amount in row.amounts.values()]
+        assert any(mean is not None for mean in means)
+        assert bool(each.findings.beside) != bool(each.findings.not_comparable)
+    assert found.seconds > 0
+
+
+def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan, data: Path) -> None:
+    table = chapter(found, "overall").findings.grids[0]
+    settings = plan.settings("mf", "diginetica")
+    rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
+    for seed in plan.seeds:
+        records = compare(
+            problem_of(plan.source("diginetica"), seed, data),
+            [settings],
+            methods=parse_methods("threshold,ifrqe++:nash"),
+            prices=[1.0],
+            seeds=[seed],
+        )
+        for name, method in zip(rewards, ("threshold", "ifrqe++", "nothing"), strict=True):
+            rewards[name] += [each["reward_mean"] for each in records if each["method"] == method]
+    for name, values in rewards.items():
+        row = table.row(dataset="diginetica", model="mf", method_name=name)
+        assert row is not None
+        assert row.runs == 2
+        amount = row.amounts["reward_mean"]
+        assert amount.mean == pytest.approx(np.mean(values))
+        assert amount.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(2))
+
+
+def test_repeats_draw_other_unwillingness_of_real_data_alone(plan: Plan, data: Path) -> None:
+    first, second = (problem_of(plan.source("diginetica"), seed, data).unwillingness for seed in (0, 1))
+    assert not np.array_equal(first, second)
+    first, second = (problem_of(plan.source("simulation"), seed, data).unwillingness for seed in (0, 1))
+    assert np.array_equal(first, second)
+
+
+def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
+    available = replace(plan, datasets=("simulation", "diginetica"))
+    cells = Cells(Store(out / CELLS), data)
+    for name in ("overall", "price"):
+        assert cells.missing(ITEMS[name].cells(available)) == []
+    keys = {
+        name: {json.dumps(dict(cell.key(data)), sort_keys=True) for cell in ITEMS[name].cells(available)}
+        for name in ("overall", "more-metrics", "price", "anchors", "scratch")
+    }
+    assert keys["overall"] == keys["more-metrics"]
+    assert keys["overall"] <= keys["price"]
+    assert keys["anchors"] & keys["overall"]
+    assert keys["scratch"] & keys["overall"]
+
+
+def test_nothing_is_computed_twice(
+    found: Reproduction, plan: Plan, data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_training(monkeypatch)
+    items = [item for item in ITEMS.values() if item.name != "search"]
+    again = reproduce(items, plan, out, data=data)
+    assert timeless(again.chapters) == timeless(found.chapters)
+    assert again.seconds == found.seconds
+
+
+def test_a_changed_setting_computes_what_it_touches(
+    found: Reproduction, plan: Plan, data: Path, out: Path
+) -> None:
+    available = replace(plan, datasets=found.plan.datasets)
+    cells = Cells(Store(out / CELLS), data)
+    more = replace(available, anchors={"simulation": 3, "diginetica": 3})
+    missing = cells.missing(ITEMS["overall"].cells(more))
+    assert {cell.labels["method_name"] for cell in missing} == {"IFRQE++ (nash)"}
+    longer = replace(available, overrides={**plan.overrides, "training": {"epochs": 3}})
+    assert len(cells.missing(ITEMS["overall"].cells(longer))) == 2 * 2 * 7
+
+
+def test_without_computing_it_shows_what_is_there(plan: Plan, data: Path, tmp_path: Path) -> None:
+    assert reproduce([ITEMS["overall"]], plan, tmp_path, data=data, compute=False).chapters == []
+
+
+def test_a_missing_data_set_is_told_and_the_rest_goes_on(found: Reproduction) -> None:
+    (sentence,) = found.missing
+    assert sentence.startswith("steam: not in")
+    assert found.plan.datasets == ("simulation", "diginetica")
+    assert sentence in unescape(build_page(replace(found, chapters=())))
+
+
+def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Plan, data: Path) -> None:
+    records = chapter(found, "approximation").records
+    record = next(each for each in records if (each["dataset"], each["seed"]) == ("diginetica", 1))
+    problem = problem_of(plan.source("diginetica"), 1, data)
+    bench = Workbench(problem, plan.settings("mf", "diginetica"), 1)
+    kept = validation_losses(problem, bench.anchor(0)[1]).sum() / problem.valid_samples().sum()
+    assert record["unchanged"] == pytest.approx(kept)
+    assert record["real"] == pytest.approx(record["ifrqe"], rel=0.2)
+    assert record["real"] != record["ifrqe"]
+
+
+def test_more_anchors_take_longer(found: Reproduction) -> None:
+    trainings = {each["anchors"]: each["trainings"] for each in chapter(found, "anchors").records}
+    assert trainings == {1: 2, 2: 3}
+
+
+def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, tmp_path: Path) -> None:
+    for each in (chapter(found, name) for name in ("overall", "scratch", "lds")):
+        files = write_chapter(each, tmp_path)
+        assert all(file.stat().st_size > 50 for file in files)
+        kinds = {file.suffix for file in files}
+        assert kinds == {".csv", ".parquet", ".md", ".tex", ".svg", ".png"}
+    frame = pl.read_parquet(tmp_path / "overall" / "overall.parquet")
+    assert frame.height == 2 * 7
+    assert pl.read_csv(tmp_path / "overall" / "overall.csv").columns == frame.columns
+    latex = (tmp_path / "overall" / "overall.tex").read_text()
+    assert latex.count(r"\\") == 1 + 2 * 7
+    with (tmp_path / "overall" / "beside-the-paper.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 2 * 5 * 6 * 3
+    ours = next(line for line in lines if line["model"] == "MF" and line["method"] == "Threshold")
+    assert (ours["figure"], ours["paper"]) == ("F1 %", "1.7")
+    assert float(ours["difference"]) == pytest.approx(float(ours["ours"]) - 1.7)
+    assert "smaller version" in ours["not_comparable"]
+
+
+def test_the_search_goes_on_where_it_was(
+    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {
+        "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
+        "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
+    }  # fmt: skip
+    monkeypatch.setattr(searching, "RANGES", small)
+    short = replace(plan, datasets=("simulation",), trials=3)
+    whole = reproduce([ITEMS["search"]], short, tmp_path / "whole", data=data)
+    rewards = iter([True, True, False])
+    real = searching._reward
+
+    def interrupted(*args: Any) -> float:
+        if not next(rewards, True):
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(searching, "_reward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
+    assert list((tmp_path / "killed" / CELLS).glob("search-*.sqlite"))
+    again = reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
+    assert timeless(again.chapters) == timeless(whole.chapters)
+    (record,) = again.chapters[0].records
+    assert record["best_dimension"] in (2, 4)
+    assert {each.figure for each in again.chapters[0].findings.beside} >= {"learning rate", "anchors"}

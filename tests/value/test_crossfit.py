@@ -1,0 +1,127 @@
+"""Folds: who is judged on what, and what a value is pooled from."""
+
+import numpy as np
+import pytest
+
+from assent.data.problem import Problem
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.errors import AssentError
+from assent.influence.estimate import own_influence, social_influence
+from assent.methods import make_method
+from assent.models import MFSettings
+from assent.settings import Settings
+from assent.training import TrainingSettings
+from assent.value.crossfit import deal, measure, pool, targets
+from assent.value.settings import Source, ValueSettings
+from assent.workbench import Workbench
+
+SETTINGS = Settings(
+    model_settings=MFSettings(dimension=4),
+    training=TrainingSettings(epochs=4, learning_rate=0.05, batch_size=64, evaluate_every=4),
+    anchors=2,
+    value=ValueSettings(folds=3),
+)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return make_problem(simulate(preference="learnable", users=40, items=50, seed=0), "full", negatives=5)
+
+
+def with_source(source: Source) -> Settings:
+    return SETTINGS.model_copy(update={"value": ValueSettings(source=source, folds=3)})
+
+
+def test_every_row_has_a_fold_and_folds_are_even() -> None:
+    fold = deal(101, 4, seed=3)
+    assert sorted(np.bincount(fold)) == [25, 25, 25, 26]
+    np.testing.assert_array_equal(fold, deal(101, 4, seed=3))
+    assert (fold != deal(101, 4, seed=4)).any()
+
+
+def test_an_anchor_is_judged_on_its_fold_or_on_a_part_of_it() -> None:
+    fold = deal(100, 4, seed=0)
+    np.testing.assert_array_equal(targets(fold, 1, 99, seed=0), np.flatnonzero(fold == 1))
+    some = targets(fold, 1, 10, seed=0)
+    assert len(set(some.tolist())) == 10
+    assert (fold[some] == 1).all()
+
+
+def test_a_row_is_valued_where_it_is_disclosed_alone() -> None:
+    """The anchor that withholds a row says 100, which must not be heard."""
+    fold = np.array([0, 1, 2, 0])
+    parts = [
+        (np.where(fold == t, 100.0, t), np.where(fold == t, 100.0, 10.0 * t + np.arange(4))) for t in range(3)
+    ]
+    valid, held = pool(parts, fold)
+    np.testing.assert_allclose(valid, [1.5, 1.0, 0.5, 1.5])
+    np.testing.assert_allclose(held, [15, 11, 7, 18])
+
+
+def test_both_parts_are_the_influence_on_their_rows(problem: Problem) -> None:
+    bench = Workbench(problem, SETTINGS, seed=0)
+    bench.estimates(1)
+    fold = deal(len(problem.train), 3, seed=0)
+    judged = targets(fold, 0, len(problem.valid), seed=0)
+    model = bench.linearise(0, targets=judged)
+    n_valid = len(problem.valid)
+    assert len(model.valid.users) == n_valid + len(judged)
+    np.testing.assert_array_equal(model.valid.owners[n_valid:], problem.train.users[judged])
+    found = measure(model, n_valid, np.ones(problem.n_users), SETTINGS.influence, 0)
+    plain = bench.linearise(0)
+    for level, compute in (("own", own_influence), ("social", social_influence)):
+        expected = compute(plain, SETTINGS.influence, 0)[0].double().numpy()
+        np.testing.assert_allclose(getattr(found, level)[0], expected, rtol=1e-3, atol=1e-6)
+        assert np.abs(getattr(found, level)[1]).max() > 0
+    np.testing.assert_allclose(found.losses, plain.valid.per_user(plain.valid_losses()), rtol=1e-6)
+    assert found.ratio == len(judged) / n_valid
+
+
+def test_one_value_stands_at_all_anchors_and_says_how_reliable_it_is(problem: Problem) -> None:
+    bench = Workbench(problem, SETTINGS, seed=0)
+    estimates = bench.estimates(2)
+    np.testing.assert_array_equal(estimates.social[0], estimates.social[1])
+    assert (estimates.losses[0] != estimates.losses[1]).any()
+    np.testing.assert_array_equal(estimates.anchors, deal(len(problem.train), 3, seed=0) != [[0], [1]])
+    assert bench.trainings == bench.resting_on(2) == 3
+    choice = make_method("ifrqe++").within(bench, 0.5)
+    assert choice.anchors == 3
+    social = choice.certificate["value_social"]
+    assert isinstance(social, dict)
+    assert set(social) == {"structure", "measurement", "agreement", "error"}
+
+
+def test_sources_differ_and_combined_lies_between_its_parts(problem: Problem) -> None:
+    found = {
+        source: Workbench(problem, with_source(source), seed=0).estimates(1).social[0]
+        for source in (Source.COMBINED, Source.STRUCTURE, Source.CROSS_FITTED)
+    }
+    low = np.minimum(found[Source.STRUCTURE], found[Source.CROSS_FITTED]) - 1e-9
+    high = np.maximum(found[Source.STRUCTURE], found[Source.CROSS_FITTED]) + 1e-9
+    assert (low <= found[Source.COMBINED]).all()
+    assert (found[Source.COMBINED] <= high).all()
+    assert not np.allclose(found[Source.STRUCTURE], found[Source.CROSS_FITTED])
+
+
+def test_the_papers_game_is_there_under_its_names(problem: Problem) -> None:
+    influence, lissa = (
+        Workbench(problem, with_source(source), seed=0).estimates(2)
+        for source in (Source.INFLUENCE, Source.LISSA)
+    )
+    assert (influence.social[0] != influence.social[1]).any()
+    assert (influence.social != lissa.social).any()
+    np.testing.assert_array_equal(influence.anchors, lissa.anchors)
+
+
+def test_effects_on_single_others_need_single_anchors(problem: Problem) -> None:
+    with pytest.raises(AssentError, match="--value influence"):
+        Workbench(problem, SETTINGS, seed=0).estimates(1, effects=True)
+
+
+def test_many_anchors_make_as_many_folds(problem: Problem) -> None:
+    rows = len(problem.train)
+    assert ValueSettings().folds_for(rows, 3) == 5
+    assert ValueSettings().folds_for(10**6, 2) == 3
+    assert ValueSettings().folds_for(rows, 8) == 8
+    assert ValueSettings(folds=2).folds_for(rows, 1) == 2
