@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from assent.data.problem import Problem
 from assent.evaluation import validation_losses
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
@@ -19,7 +20,7 @@ from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, 
 from assent.experiments.reproduce import search as searching
 from assent.experiments.reproduce.cells import Cells
 from assent.experiments.reproduce.run import CELLS, Chapter
-from assent.experiments.reproduce.sources import problem_of
+from assent.experiments.reproduce.sources import Source, problem_of
 from assent.experiments.store import Store
 from assent.workbench import Workbench
 
@@ -83,6 +84,19 @@ def test_repeats_draw_other_unwillingness_of_real_data_alone(plan: Plan, data: P
     assert not np.array_equal(first, second)
     first, second = (problem_of(plan.source("simulation"), seed, data).unwillingness for seed in (0, 1))
     assert np.array_equal(first, second)
+
+
+def test_fewer_users_are_neighbours(data: Path) -> None:
+    everybody = problem_of(Source("diginetica", negatives=9), 0, data)
+    few = problem_of(Source("diginetica", users=10, negatives=9), 0, data)
+    assert (everybody.n_users, few.n_users) == (45, 10)
+    assert set(few.user_ids) < set(everybody.user_ids)
+
+    def occurrences(problem: Problem) -> float:
+        return (len(problem.train) + len(problem.valid) + len(problem.test)) / problem.n_items
+
+    by_lot = 10 / 45 * occurrences(everybody)
+    assert occurrences(few) > 1.2 * max(by_lot, 1)
 
 
 def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:

@@ -8,7 +8,7 @@ from assent.experiments.reproduce.beside import Beside, data_reasons
 from assent.experiments.reproduce.grid import Grid, fixed, shown, text
 from assent.experiments.reproduce.run import Chapter, Reproduction
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
-from assent.report.numbers import MINUS, NONE
+from assent.report.numbers import MINUS, NONE, plural
 from assent.report.page import head
 
 PROTOCOL = (
@@ -25,7 +25,7 @@ PROTOCOL = (
 def build_page(found: Reproduction) -> str:
     """The whole page as one HTML file that loads nothing."""
     plan = found.plan
-    title = f"assent reproduces the paper: {plan.scale} scale, {plan.repeats} repeats"
+    title = f"assent reproduces the paper: {plan.scale} scale, {plural(plan.repeats, 'repeat')}"
     opening = tag(
         "header",
         tag(
@@ -49,7 +49,7 @@ def _summary(found: Reproduction) -> str:
     measured = [each for each in numbers if each.ours is not None]
     comparable = sum(not each.why for each in measured)
     return (
-        f"{found.plan.repeats} repeats; computing took {duration(found.seconds)} of one core. "
+        f"{plural(found.plan.repeats, 'repeat')}; computing took {duration(found.seconds)} of one core. "
         f"{len(measured)} of the paper's {len(numbers)} numbers that these items have stand beside ours; "
         f"{comparable} of them can be compared directly, and the others say why not."
     )
@@ -97,7 +97,10 @@ def _section(chapter: Chapter) -> Html:
 
 def _table(grid: Grid) -> Html:
     """A table of ours, folded where it is long."""
-    names = [*grid.labels.values(), *(column.heading for column in grid.columns)]
+    names = [
+        *(header(name, class_="label") for name in grid.labels.values()),
+        *(header(column.heading) for column in grid.columns),
+    ]
     lines = []
     for row in grid.rows:
         labels = [shown(row.labels[key]) for key in grid.labels]
@@ -106,7 +109,7 @@ def _table(grid: Grid) -> Html:
         ]
         cells = (tag("td", tag("strong", figure) if best else figure) for figure, best in figures)
         lines.append(tag("tr", *_row_labels(labels), *cells))
-    table = tag("table", tag("thead", tag("tr", *map(header, names))), tag("tbody", *lines), class_="figures")
+    table = tag("table", tag("thead", tag("tr", *names)), tag("tbody", *lines), class_="figures")
     return tag("details", tag("summary", grid.title), scrolling(table, grid.title), **_open(len(lines)))
 
 
@@ -118,7 +121,7 @@ def _beside(numbers: Sequence[Beside]) -> Html:
     for each in numbers:
         places.setdefault(tuple(each.labels.items()), {})[each.figure] = each
     names = [name for name, _ in next(iter(places))]
-    top = [tag("th", name, scope="col") for name in names]
+    top = [header(name, class_="label") for name in names]
     top += [header(f"{figure}: {part}") for figure in figures for part in ("paper", "ours", "difference")]
     top.append(header("not comparable"))
     lines = []

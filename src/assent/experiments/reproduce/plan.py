@@ -130,7 +130,7 @@ def quick(repeats: int | None = None) -> Plan:
         scratch_models=("mf",),
         overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}},
         reduced=(
-            "500 users of each data set, drawn once: fewer people share an item, so quality is lower.",
+            "A neighbourhood of 500 users of each data set, who share items: quality is not that of all.",
             "T = 2 anchors instead of 2 to 8, prices 0.1 and 1, η 0.1, 0.3 and 0.5, T of 1, 2 and 4.",
             "At most 30 rounds of Proactive, 20 selections of SCR, 3 of the approximation, 8 of the LDS.",
         ),

@@ -1,5 +1,6 @@
 """Which problem a cell is about: a named data set, or a simulation, cut and split for one repeat."""
 
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ class Source:
 
     name: str
     users: int | None = None
-    """At most so many users, drawn once; None: all."""
+    """At most so many users, a neighbourhood; None: all."""
     eta: float = 0.5
     """Of the simulation: how hard interactions are to come by."""
     sensitivity: Sensitivity = PAPER_SENSITIVITY
@@ -63,9 +64,27 @@ def _log(source: Source, folder: Path | None) -> Interactions:
 
 
 def _fewer(log: Interactions, users: int | None) -> Interactions:
-    """The log of `users` people, drawn by their ids."""
+    """The log of a neighbourhood of `users` people: a person, then whoever shares an item with one of them.
+
+    People drawn by lot would hardly share anything. The first is the one whose id comes first in an order by
+    hash, and so is the next where a neighbourhood ends.
+    """
     people = log.table["user"].unique().sort()
     if users is None or users >= len(people):
         return log
-    chosen = people[np.argsort(string_keys(people))[:users]]
-    return replace(log, table=log.table.filter(log.table["user"].is_in(chosen.implode())))
+    queue = people.gather(np.argsort(string_keys(people))).to_list()
+    items_of, users_of = (_lists(log, key, other) for key, other in (("user", "item"), ("item", "user")))
+    chosen: dict[str, None] = {}
+    for start in queue:
+        near = deque([start])
+        while near and len(chosen) < users:
+            person = near.popleft()
+            if person not in chosen:
+                chosen[person] = None
+                near.extend(other for item in items_of[person] for other in users_of[item])
+    return replace(log, table=log.table.filter(log.table["user"].is_in(list(chosen))))
+
+
+def _lists(log: Interactions, key: str, other: str) -> dict[str, list[str]]:
+    """For each value of the column `key`, those of the column `other` on its rows."""
+    return dict(log.table.group_by(key, maintain_order=True).agg(other).iter_rows())
