@@ -115,9 +115,10 @@ def test_tables_know_no_wishes(given: list[str], log_file: Path, tmp_path: Path,
 
 
 def test_a_prior_that_nothing_starts_from_is_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    for objective, is_idle in (("welfare", True), ("nash", False)):
-        command = ["fit", log_file, "--out", tmp_path / objective, *QUICK, "--prior", "0.5", "--anchors", 2]
-        code, _, err = assent(*command, "--objective", objective)
+    own = ["--objective", "nash", "--value", "influence"]
+    for number, (how, is_idle) in enumerate(((own[2:], True), (own[:2], True), (own, False))):
+        out = tmp_path / str(number)
+        code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--prior", 0.5, "--anchors", 2, *how)
         assert code == 0, err
         assert ("--prior changes nothing here" in err) is is_idle
 

@@ -376,14 +376,15 @@ def test_tables_count_what_others_do_where_that_is_known(problem: Problem) -> No
 
 
 @over(EVERY)
+@pytest.mark.parametrize("source", [Source.INFLUENCE, Source.COMBINED])
 def test_what_a_method_ignores_are_settings_that_do_not_change_its_choice(
-    method: Method, problem: Problem, bench: Workbench
+    source: Source, method: Method, problem: Problem
 ) -> None:
     assert method.ignores <= set(Settings.model_fields)
     assert not method.ignores & {"model", "model_settings", "training"}
     others = {
         "influence": InfluenceSettings(loss=Loss.BCE, damping=2.0),
-        "anchors": 1,
+        "anchors": 6,
         "anchor_rate": 0.5,
         "value": ValueSettings(folds=2),
         "rounds": 1,
@@ -393,8 +394,10 @@ def test_what_a_method_ignores_are_settings_that_do_not_change_its_choice(
         "proactive": ProactiveSettings(rounds=2, window=1, start=0.5),
         "scratch": ScratchSettings(selections=3, rounds=1, start=0.5),
     }
-    changed = SETTINGS.model_copy(update={name: others[name] for name in method.ignores})
-    assert same(method.at_price(Workbench(problem, changed, seed=0), 0.1), method.at_price(bench, 0.1))
+    usual = SETTINGS.model_copy(update={"value": ValueSettings(source=source)})
+    changed = usual.model_copy(update={name: others[name] for name in method.ignores})
+    choices = [method.at_price(Workbench(problem, each, seed=0), 0.1) for each in (usual, changed)]
+    assert same(*choices)
 
 
 def test_a_method_that_knows_one_objective_plays_for_it() -> None:

@@ -96,7 +96,7 @@ def compare_command(
     notes = _notes(settings[0], chosen)
     progress = watcher()
     wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
-    wishes.warn_if_idle(chosen, settings[0].anchors)
+    wishes.warn_if_idle(chosen, settings[0])
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
     _, problem, _ = options.make(progress)

@@ -103,7 +103,7 @@ def fit_command(
     progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
-    wishes.warn_if_idle([made], settings.anchors)
+    wishes.warn_if_idle([made], settings)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
     log, problem, source = options.make(progress)
     if replace:

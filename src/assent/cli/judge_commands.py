@@ -84,7 +84,7 @@ def frontier_command(
     budgets = parse_points(points, "--points")
     progress = watcher()
     wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
-    wishes.warn_if_idle(chosen, settings.anchors)
+    wishes.warn_if_idle(chosen, settings)
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
     _, problem, _ = options.make(progress)

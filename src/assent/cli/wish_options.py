@@ -14,6 +14,7 @@ from assent.data.wishes import USUAL_PRIOR
 from assent.game.objective import Objective
 from assent.methods import Method
 from assent.methods.ifrqe_pp import IFRQEpp
+from assent.settings import Settings
 
 _WISHES = "Wishes"
 
@@ -73,12 +74,14 @@ class WishOptions:
     prior: str | None = None
     utility: str = "linear"
 
-    def warn_if_idle(self, methods: Sequence[Method], anchors: int) -> None:
+    def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
         """Say so where a prior is given and no method starts from it."""
         start = [each for each in methods if isinstance(each, IFRQEpp) and each.objective is Objective.NASH]
-        if self.prior is not None and (not start or anchors == 1):
+        is_one_game = settings.anchors == 1 or settings.value.is_pooled
+        if self.prior is not None and (not start or is_one_game):
             notice(
-                "--prior changes nothing here: ifrqe++ alone starts from it, with nash and several anchors"
+                "--prior changes nothing here: ifrqe++ alone starts from it, with nash, several anchors and "
+                "--value influence"
             )
 
     def added(self, log: Interactions, problem: Problem) -> Problem:

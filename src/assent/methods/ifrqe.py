@@ -25,7 +25,6 @@ class IFRQE(Method):
 
     name: ClassVar[str] = "ifrqe"
     objectives: ClassVar[tuple[Objective, ...]] = tuple(Objective)
-    ignores: ClassVar[frozenset[str]] = Method.ignores | {"anchors"}
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""

@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from assent.methods.base import Method
 from assent.methods.ifrqe import IFRQE
 from assent.workbench import Workbench
 
@@ -11,7 +10,6 @@ class IFRQEpp(IFRQE):
     """The game of IFRQE with T anchors (section 3.2 of the paper)."""
 
     name: ClassVar[str] = "ifrqe++"
-    ignores: ClassVar[frozenset[str]] = Method.ignores
 
     def _anchors(self, bench: Workbench) -> int:
         return bench.settings.anchors
