@@ -20,6 +20,9 @@ from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import sample_losses
 from assent.models import MF
 
+_NEWTON = 3
+"""Steps that end a minimisation."""
+
 
 @dataclass(frozen=True)
 class Oracle:
@@ -158,7 +161,7 @@ def hessian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
 
 
 def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    """A local minimum near `start`, as exactly as comparing values of the loss can tell."""
+    """A local minimum near `start`: as near as values of the loss can tell, then by Newton's steps."""
     theta = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [theta],
@@ -176,4 +179,13 @@ def minimise(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
         return value
 
     optimizer.step(closure)  # type: ignore[no-untyped-call]
-    return theta.detach()
+    found = theta.detach().flatten()
+
+    def flat(some: Tensor) -> Tensor:
+        return loss(some.view_as(start))
+
+    for _ in range(_NEWTON):
+        # Turning all embeddings alike changes nothing, so the Hessian has zeros that must not be divided by.
+        inverse = torch.linalg.pinv(hessian(flat, found), rtol=1e-7, hermitian=True)
+        found = found - inverse @ jacobian(flat, found)
+    return found.view_as(start)

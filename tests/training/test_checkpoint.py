@@ -375,7 +375,7 @@ def test_a_fingerprint_names_all_that_a_training_depends_on(data: Disclosed) -> 
             yield fingerprint(changed, "mf", MODEL, SETTINGS, 0)
         yield fingerprint(replace(data, user_ids=np.append(data.user_ids, "zzz")), "mf", MODEL, SETTINGS, 0)
         yield fingerprint(replace(data, item_ids=np.append(data.item_ids, "zzz")), "mf", MODEL, SETTINGS, 0)
-        yield fingerprint(data, "other", MODEL, SETTINGS, 0)
+        yield fingerprint(data, "neumf", MODEL, SETTINGS, 0)
         yield fingerprint(data, "mf", MFSettings(dimension=5), SETTINGS, 0)
         yield fingerprint(data, "mf", MODEL, TrainingSettings(), 0)
         yield fingerprint(data, "mf", MODEL, SETTINGS, 1)
