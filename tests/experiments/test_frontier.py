@@ -200,7 +200,7 @@ def test_only_what_a_setting_touches_is_computed_again(
     labels = count_trainings(monkeypatch)
     three = SETTINGS.model_copy(update={"anchors": 3})
     assert timeless(measure(problem, methods, settings=three, cache=cache))[:2] == timeless(first)[:2]
-    assert labels == ["anchor 1", "anchor 2", "anchor 3", "ifrqe++ at 50%"]
+    assert labels == ["anchor 1", "ifrqe at 50%", "anchor 2", "anchor 3", "ifrqe++ at 50%"]
     assert measure(problem, methods, cache=cache) == first
     labels.clear()
     measure(problem, "threshold", price=0.2, cache=cache)
