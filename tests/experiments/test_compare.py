@@ -1,5 +1,5 @@
-import subprocess
-import sys
+import multiprocessing
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,10 @@ SETTINGS = Settings(
 PRICES = (0.0, 0.5)
 
 
-def small_problem() -> Problem:
-    log = simulate(preference="learnable", users=40, items=40, seed=3)
-    return make_problem(log, "paper-tables", negatives=9)
-
-
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return small_problem()
+    log = simulate(preference="learnable", users=40, items=40, seed=3)
+    return make_problem(log, "paper-tables", negatives=9)
 
 
 def measure(
@@ -169,32 +165,35 @@ def test_a_killed_comparison_goes_on_where_it_was(
     assert timeless(found) == timeless(records)[: len(found)]
 
 
-SCRIPT = """
-import sys
-from pathlib import Path
-import assent.workbench as workbench
-from tests.experiments.test_compare import measure, small_problem
-real = workbench.train
-def train(*args, **kwargs):
-    with open(sys.argv[2], "a") as log:
-        log.write(f"{kwargs['seed']} {kwargs['label']}\\n")
-    return real(*args, **kwargs)
-workbench.train = train
-measure(small_problem(), seeds=(0, 1, 2), folder=Path(sys.argv[1]))
-"""
+def _share(problem: Problem, barrier: Any, folder: Path, log: Path) -> None:
+    """Compare beside another process, and write down what is trained here."""
+
+    def train_and_tell(*args: Any, **kwargs: Any) -> Trained:
+        with log.open("a") as file:
+            file.write(f"{os.getpid()} {kwargs['seed']} {kwargs['label']}\n")
+        return train(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("assent.workbench.train", train_and_tell)
+        barrier.wait(60)
+        measure(problem, folder=folder)
 
 
-def test_two_processes_share_the_work(problem: Problem, tmp_path: Path) -> None:
-    cells, log = tmp_path / "cells", tmp_path / "log"
-    command = [sys.executable, "-c", SCRIPT, str(cells), str(log)]
-    root = Path(__file__).parents[2]
-    both = [subprocess.Popen(command, cwd=root) for _ in range(2)]
-    assert [each.wait(120) for each in both] == [0, 0]
-    done = log.read_text().splitlines()
-    assert len(done) == len(set(done))  # nothing was trained twice
-    assert timeless(measure(problem, seeds=(0, 1, 2), folder=cells)) == timeless(
-        measure(problem, seeds=(0, 1, 2))
-    )
+def test_two_processes_share_the_work(records: Records, problem: Problem, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    cells, log, barrier = tmp_path / "cells", tmp_path / "log", context.Barrier(2)
+    both = [
+        context.Process(target=_share, args=(problem, barrier, cells, log), daemon=True) for _ in range(2)
+    ]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join(120)
+    assert [each.exitcode for each in both] == [0, 0]
+    done = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
+    assert len({what for _, what in done}) == len(done)  # nothing was trained twice
+    assert len({process for process, _ in done}) == 2
+    assert timeless(measure(problem, folder=cells)) == timeless(records)
 
 
 def test_a_price_that_is_none_is_refused(problem: Problem) -> None:
