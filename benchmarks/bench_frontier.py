@@ -1,6 +1,6 @@
 """The frontier of the default method against Threshold and Occurrence, and what its values cost.
 
-    bench_frontier.py                                        MF on three data sets, 5 seeds
+    bench_frontier.py                                        MF on all data sets, 5 seeds
     bench_frontier.py --models lightgcn,din --seeds 3 --datasets diginetica --unwillingness random-category
 
 Test NDCG@5 after retraining, in %, mean and standard error of the paired difference to each rival. With
@@ -79,7 +79,7 @@ def price(problem: Problem, settings: Settings) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--datasets", default="diginetica,steam,amazon_video_games")
+    parser.add_argument("--datasets", default="diginetica,steam,amazon_video_games,simulation")
     parser.add_argument("--models", default="mf")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--unwillingness", default="random")

@@ -13,6 +13,7 @@ import numpy as np
 from assent.arrays import Floats
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.readers import read_interactions
+from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import candidate_scores, view
 from assent.metrics import ranking_metrics, top_hits
@@ -37,9 +38,12 @@ def data_folder() -> Path:
 def load(
     name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0, source: str = "random"
 ) -> Problem:
-    """A real data set with unwillingness from `source`, split."""
-    log = assign(read_interactions(data_folder() / name), source, seed)
-    return make_problem(log, protocol, seed=seed)
+    """A real data set, or the `simulation` of the demo, with unwillingness from `source`, split."""
+    if name == "simulation":
+        log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
+    else:
+        log = read_interactions(data_folder() / name)
+    return make_problem(assign(log, source, seed), protocol, seed=seed)
 
 
 def validation_ndcg(problem: Problem, trained: Trained) -> float:
