@@ -11,6 +11,7 @@ from assent.arrays import Bools, Floats, Ints
 from assent.errors import AssentError
 from assent.game.anchors import draw_anchors
 from assent.game.estimates import Estimates
+from assent.game.objective import Objective
 from assent.influence.estimate import Influence, influence
 from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.effects import effect_matrix
@@ -32,6 +33,9 @@ class Valuer(Protocol):
 
     def estimates(self, anchors: int, *, effects: bool) -> Estimates:
         """The game's input at the first `anchors` anchors."""
+
+    def errors(self, anchors: int, objective: Objective) -> Floats | None:
+        """How far the truth may be from each value, as a standard deviation: [Z]; None where unknown."""
 
     def resting_on(self, anchors: int) -> int:
         """How many anchors that input rests on."""
@@ -75,6 +79,13 @@ class AtEachAnchor:
             losses=np.array([each.losses for each in known]),
             effects=tuple(self._effects[:anchors]) if effects else (),
         )
+
+    def errors(self, anchors: int, objective: Objective) -> Floats | None:
+        """How far the anchors are from each other, which says nothing of what they all get wrong."""
+        if anchors < 2:
+            return None
+        spread: Floats = self.estimates(anchors, effects=False).values(objective).std(axis=0, ddof=1)
+        return spread
 
     def resting_on(self, anchors: int) -> int:
         """Those anchors alone."""
@@ -124,6 +135,11 @@ class Pooling:
             social=np.tile(values.of(values.social), (anchors, 1)),
             losses=np.array([each.losses for each in self._measured[:anchors]]),
         )
+
+    def errors(self, anchors: int, objective: Objective) -> Floats | None:
+        """Of empirical Bayes; the same for all anchors."""
+        values = self._values
+        return values.errors(values.own if objective is Objective.NASH else values.social)
 
     def resting_on(self, anchors: int) -> int:
         """The anchors of all folds."""

@@ -11,6 +11,7 @@ import numpy as np
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.game.estimates import Estimates
+from assent.game.objective import Objective
 from assent.influence.estimate import linearise
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
@@ -72,6 +73,10 @@ class Workbench:
         With `effects`, the effects on every single user are included, which predicting her loss needs.
         """
         return self._valuer.estimates(anchors, effects=effects)
+
+    def errors(self, anchors: int, objective: Objective) -> Floats | None:
+        """How far the truth may be from each of those values (a standard deviation): [Z], or None."""
+        return self._valuer.errors(anchors, objective)
 
     def resting_on(self, anchors: int) -> int:
         """How many anchors the estimates at the first `anchors` rest on."""

@@ -86,6 +86,7 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
             "unwillingness": unwillingness,
             "disclosed": influence > price * unwillingness,
             "influence": influence,
+            "uncertainty": 0.1 * abs(influence),
             "price": break_even_prices(influence, unwillingness),
         },
         schema_overrides={"title": pl.String, "category": pl.List(pl.String)},
@@ -95,7 +96,7 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
 def without_estimates(table: pl.DataFrame) -> pl.DataFrame:
     """The selection as a method without estimates gives it."""
     return table.with_columns(
-        pl.lit(None, dtype=pl.Float64).alias(column) for column in ("influence", "price")
+        pl.lit(None, dtype=pl.Float64).alias(column) for column in ("influence", "uncertainty", "price")
     )
 
 

@@ -34,7 +34,13 @@ def test_values_are_nearer_to_the_truth_than_either_part(
     truth, valid, held, features = drawn(structure, signal, noise)
     found = shrink(valid, held, RATIO, features)
     assert error(found.value, truth) < min(error(found.measured, truth), error(found.expected, truth))
-    assert found.error == pytest.approx(error(found.value, truth), rel=0.1)
+    for weight, values in (
+        (0, found.expected),
+        (1, found.measured),
+        (found.reliability.measurement, found.value),
+    ):
+        said = np.sqrt(np.mean(found.error(weight) ** 2))
+        assert said == pytest.approx(error(values, truth), rel=0.1)
     variance = noise**2 / (1 + RATIO)
     assert found.reliability.measurement == pytest.approx(signal**2 / (signal**2 + variance), abs=0.05)
     explained = structure**2 / (structure**2 + signal**2 + variance)
@@ -74,7 +80,21 @@ def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: in
     np.testing.assert_allclose(scaled.value, scale * plain.value, rtol=1e-6, atol=1e-9 * scale)
 
 
+def test_what_is_measured_worse_is_said_to_be_less_certain() -> None:
+    truth, _, _, features = drawn(1, 0.5, 0)
+    rng = np.random.default_rng(1)
+    noise = np.where(features[:, 0] > 0, 2.0, 0.5)
+    valid = truth + noise * rng.normal(size=ROWS)
+    held = RATIO * truth + np.sqrt(RATIO) * noise * rng.normal(size=ROWS)
+    found = shrink(valid, held, RATIO, features)
+    said = found.error(found.reliability.measurement)
+    for some in (features[:, 0] > 0.2, features[:, 0] < -0.2):
+        assert np.sqrt(np.mean(said[some] ** 2)) == pytest.approx(
+            error(found.value[some], truth[some]), rel=0.15
+        )
+
+
 def test_constant_measurements_stay_what_they_are() -> None:
     found = shrink(np.full(9, 2.0), np.full(9, 2.0 * RATIO), RATIO, np.ones((9, 4)))
     np.testing.assert_allclose(found.value, 2.0)
-    assert found.error == 0
+    assert not found.error(found.reliability.measurement).any()

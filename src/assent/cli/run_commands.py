@@ -108,9 +108,13 @@ def _explained(row: dict[str, Any]) -> list[str]:
     return [
         f"{row['title'] or row['item']}\n{decision}{row['words']}",
         f"{row['unwillingness']:.2f}",
-        "–" if row["influence"] is None else f"{row['influence']:+.3f}",
+        "–" if row["influence"] is None else f"{row['influence']:+.3f}{_give_or_take(row)}",
         "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
     ]
+
+
+def _give_or_take(row: dict[str, Any]) -> str:
+    return "" if row["uncertainty"] is None else f"\n± {row['uncertainty']:.3f}"
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

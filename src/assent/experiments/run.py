@@ -1,7 +1,7 @@
 """A run: from a log to a selection, a model, its figures and a report, in one folder.
 
     settings.json      what the run depends on, written first
-    selection.parquet  one row per training interaction: disclosed or withheld, influence, break-even price
+    selection.parquet  one row per training interaction: disclosed or withheld, value, break-even price
     held_out.parquet   one row per interaction that was held out for validation or test
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
     certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward

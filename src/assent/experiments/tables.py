@@ -20,9 +20,10 @@ def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.D
             "unwillingness": problem.unwillingness,
             "disclosed": choice.selection,
             "influence": nothing if choice.values is None else choice.values,
+            "uncertainty": nothing if choice.errors is None else choice.errors,
             "price": nothing if prices is None else prices,
         },
-        schema_overrides={"influence": pl.Float64, "price": pl.Float64},
+        schema_overrides=dict.fromkeys(("influence", "uncertainty", "price"), pl.Float64),
     )
     return _with_items(table, log)
 

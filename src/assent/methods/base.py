@@ -30,6 +30,8 @@ class Choice:
     """How many anchors it rests on."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
+    errors: Floats | None = None
+    """[Z], how far the truth may be from `values`, as a standard deviation; None where that is unknown."""
     explored: int = 0
     """How many models were trained on selections that were tried out."""
     owed: float = 0.0

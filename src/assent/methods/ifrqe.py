@@ -84,7 +84,14 @@ class IFRQE(Method):
             **bench.trust(anchors),
             **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
         }
-        return Choice(found.selection, price, certificate, bench.resting_on(anchors), found.values)
+        return Choice(
+            found.selection,
+            price,
+            certificate,
+            anchors=bench.resting_on(anchors),
+            values=found.values,
+            errors=bench.errors(anchors, self.objective),
+        )
 
     def _anchors(self, bench: Workbench) -> int:
         return 1

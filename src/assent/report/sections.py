@@ -197,9 +197,14 @@ def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
         tag("td", fixed(row["unwillingness"], 2)),
     ]
     if data.estimated:
-        figures = (row["influence"], row["price"])
-        cells += [tag("td", NONE if value is None else number(value)) for value in figures]
+        known = row["uncertainty"] is not None
+        uncertain = [tag("small", f"± {number(row['uncertainty'])}")] if known else []
+        cells += [tag("td", _or_none(row["influence"]), *uncertain), tag("td", _or_none(row["price"]))]
     return tag("tr", *cells)
+
+
+def _or_none(value: float | None) -> str:
+    return NONE if value is None else number(value)
 
 
 def _categories(categories: Sequence[str] | None) -> list[Html]:

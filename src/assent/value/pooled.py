@@ -29,10 +29,21 @@ class Pooled:
             case _:
                 return level.value
 
+    def errors(self, level: Shrunk) -> Floats:
+        """How far the truth may be from that, as a standard deviation: [Z]."""
+        match self.source:
+            case Source.STRUCTURE:
+                return level.error(0.0)
+            case Source.CROSS_FITTED:
+                return level.error(1.0)
+            case _:
+                return level.error(level.reliability.measurement)
+
     def facts(self) -> dict[str, object]:
         """How reliable the values are, for the certificate."""
         return {
-            f"value_{name}": asdict(level.reliability) | {"error": level.error}
+            f"value_{name}": asdict(level.reliability)
+            | {"error": float(np.sqrt(np.mean(self.errors(level) ** 2)))}
             for name, level in (("own", self.own), ("social", self.social))
         }
 
