@@ -2,9 +2,11 @@ import pytest
 
 from assent.experiments.reproduce.beside import Beside, beside, reasons
 from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.method_items import REFERENCE, REWARD, best_sentence
 from assent.experiments.reproduce.paper import look_up, numbers, sizes
-from assent.experiments.reproduce.plan import Plan, full, merged, quick
+from assent.experiments.reproduce.plan import NOTHING, OURS, Plan, full, merged, quick
 from assent.metrics import RewardForm
+from assent.report.words import name as way_name
 
 GOOD, COST = Column("good", "good %", 100, 1, 1), Column("cost", "cost", 1, 2, -1)
 
@@ -115,3 +117,24 @@ def test_settings_are_merged_deeply() -> None:
         "a": {"b": 1, "c": 4},
         "d": {"e": 5},
     }
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"Random": 0.2}, "in 1 of 1 places, and"),
+        ({"Random": 0.3}, "in 0 of 1 places, is level with another in 1, and"),
+        ({"Random": 0.4}, "in 0 of 1 places, and"),
+    ],
+)
+def test_a_tie_is_not_called_the_best(others: dict[str, float], words: str) -> None:
+    means = {way_name(OURS): 0.3, "All": 0.1, way_name(NOTHING): 0.5} | others
+    lines = [
+        {"dataset": "d", "method_name": name, "seed": 0, "reward_mean": mean} for name, mean in means.items()
+    ]
+    labels = {"dataset": "data set", "method_name": "method"}
+    table = grid("name", "title", lines, labels=labels, columns=[REWARD], reference=REFERENCE)
+    best, nothing = best_sentence(table)
+    assert words in best
+    assert "above Base (All) in 1" in best
+    assert nothing.startswith("In 1 of them withholding everything")

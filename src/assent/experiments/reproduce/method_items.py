@@ -1,5 +1,6 @@
 """What items that compare methods share: cells of methods at prices, their tables, charts and sentences."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -76,14 +77,18 @@ def best_sentence(table: Grid, key: str = "reward_mean") -> list[str]:
     judged = [place for place in places.values() if ours in place]
     if not judged:
         return []
-    wins = sum(
-        all(place[ours] >= mean for name, mean in place.items() if name != nothing) for place in judged
-    )
+    best = [
+        max((mean for name, mean in place.items() if name not in (ours, nothing)), default=-math.inf)
+        for place in judged
+    ]
+    wins = sum(place[ours] > other for place, other in zip(judged, best, strict=True))
+    ties = sum(place[ours] == other for place, other in zip(judged, best, strict=True))
+    level = f", is level with another in {ties}" if ties else ""
     over = sum(nothing in place and place[nothing] >= max(place.values()) for place in judged)
     above = sum(place[ours] > place["All"] for place in judged if "All" in place)
     said = [
-        f"IFRQE++ has the best mean reward of the paper's methods in {wins} of {len(judged)} places, and is "
-        f"above Base (All) in {above}."
+        f"IFRQE++ has the best mean reward of the paper's methods in {wins} of {len(judged)} places{level}, "
+        f"and is above Base (All) in {above}."
     ]
     if over:
         said.append(
