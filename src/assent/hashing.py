@@ -29,6 +29,11 @@ def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
     return number
 
 
+def mixed(*parts: int) -> int:
+    """A seed of its own, from 0 to 2³¹ − 1, for whatever the parts name."""
+    return int(mix(*parts).item()) >> 33
+
+
 def uniform(keys: Keys) -> npt.NDArray[np.float64]:
     """Keys to numbers strictly between 0 and 1, from their upper 52 bits."""
     numbers: npt.NDArray[np.float64] = ((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

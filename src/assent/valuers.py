@@ -12,6 +12,7 @@ from assent.errors import AssentError
 from assent.game.anchors import draw_anchors
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.hashing import mixed
 from assent.influence.estimate import Influence, influence
 from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.effects import effect_matrix
@@ -19,7 +20,6 @@ from assent.metrics import RewardForm
 from assent.sparse import SparseMatrix
 from assent.value.crossfit import Measured, deal, measure, targets
 from assent.value.pooled import Pooled, pooled
-from assent.value.structure import features
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench
@@ -30,6 +30,9 @@ class Valuer(Protocol):
 
     def place(self, t: int) -> Bools:
         """The selection of the t-th anchor: [Z]."""
+
+    def seed_of(self, t: int) -> int:
+        """What the t-th anchor is trained with."""
 
     def estimates(self, anchors: int, *, effects: bool) -> Estimates:
         """The game's input at the first `anchors` anchors."""
@@ -58,6 +61,10 @@ class AtEachAnchor:
         drawn: Bools = draw_anchors(len(self._bench.problem.train), t + 1, rate=rate, seed=seed)[t]
         return drawn
 
+    def seed_of(self, t: int) -> int:
+        """The same for all: they start from the same parameters, and differ by their selections alone."""
+        return self._bench.seed
+
     def estimates(self, anchors: int, *, effects: bool) -> Estimates:
         """Influence at each of the anchors."""
         bench = self._bench
@@ -74,6 +81,7 @@ class AtEachAnchor:
         known = self._influences[:anchors]
         return _game(
             bench,
+            anchors=np.array([bench.anchor(t)[0] for t in range(anchors)]),
             own=np.array([each.own for each in known]) * bench.weights[bench.problem.train.users],
             social=np.array([each.social for each in known]),
             losses=np.array([each.losses for each in known]),
@@ -108,46 +116,55 @@ class AtEachAnchor:
 
 
 class Pooling:
-    """Anchors that withhold a fold each, and one value for all of them (`assent.value`)."""
+    """One value from anchors that withhold a fold each (`assent.value`), around a model of everything."""
 
     def __init__(self, bench: "Workbench") -> None:
         self._bench = bench
         rows = len(bench.problem.train)
-        self._folds = bench.settings.value.folds_for(rows, bench.settings.anchors)
+        self._folds = bench.settings.value.folds_for(rows)
         self._fold: Ints = deal(rows, self._folds, seed=bench.seed)
-        self._measured: list[Measured] = []
 
     def place(self, t: int) -> Bools:
-        """Everything but fold t."""
+        """Everything but fold t; after the last fold, everything."""
         disclosed: Bools = self._fold != t
         return disclosed
 
+    def seed_of(self, t: int) -> int:
+        """Another for each: what two anchors agree on is then no accident of where training set out."""
+        return mixed(self._bench.seed, t)
+
     def estimates(self, anchors: int, *, effects: bool) -> Estimates:
-        """The same values at every anchor, from the anchors of all folds; the losses are the anchors' own."""
+        """A game with one anchor, everything, however many are asked for: values do not depend on it."""
         if effects:
             raise AssentError("effects on single others belong to single anchors: ask for --value influence")
-        while len(self._measured) < self._folds:
-            self._measured.append(self._measure(len(self._measured)))
         values = self._values
         return _game(
             self._bench,
-            own=np.tile(values.of(values.own), (anchors, 1)),
-            social=np.tile(values.of(values.social), (anchors, 1)),
-            losses=np.array([each.losses for each in self._measured[:anchors]]),
+            anchors=self.place(self._folds)[None],
+            own=values.own.values[None],
+            social=values.social.values[None],
+            losses=self._everything[None],
         )
 
     def errors(self, anchors: int, objective: Objective) -> Floats | None:
-        """Of empirical Bayes; the same for all anchors."""
-        values = self._values
-        return values.errors(values.own if objective is Objective.NASH else values.social)
+        """Of empirical Bayes."""
+        level = self._values.own if objective is Objective.NASH else self._values.social
+        return level.errors
 
     def resting_on(self, anchors: int) -> int:
-        """The anchors of all folds."""
-        return self._folds
+        """The anchors of all folds, and everything."""
+        return self._folds + 1
 
     def trust(self, anchors: int) -> dict[str, object]:
         """The largest residuals, and how reliable the values are."""
-        return {**_residuals(self._measured), **self._values.facts()}
+        values = self._values
+        reliable = {"value_own": values.own.facts(), "value_social": values.social.facts()}
+        return {**_residuals(self._measured), **reliable}
+
+    @cached_property
+    def _measured(self) -> list[Measured]:
+        """At the anchor of each fold."""
+        return [self._measure(t) for t in range(self._folds)]
 
     def _measure(self, t: int) -> Measured:
         bench, start = self._bench, time.perf_counter()
@@ -156,19 +173,31 @@ class Pooling:
         linearised = bench.linearise(t, targets=judged)
         with bench.progress.task(f"influence at anchor {t + 1}", 1):
             settings = bench.settings.per_fold(self._folds)
-            found = measure(linearised, n_valid, bench.weights, settings, bench.seed)
+            found = measure(linearised, n_valid, bench.weights, settings, seed=bench.seed, fold=t)
         bench.anchor_seconds.append(time.perf_counter() - start)
         return found
 
     @cached_property
+    def _everything(self) -> Floats:
+        """L_u of a model that is trained on everything: [n_users]."""
+        start = time.perf_counter()
+        valid = self._bench.linearise(self._folds)
+        losses = valid.valid.per_user(valid.valid_losses())
+        self._bench.anchor_seconds.append(time.perf_counter() - start)
+        return losses
+
+    @cached_property
     def _values(self) -> Pooled:
-        rows, source = self._bench.problem.train, self._bench.settings.value.source
-        return pooled(self._measured, self._fold, features(rows.users, rows.items), source)
+        bench, measured = self._bench, self._measured
+        cost = sum(float(np.dot(each.losses - self._everything, bench.weights)) for each in measured)
+        rows = bench.problem.train
+        return pooled(measured, self._fold, rows, bench.settings.value.source, cost=cost / max(1, len(rows)))
 
 
 def _game(
     bench: "Workbench",
     *,
+    anchors: Bools,
     own: Floats,
     social: Floats,
     losses: Floats,
@@ -178,7 +207,7 @@ def _game(
         owners=bench.problem.train.users,
         n_users=bench.problem.n_users,
         unwillingness=bench.problem.unwillingness,
-        anchors=np.array([bench.anchor(t)[0] for t in range(len(own))]),
+        anchors=anchors,
         own=own,
         social=social,
         losses=losses * bench.weights,

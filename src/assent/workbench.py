@@ -60,7 +60,7 @@ class Workbench:
         if after is not None:
             settings = settings.model_copy(update={"epochs": epochs})
         data = disclose(self.problem, selection, vocabulary=np.ones_like(selection))
-        return self._train(data, label, None, settings, after)
+        return self._train(data, label, None, settings=settings, after=after)
 
     @cached_property
     def weights(self) -> Floats:
@@ -100,7 +100,7 @@ class Workbench:
     def anchor(self, t: int) -> tuple[Bools, Trained]:
         """The t-th anchor and its model: known already, from the folder, or trained now.
 
-        All anchors start from the same parameters, so that their losses differ by their selections alone.
+        Where they lie and what they are trained with is the valuer's to say.
         """
         while len(self._anchors) <= t:
             self._anchors.append(self._make_anchor(len(self._anchors)))
@@ -121,7 +121,7 @@ class Workbench:
         if path and files_of(path)[1].exists():
             return drawn, load(path)
         data = disclose(self.problem, drawn, vocabulary=np.ones_like(drawn))
-        trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}")
+        trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}", seed=self._valuer.seed_of(t))
         if path:
             save(trained, path)
         return drawn, trained
@@ -140,7 +140,7 @@ class Workbench:
             trained,
             negatives=self.settings.training.negatives,
             settings=settings or self.settings.linearisation,
-            seed=self.seed,
+            seed=self._valuer.seed_of(t),
             targets=targets,
         )
 
@@ -149,17 +149,22 @@ class Workbench:
         data: Disclosed,
         label: str,
         name: str | None,
+        *,
         settings: TrainingSettings | None = None,
         after: Trained | None = None,
+        seed: int | None = None,
     ) -> Trained:
-        """Train; a training with a `name` is kept as it goes, if there is a folder."""
+        """Train, by default with the workbench's own settings and seed.
+
+        A training with a `name` is kept as it goes, if there is a folder.
+        """
         self.trainings += 1
         return train(
             data,
             model=self.settings.model,
             model_settings=self.settings.model_settings,
             settings=settings or self.settings.training,
-            seed=self.seed,
+            seed=self.seed if seed is None else seed,
             progress=self.progress,
             label=label,
             checkpoint=self.folder / f"{name}.progress" if self.folder and name else None,

@@ -54,9 +54,13 @@ def test_a_row_is_valued_where_it_is_disclosed_alone() -> None:
     parts = [
         (np.where(fold == t, 100.0, t), np.where(fold == t, 100.0, 10.0 * t + np.arange(4))) for t in range(3)
     ]
-    valid, held = pool(parts, fold)
-    np.testing.assert_allclose(valid, [1.5, 1.0, 0.5, 1.5])
-    np.testing.assert_allclose(held, [15, 11, 7, 18])
+    found = pool(parts, fold, np.full(4, 6.0), np.array([[1.0], [2.0], [6.0]]) * np.ones(4))
+    np.testing.assert_allclose(found.valid, [1.5, 1.0, 0.5, 1.5])
+    np.testing.assert_allclose(found.held, [15, 11, 7, 18])
+    np.testing.assert_allclose(found.n_valid, 6)
+    np.testing.assert_allclose(found.n_held, [4, 3.5, 1.5, 4])
+    across = [(1 * 20 + 2 * 10) / 2, (0 * 21 + 2 * 1) / 2, (0 * 12 + 1 * 2) / 2, (1 * 23 + 2 * 13) / 2]
+    np.testing.assert_allclose(found.joint, across)
 
 
 def test_both_parts_are_the_influence_on_their_rows(problem: Problem) -> None:
@@ -68,28 +72,40 @@ def test_both_parts_are_the_influence_on_their_rows(problem: Problem) -> None:
     n_valid = len(problem.valid)
     assert len(model.valid.users) == n_valid + len(judged)
     np.testing.assert_array_equal(model.valid.owners[n_valid:], problem.train.users[judged])
-    found = measure(model, n_valid, np.ones(problem.n_users), SETTINGS.influence, 0)
+    found = measure(model, n_valid, np.ones(problem.n_users), SETTINGS.influence, seed=0, fold=0)
     plain = bench.linearise(0)
     for level, compute in (("own", own_influence), ("social", social_influence)):
         expected = compute(plain, SETTINGS.influence, 0)[0].double().numpy()
         np.testing.assert_allclose(getattr(found, level)[0], expected, rtol=1e-3, atol=1e-6)
         assert np.abs(getattr(found, level)[1]).max() > 0
     np.testing.assert_allclose(found.losses, plain.valid.per_user(plain.valid_losses()), rtol=1e-6)
-    assert found.ratio == len(judged) / n_valid
+    np.testing.assert_array_equal(found.n_valid, np.bincount(problem.valid.users, minlength=problem.n_users))
+    users = problem.train.users[judged]
+    np.testing.assert_array_equal(found.n_held, np.bincount(users, minlength=problem.n_users))
 
 
-def test_one_value_stands_at_all_anchors_and_says_how_reliable_it_is(problem: Problem) -> None:
+def test_one_value_stands_around_everything_and_says_how_reliable_it_is(problem: Problem) -> None:
     bench = Workbench(problem, SETTINGS, seed=0)
     estimates = bench.estimates(2)
-    np.testing.assert_array_equal(estimates.social[0], estimates.social[1])
-    assert (estimates.losses[0] != estimates.losses[1]).any()
-    np.testing.assert_array_equal(estimates.anchors, deal(len(problem.train), 3, seed=0) != [[0], [1]])
-    assert bench.trainings == bench.resting_on(2) == 3
+    assert estimates.anchors.shape == (1, len(problem.train))
+    assert estimates.anchors.all()
+    everything = bench.linearise(3)
+    np.testing.assert_allclose(estimates.losses[0], everything.valid.per_user(everything.valid_losses()))
+    assert bench.trainings == bench.resting_on(2) == 4
     choice = make_method("ifrqe++").within(bench, 0.5)
-    assert choice.anchors == 3
+    assert choice.anchors == 4
+    assert choice.errors is not None
+    assert choice.errors.shape == (len(problem.train),)
     social = choice.certificate["value_social"]
     assert isinstance(social, dict)
-    assert set(social) == {"structure", "measurement", "agreement", "error"}
+    assert set(social) == {"structure", "measurement", "agreement", "count", "error"}
+
+
+def test_folds_start_from_different_parameters_and_random_anchors_from_the_same(problem: Problem) -> None:
+    pooled = Workbench(problem, SETTINGS, seed=0)
+    assert len({pooled.anchor(t)[1].seed for t in range(4)}) == 4
+    single = Workbench(problem, with_source(Source.INFLUENCE), seed=0)
+    assert {single.anchor(t)[1].seed for t in range(2)} == {0}
 
 
 def test_sources_differ_and_combined_lies_between_its_parts(problem: Problem) -> None:
@@ -119,9 +135,7 @@ def test_effects_on_single_others_need_single_anchors(problem: Problem) -> None:
         Workbench(problem, SETTINGS, seed=0).estimates(1, effects=True)
 
 
-def test_many_anchors_make_as_many_folds(problem: Problem) -> None:
-    rows = len(problem.train)
-    assert ValueSettings().folds_for(rows, 3) == 5
-    assert ValueSettings().folds_for(10**6, 2) == 3
-    assert ValueSettings().folds_for(rows, 8) == 8
-    assert ValueSettings(folds=2).folds_for(rows, 1) == 2
+def test_large_logs_have_fewer_folds() -> None:
+    assert ValueSettings().folds_for(10**4) == 5
+    assert ValueSettings().folds_for(10**6) == 3
+    assert ValueSettings(folds=2).folds_for(10**4) == 2

@@ -5,62 +5,112 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.arrays import Floats
-from assent.value.shrinkage import Shrunk, shrink
+from assent.arrays import Floats, Ints
+from assent.value.shrinkage import Shrunk, Twice, shrink
 
-ROWS, RATIO = 20_000, 0.7
+ROWS, VALID, HELD = 20_000, 10.0, 7.0
+
+
+def twice(
+    valid: Floats, held: Floats, n_valid: Floats | float = VALID, n_held: Floats | float = HELD
+) -> Twice:
+    """One anchor's measurements of so many rows."""
+    every = np.ones(len(valid))
+    return Twice(valid, held, valid * held, n_valid * every, n_held * every)
+
+
+def each_alone(rows: int) -> list[Ints]:
+    """Nobody shares noise."""
+    return [np.arange(rows)]
 
 
 def drawn(
-    structure: float, signal: float, noise: float, seed: int = 0
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """τ, v, f and features, where τ = 0.5 + structure · (first feature) + signal · (what no feature says)."""
-    rng = np.random.default_rng(0)
+    structure: float, signal: float, noise: float, mean: float = 0.05, seed: int = 0
+) -> tuple[Floats, Twice, Floats]:
+    """n τ, what is measured, and features; τ = mean + structure · (first feature) + signal · (the rest)."""
+    rng = np.random.default_rng(seed)
     features = rng.normal(size=(ROWS, 3))
-    truth = 0.5 + structure * features[:, 0] + signal * rng.normal(size=ROWS)
-    valid = truth + noise * rng.normal(size=ROWS)
-    held = RATIO * truth + np.sqrt(RATIO) * noise * rng.normal(size=ROWS)
-    return truth, valid, held, features
+    truth = mean + structure * features[:, 0] + signal * rng.normal(size=ROWS)
+    valid = VALID * truth + np.sqrt(VALID) * noise * rng.normal(size=ROWS)
+    held = HELD * truth + np.sqrt(HELD) * noise * rng.normal(size=ROWS)
+    return VALID * truth, twice(valid, held), features
 
 
 def error(values: Floats, truth: Floats) -> float:
     return float(np.sqrt(np.mean((values - truth) ** 2)))
 
 
-@pytest.mark.parametrize(("structure", "signal", "noise"), [(1, 0.5, 1), (0, 1, 2), (0.3, 0.5, 1.5)])
+def value(found: Shrunk) -> Floats:
+    return found.value(found.weight)
+
+
+@pytest.mark.parametrize(("structure", "signal", "noise"), [(0.3, 0.2, 1), (0, 0.3, 2), (0.1, 0.2, 1.5)])
 def test_values_are_nearer_to_the_truth_than_either_part(
     structure: float, signal: float, noise: float
 ) -> None:
-    truth, valid, held, features = drawn(structure, signal, noise)
-    found = shrink(valid, held, RATIO, features)
-    assert error(found.value, truth) < min(error(found.measured, truth), error(found.expected, truth))
-    for weight, values in (
-        (0, found.expected),
-        (1, found.measured),
-        (found.reliability.measurement, found.value),
-    ):
+    truth, measured, features = drawn(structure, signal, noise)
+    found = shrink(measured, features, each_alone(ROWS))
+    assert error(value(found), truth) < min(error(found.measured, truth), error(found.expected, truth))
+    for weight in (0.0, 1.0, found.weight):
         said = np.sqrt(np.mean(found.error(weight) ** 2))
-        assert said == pytest.approx(error(values, truth), rel=0.1)
-    variance = noise**2 / (1 + RATIO)
+        assert 0.9 < said / error(found.value(weight), truth) < 1.2
+    variance = noise**2 / (VALID + HELD)
     assert found.reliability.measurement == pytest.approx(signal**2 / (signal**2 + variance), abs=0.05)
     explained = structure**2 / (structure**2 + signal**2 + variance)
     assert found.reliability.structure == pytest.approx(explained, abs=0.02)
 
 
 def test_noise_has_no_weight_and_all_are_worth_the_same() -> None:
-    found = shrink(*drawn(0, 0, 1)[1:3], RATIO, drawn(0, 0, 1)[3])
-    assert found.reliability.structure < 0.001
-    assert found.reliability.measurement < 0.03
-    assert found.value.std() < 0.05 * found.measured.std()
-    assert found.value.mean() == pytest.approx(0.5, abs=0.05)
+    """Also where they are worth nothing, when the sign of noise would decide; two standard errors may err."""
+    constant = 0
+    for seed in range(20):
+        _, measured, features = drawn(0, 0, 1, mean=0, seed=seed)
+        values = value(shrink(measured, features, each_alone(ROWS)))
+        constant += np.ptp(values) == 0
+        assert np.abs(values).max() < 0.1 * np.abs(measured.valid).max()
+    assert constant >= 17
+
+
+def test_noise_that_the_rows_of_an_item_share_is_no_signal() -> None:
+    """Counted one by one, structure that is the item's would seem to explain much."""
+    sure = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        items = rng.integers(40, size=ROWS)
+        features = rng.normal(size=(40, 3))[items]
+        valid, held = (np.sqrt(n) * rng.normal(size=40)[items] for n in (VALID, HELD))
+        found = shrink(twice(valid, held), features, [np.arange(ROWS), items])
+        sure += found.reliability.structure > 0
+    assert sure <= 3
+
+
+def test_a_difference_between_the_two_measurements_does_not_hide_what_they_agree_on() -> None:
+    _, measured, features = drawn(0, 0.3, 1)
+    plain = shrink(measured, features, each_alone(ROWS)).reliability.measurement
+    later = twice(measured.valid + 5 + 3 * features[:, 1], measured.held)
+    found = shrink(later, features, each_alone(ROWS)).reliability
+    assert plain > 0.4
+    assert found.measurement == pytest.approx(plain, abs=0.1)
+
+
+def test_who_is_measured_on_more_rows_is_believed_more() -> None:
+    rng = np.random.default_rng(0)
+    n_held = rng.choice([0.0, 1.0, 9.0], size=ROWS)
+    truth = rng.normal(size=ROWS)
+    valid = truth + 2 * rng.normal(size=ROWS)
+    held = n_held * truth + 2 * np.sqrt(n_held) * rng.normal(size=ROWS)
+    found = shrink(twice(valid, held, 1.0, n_held), np.ones((ROWS, 1)), each_alone(ROWS))
+    for n in (0, 1, 9):
+        assert found.weight[n_held == n][0] == pytest.approx((1 + n) / (1 + n + 4), abs=0.05)
+    assert error(value(found), truth) < 0.95 * min(error(found.measured, truth), error(0 * truth, truth))
 
 
 def test_two_measurements_that_agree_are_believed() -> None:
-    truth, _, _, features = drawn(0, 1, 0)
-    found = shrink(truth, RATIO * truth, RATIO, features)
+    truth, measured, features = drawn(0, 1, 0)
+    found = shrink(measured, features, each_alone(ROWS))
     assert found.reliability.measurement == pytest.approx(1, abs=1e-3)
     assert found.reliability.agreement == pytest.approx(1)
-    np.testing.assert_allclose(found.value, truth, atol=1e-2)
+    np.testing.assert_allclose(value(found), truth, atol=1e-1)
 
 
 @given(seed=st.integers(0, 2**16), rows=st.integers(1, 12), scale=st.floats(0.1, 100))
@@ -68,33 +118,38 @@ def test_two_measurements_that_agree_are_believed() -> None:
 def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     valid, held = rng.normal(size=rows), rng.normal(size=rows)
+    n_valid, n_held = rng.integers(2, size=(2, rows)).astype(np.float64)
     features = np.array(rng.integers(2, size=(rows, 4)), dtype=np.float64)
 
     def of(factor: float) -> Shrunk:
-        return shrink(factor * valid, factor * held, RATIO, features)
+        return shrink(
+            twice(factor * valid * n_valid, factor * held * n_held, n_valid, n_held),
+            features,
+            each_alone(rows),
+        )
 
     plain, scaled = of(1), of(scale)
-    assert np.isfinite(plain.value).all()
-    assert 0 <= plain.reliability.measurement <= 1
+    assert np.isfinite(value(plain)).all()
+    assert np.isfinite(plain.error(plain.weight)).all()
+    assert ((plain.weight >= 0) & (plain.weight <= 1)).all()
     assert 0 <= plain.reliability.structure <= 1
-    np.testing.assert_allclose(scaled.value, scale * plain.value, rtol=1e-6, atol=1e-9 * scale)
+    np.testing.assert_allclose(value(scaled), scale * value(plain), rtol=1e-6, atol=1e-9 * scale)
 
 
 def test_what_is_measured_worse_is_said_to_be_less_certain() -> None:
-    truth, _, _, features = drawn(1, 0.5, 0)
+    truth, _, features = drawn(0.3, 0.2, 0)
     rng = np.random.default_rng(1)
     noise = np.where(features[:, 0] > 0, 2.0, 0.5)
-    valid = truth + noise * rng.normal(size=ROWS)
-    held = RATIO * truth + np.sqrt(RATIO) * noise * rng.normal(size=ROWS)
-    found = shrink(valid, held, RATIO, features)
-    said = found.error(found.reliability.measurement)
+    valid = truth + np.sqrt(VALID) * noise * rng.normal(size=ROWS)
+    held = HELD / VALID * truth + np.sqrt(HELD) * noise * rng.normal(size=ROWS)
+    found = shrink(twice(valid, held), features, each_alone(ROWS))
+    said = found.error(found.weight)
     for some in (features[:, 0] > 0.2, features[:, 0] < -0.2):
-        assert np.sqrt(np.mean(said[some] ** 2)) == pytest.approx(
-            error(found.value[some], truth[some]), rel=0.15
-        )
+        told = np.sqrt(np.mean(said[some] ** 2))
+        assert told == pytest.approx(error(value(found)[some], truth[some]), rel=0.15)
 
 
 def test_constant_measurements_stay_what_they_are() -> None:
-    found = shrink(np.full(9, 2.0), np.full(9, 2.0 * RATIO), RATIO, np.ones((9, 4)))
-    np.testing.assert_allclose(found.value, 2.0)
-    assert not found.error(found.reliability.measurement).any()
+    found = shrink(twice(np.full(9, 2.0 * VALID), np.full(9, 2.0 * HELD)), np.ones((9, 4)), each_alone(9))
+    np.testing.assert_allclose(value(found), 2.0 * VALID)
+    np.testing.assert_allclose(found.error(found.weight), 0, atol=1e-6)

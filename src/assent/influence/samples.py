@@ -55,7 +55,7 @@ class ValidSamples:
 
         `data` discloses all training rows in the model's vocabulary.
         """
-        drawn = negatives(data, seed=seed, epoch=_TARGETS, count=self.items.shape[1] - 1)[rows]
+        drawn = negatives(data, seed=seed, epoch=_TARGETS, count=self.items.shape[1] - 1, rows=rows)
         items = np.concatenate([data.rows.items[rows, None], drawn], axis=1)
         return ValidSamples(
             users=torch.cat([self.users, torch.from_numpy(data.rows.users[rows])]),

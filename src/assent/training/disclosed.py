@@ -70,14 +70,16 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
     )
 
 
-def negatives(data: Disclosed, *, seed: int, epoch: int, count: int) -> Ints:
+def negatives(data: Disclosed, *, seed: int, epoch: int, count: int, rows: Ints | None = None) -> Ints:
     """`count` items for each disclosed row, [len(rows), count], that its user has not disclosed.
 
-    Uniform over the vocabulary. Each row owns its draws: they are a function of the seed, the epoch and the
-    row's ids, so they leave with it. A withheld item is drawn like any other that the user never had.
+    With `rows`, for these disclosed rows alone. Uniform over the vocabulary. Each row owns its draws: they
+    are a function of the seed, the epoch and the row's ids, so they leave with it. A withheld item is
+    drawn like any other that the user never had.
     """
-    keys = mix(mix(seed, epoch), data.row_keys[:, None], np.arange(count))
-    return _undisclosed(data, data.rows.users, keys)
+    some = slice(None) if rows is None else rows
+    keys = mix(mix(seed, epoch), data.row_keys[some, None], np.arange(count))
+    return _undisclosed(data, data.rows.users[some], keys)
 
 
 def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:

@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Floats, Ints
+from assent.hashing import mixed
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
+from assent.value.shrinkage import Twice
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,10 @@ class Measured:
     """[Z] each, on the sum of losses."""
     losses: Floats
     """[n_users], L_u of the validation rows."""
-    ratio: float
-    """Rows of the fold for each validation row."""
+    n_valid: Floats
+    """[n_users], how many validation rows each user has."""
+    n_held: Floats
+    """[n_users], how many rows of the fold."""
     residual_own: float | None
     residual_social: float | None
 
@@ -48,36 +52,48 @@ def targets(fold: Ints, t: int, most: int, *, seed: int) -> Ints:
 
 
 def measure(
-    model: Linearised, n_valid: int, weights: Floats, settings: InfluenceSettings, seed: int
+    model: Linearised, n_valid: int, weights: Floats, settings: InfluenceSettings, *, seed: int, fold: int
 ) -> Measured:
-    """Influence at an anchor whose first `n_valid` validation rows are the problem's own, the rest its fold.
+    """Influence at the anchor of a fold whose first `n_valid` validation rows are the problem's own.
 
-    `weights[n_users]` say what a unit of each user's loss counts.
+    The rest are of its fold. `weights[n_users]` say what a unit of each user's loss counts. Whatever an
+    estimator draws is drawn anew for every fold and part, so that its noise is averaged.
     """
     owners = model.valid.owners.numpy()
     is_valid = np.arange(len(owners)) < n_valid
-    of_rows = weights[owners]
-    parts = [of_rows * is_valid, of_rows * ~is_valid]
-    own = [own_influence(model, settings, seed, part) for part in parts]
-    social = [social_influence(model, settings, seed, part) for part in parts]
+    parts = [weights[owners] * is_valid, weights[owners] * ~is_valid]
+    seeds = [mixed(seed, fold, which) for which in range(2)]
+    own = [own_influence(model, settings, *each) for each in zip(seeds, parts, strict=True)]
+    social = [social_influence(model, settings, *each) for each in zip(seeds, parts, strict=True)]
+    n_users = model.valid.n_users
     return Measured(
         own=_arrays(own),
         social=_arrays(social),
         losses=model.valid.per_user(model.valid_losses() * torch.from_numpy(is_valid)),
-        ratio=(len(owners) - n_valid) / max(1, n_valid),
+        n_valid=np.bincount(owners[is_valid], minlength=n_users).astype(np.float64),
+        n_held=np.bincount(owners[~is_valid], minlength=n_users).astype(np.float64),
         residual_own=_largest(own),
         residual_social=_largest(social),
     )
 
 
-def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints) -> tuple[Floats, Floats]:
-    """The mean of each part over the anchors that disclose the row: two arrays [Z]."""
-    discloses: Bools = fold != np.arange(len(parts))[:, None]
-    valid, held = (
-        (np.array([part[which] for part in parts]) * discloses).sum(axis=0) / (len(parts) - 1)
-        for which in (0, 1)
+def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats) -> Twice:
+    """The mean of each part over the anchors that disclose a row.
+
+    `n_valid[Z]` and `n_held[folds, Z]` say how many rows the parts are about.
+    """
+    discloses: Floats = (fold != np.arange(len(parts))[:, None]).astype(np.float64)
+    anchors = len(parts) - 1
+    valid, held = (np.array([part[which] for part in parts]) * discloses for which in (0, 1))
+    sums = valid.sum(axis=0) * held.sum(axis=0)
+    joint = (sums - (valid * held).sum(axis=0)) / (anchors * (anchors - 1)) if anchors > 1 else sums
+    return Twice(
+        valid=valid.sum(axis=0) / anchors,
+        held=held.sum(axis=0) / anchors,
+        joint=joint,
+        n_valid=n_valid,
+        n_held=(n_held * discloses).sum(axis=0) / anchors,
     )
-    return valid, held
 
 
 def _arrays(solved: Sequence[tuple[Tensor, float | None]]) -> tuple[Floats, Floats]:

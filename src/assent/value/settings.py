@@ -36,9 +36,9 @@ class ValueSettings(BaseModel):
 
     @property
     def is_pooled(self) -> bool:
-        """Whether one value stands for all anchors, each of which withholds a fold."""
+        """Whether every interaction has one value, from anchors that withhold a fold each."""
         return self.source not in (Source.INFLUENCE, Source.LISSA)
 
-    def folds_for(self, rows: int, anchors: int) -> int:
-        """How many folds there are: at least as many as the game has anchors."""
-        return max(self.folds or (5 if rows <= _LARGE else 3), anchors)
+    def folds_for(self, rows: int) -> int:
+        """How many folds so many rows are dealt into."""
+        return self.folds or (5 if rows <= _LARGE else 3)

@@ -1,27 +1,54 @@
 """Empirical Bayes: a noisy measurement drawn towards what is expected, by how reliable it is.
 
-The true value τ_k of interaction k is measured twice on disjoint rows, which neither the model nor the other
-measurement has seen: on the validation rows, v = τ + noise, and on held-out training rows, f = c τ + noise,
-with c the number of those for each validation row. Rows count alike, so both together are
+What interaction k does to one row, τ_k, is measured twice on disjoint rows: on n validation rows, v = n τ +
+noise, and on n' held-out training rows, f = n' τ + noise. Rows count alike, so both together are
 
-    y = (v + f) / (1 + c)
+    y = (v + f) / (n + n')
 
-What structure leads to expect, m, is the regression of y on the features, shrunk by its adjusted R². The two
-noises are independent, so the covariance of what is left of v and f gives the variance of τ around m, and
+What structure leads to expect, m, is the regression of y on the features, shrunk by its adjusted R². The
+noises of different rows at different anchors are independent, so what is left of v and f after a regression
+of each gives the variance of τ around m, and what is left of y that of the noise:
 
-    E[τ | y] = m + r (y − m),    r = ω² / Var(y − m),    ω² = Cov(v − m, f − c m) / c,    0 ≤ r ≤ 1
+    E[τ | y] = m + r (y − m),    r = ω² (n + n') / (ω² (n + n') + σ²)
+    ω² = Σ Cov(v, f) / Σ n n',   σ² = E[(n + n') (y − m)²] − ω² E[n + n']
 
-Without a signal both weights are 0: every interaction is worth the same, and unwillingness alone decides.
+An estimate that is not twice its standard error counts as 0, for ω² as for what structure learns on one set
+of rows and explains on the other. Rows of a user, or of an item, share their noise, so whole users and whole
+items are what is counted. Without a signal both weights are 0: every interaction is worth the same, and
+unwillingness alone decides. Values are n τ: the effect on all validation rows that the level is about.
 
 How far τ may be from m + w (y − m), whatever w, is ω² (1 − 2w) + w² Var(y − m) in the mean of squares. Both
-variances are taken among the interactions of about the same m: what is worth much is less certain.
+variances are taken among the interactions of about the same m, and of ω², which may come out as 0 by chance,
+one standard error more.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Floats, Ints
+from assent.arrays import Bools, Floats, Ints
+
+_SURE = 2.0
+"""Standard errors above 0 from which an estimate counts."""
+_GROUPS, _LEAST = 20, 1000
+"""Groups of interactions of about the same m, at most, and how many interactions each has at least."""
+
+
+@dataclass(frozen=True)
+class Twice:
+    """What Z interactions do to two sets of rows; arrays [Z]."""
+
+    valid: Floats
+    """v: on validation rows, the mean over anchors."""
+    held: Floats
+    """f: on rows that an anchor withheld, the mean over anchors."""
+    joint: Floats
+    """The mean of v f over pairs of different anchors, of the same ones where there is one only."""
+    n_valid: Floats
+    """n: validation rows that v is about."""
+    n_held: Floats
+    """n': the mean number of withheld rows that f is about."""
 
 
 @dataclass(frozen=True)
@@ -31,73 +58,126 @@ class Reliability:
     structure: float
     """Share of the variance of y that structure explains, adjusted for the number of features."""
     measurement: float
-    """r: what a measured difference from the expectation counts."""
+    """r: what a measured difference from the expectation counts, in the mean."""
     agreement: float
     """Correlation of the two measurements."""
 
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The values of Z interactions."""
+    """The values of Z interactions; arrays [Z], in units of the loss."""
 
     measured: Floats
-    """[Z], y."""
+    """n y."""
     expected: Floats
-    """[Z], m."""
-    value: Floats
-    """[Z], E[τ | y]."""
+    """n m."""
+    weight: Floats
+    """r."""
     signal: Floats
-    """[Z], ω² among interactions of about the same m."""
+    """n² ω² among interactions of about the same m."""
     spread: Floats
-    """[Z], Var(y − m) among them."""
+    """n² Var(y − m) among them."""
     reliability: Reliability
 
-    def error(self, weight: float) -> Floats:
-        """Standard deviation of τ around m + weight · (y − m), of each interaction: [Z]."""
+    def value(self, weight: Floats | float) -> Floats:
+        """n (m + weight · (y − m)); with `self.weight` it is n E[τ | y]."""
+        return self.expected + weight * (self.measured - self.expected)
+
+    def error(self, weight: Floats | float) -> Floats:
+        """Standard deviation of n τ around `value(weight)`."""
         squared = self.signal * (1 - 2 * weight) + weight**2 * self.spread
         return np.sqrt(np.maximum(squared, 0.0))
 
 
-def shrink(valid: Floats, held: Floats, ratio: float, features: Floats) -> Shrunk:
-    """From `valid[Z]` (v), `held[Z]` (f), `ratio` (c) and `features[Z, p]` to values."""
-    measured = (valid + held) / (1 + ratio)
-    expected, share = _regress(measured, features)
+def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
+    """From two measurements and `features[Z, p]` to values.
+
+    `clusters` are numberings [Z] of interactions that share their noise.
+    """
+    rows = twice.n_valid + twice.n_held
+    measured = _ratio(twice.valid + twice.held, rows)
+    expected, share = _expect(twice, measured, rows, features, clusters)
+    products = _products(twice, features)
+    shared = twice.n_valid * twice.n_held
+    signal = _ratio(products.mean(), shared.mean()) if _is_sure(products, clusters) else 0.0
     left = measured - expected
-    squares, products = left**2, (valid - expected) * (held - ratio * expected) / ratio
-    spread, signal = float(squares.mean()), max(0.0, float(products.mean()))
-    weight = min(1.0, signal / spread) if spread > 0 else 0.0
+    total = float(np.mean(rows * left**2))
+    noise = max(0.0, total - signal * float(rows.mean()))
+    weight = _ratio(signal * rows, signal * rows + noise)
     among = _alike(expected)
-    spread_among = _means(squares, among)
+    spread = _means(left**2, among)
+    signals = _ratio(_means(products, among) + _errors(products, among), _means(shared, among))
     return Shrunk(
-        measured=measured,
-        expected=expected,
-        value=expected + weight * left,
-        signal=np.clip(_means(products, among), 0.0, spread_among),
-        spread=spread_among,
-        reliability=Reliability(share, weight, _correlation(valid, held)),
+        measured=twice.n_valid * measured,
+        expected=twice.n_valid * expected,
+        weight=weight,
+        signal=twice.n_valid**2 * np.clip(signals, 0.0, spread),
+        spread=twice.n_valid**2 * spread,
+        reliability=Reliability(share, float(weight.mean()), _correlation(twice.valid, twice.held)),
     )
 
 
-def _regress(target: Floats, features: Floats) -> tuple[Floats, float]:
-    """The least-squares prediction of `target[Z]`, drawn to its mean by the adjusted R²; that R²."""
-    rows = len(target)
-    centred = features - features.mean(axis=0)
-    coefficients = np.linalg.lstsq(centred, target - target.mean(), rcond=None)[0]
-    explained = centred @ coefficients
-    total = float(np.var(target))
-    freedom = rows - 1 - features.shape[1]
-    if total == 0 or freedom <= 0:
-        return np.full(rows, target.mean()), 0.0
-    plain = float(np.var(explained)) / total
-    adjusted = max(0.0, 1 - (1 - plain) * (rows - 1) / freedom)
-    kept = adjusted / plain if plain > 0 else 0.0
-    return target.mean() + kept * explained, adjusted
+def _expect(
+    twice: Twice, measured: Floats, rows: Floats, features: Floats, clusters: Sequence[Ints]
+) -> tuple[Floats, float]:
+    """m, and the share of the variance of y that it explains; a constant where structure says nothing.
+
+    The least-squares prediction, rows counting alike, is drawn to the mean by the adjusted R².
+    """
+    weights = _ratio(rows, rows.mean())
+    mean = float((weights * measured).mean())
+    centred = features - (weights[:, None] * features).mean(axis=0)
+    explained = centred @ _fit(centred, measured - mean, weights)
+    total = float((weights * (measured - mean) ** 2).mean())
+    freedom = len(measured) - 1 - features.shape[1]
+    if total == 0 or freedom <= 0 or not _is_sure(_carried(twice, centred), clusters):
+        return np.full(len(measured), mean), 0.0
+    plain = float((weights * explained**2).mean()) / total
+    adjusted = max(0.0, 1 - (1 - plain) * (len(measured) - 1) / freedom)
+    return mean + adjusted / plain * explained if plain > 0 else np.full(len(measured), mean), adjusted
+
+
+def _carried(twice: Twice, centred: Floats) -> Floats:
+    """How far what features explain of one measurement goes with the other, of each interaction: [Z]."""
+    products = np.zeros(len(twice.valid))
+    sets = ((twice.held, twice.n_held), (twice.valid, twice.n_valid))
+    for (learnt, n_learnt), (judged, n_judged) in (sets, sets[::-1]):
+        design = n_learnt[:, None] * centred
+        explained = centred @ _fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()))
+        products += explained * (judged - n_judged * _ratio(judged.sum(), n_judged.sum()))
+    return products
+
+
+def _products(twice: Twice, features: Floats) -> Floats:
+    """What is left of v times what is left of f, across different anchors: [Z]."""
+    design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
+    left_valid, left_held = (
+        part - n * (design @ _fit(n[:, None] * design, part))
+        for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
+    )
+    products: Floats = twice.joint - twice.valid * twice.held + left_valid * left_held
+    return products
+
+
+def _fit(design: Floats, target: Floats, weights: Floats | None = None) -> Floats:
+    """Least-squares coefficients: [p]."""
+    root = np.ones(len(target)) if weights is None else np.sqrt(weights)
+    found = np.linalg.lstsq((design.T * root).T, target * root, rcond=None)[0]
+    return np.asarray(found, dtype=np.float64)
+
+
+def _is_sure(products: Floats, clusters: Sequence[Ints]) -> Bools | bool:
+    """Whether the mean of `products[Z]` is above 0 for certain, by whole clusters of each numbering."""
+    mean = float(products.mean())
+    left = products - mean
+    errors = [np.sqrt(np.sum(np.bincount(each, weights=left) ** 2)) / len(left) for each in clusters]
+    return bool(mean > _SURE * max(errors))
 
 
 def _alike(expected: Floats) -> Ints:
-    """Interactions in at most 20 groups of equal size, at least 1,000 each, by falling m: numbers [Z]."""
+    """Interactions in groups of equal size by falling m, one group where all have the same: numbers [Z]."""
     rows = len(expected)
-    groups = min(20, max(1, rows // 1000))
+    groups = min(_GROUPS, max(1, rows // _LEAST)) if np.ptp(expected) > 0 else 1
     ranks = np.empty(rows, dtype=np.int64)
     ranks[np.argsort(-expected, kind="stable")] = np.arange(rows)
     return ranks * groups // rows
@@ -107,6 +187,20 @@ def _means(values: Floats, among: Ints) -> Floats:
     """The mean of `values[Z]` in the group of each: [Z]."""
     means: Floats = (np.bincount(among, weights=values) / np.bincount(among))[among]
     return means
+
+
+def _errors(values: Floats, among: Ints) -> Floats:
+    """The standard error of that mean: [Z]."""
+    variance = _means((values - _means(values, among)) ** 2, among)
+    errors: Floats = np.sqrt(variance / np.bincount(among)[among])
+    return errors
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """`above` / `below`; 0 where both are."""
+    return np.divide(
+        above, below, out=np.zeros(np.broadcast(above, below).shape), where=np.asarray(below) > 0
+    )
 
 
 def _correlation(a: Floats, b: Floats) -> float:
