@@ -1,6 +1,6 @@
 """What is predicted of selections that nobody has trained on yet, by every estimator of influence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from assent.influence.estimate import own_influence, social_influence
 from assent.influence.linearised import Linearised
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator, InfluenceSettings
+from assent.progress import Advance
 from assent.workbench import Workbench
 
 AVERAGED = "averaged"
@@ -34,7 +35,7 @@ def at_one_anchor(bench: Workbench, estimator: Estimator, drawn: Bools) -> Predi
     return _predict(bench, bench.linearise(0, settings), settings, drawn)
 
 
-def over_folds(bench: Workbench, drawn: Bools, advance: Callable[[], None]) -> dict[str, Predicted]:
+def over_folds(bench: Workbench, drawn: Bools, advance: Advance) -> dict[str, Predicted]:
     """By the values of the workbench, under the name of their source, and by the averages they rest on.
 
     The averages leave the effect of her own interactions on a user's loss as it was measured on her
