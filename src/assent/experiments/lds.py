@@ -3,7 +3,7 @@
 Over R random selections, the rank correlation between predicted and retrained validation loss: per user and
 averaged over users (level `own`), and of the sum over users (level `social`). Truth is the mean over several
 training seeds. Beside the estimators stands what a retraining with another seed scores: no estimate can be
-expected to do much better than that.
+expected to do much better than that. docs/influence.md says what each row stands for.
 """
 
 from dataclasses import dataclass
