@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from assent.errors import AssentError
-from assent.statistics import bootstrap_interval, mean_and_error, paired_difference, summarise
+from assent.statistics import mean_and_error, paired_difference, summarise
 
 samples = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20)
 
@@ -26,7 +26,6 @@ def test_the_error_of_a_worked_example() -> None:
 def test_one_value_has_no_error_and_stays_json() -> None:
     assert mean_and_error([0.25]) == (0.25, None)
     assert paired_difference([0.5], [0.25]) == (0.25, None, None, None)
-    assert bootstrap_interval([0.25], seed=0) is None
     json.dumps([mean_and_error([0.25]), paired_difference([0.5], [0.25])], allow_nan=False)
 
 
@@ -74,26 +73,6 @@ def test_equal_sides_differ_by_nothing_and_are_not_tested() -> None:
 def test_pairs_need_partners() -> None:
     with pytest.raises(ValueError, match="3 against 2"):
         paired_difference([1, 2, 3], [1, 2])
-
-
-def test_bootstrap_interval_of_many_values_is_the_normal_one() -> None:
-    values = np.random.default_rng(0).normal(5, 2, 500)
-    mean, error = mean_and_error(values)
-    assert error is not None
-    for confidence, width in [(0.95, 1.96), (0.5, 0.6745)]:
-        interval = bootstrap_interval(values, confidence=confidence, seed=1)
-        assert interval is not None
-        np.testing.assert_allclose(interval, [mean - width * error, mean + width * error], atol=0.1 * error)
-
-
-def test_bootstrap_interval_is_reproducible_and_follows_its_seed() -> None:
-    values = np.random.default_rng(0).random(30)
-    assert bootstrap_interval(values, seed=1) == bootstrap_interval(values, seed=1)
-    assert bootstrap_interval(values, seed=1) != bootstrap_interval(values, seed=2)
-
-
-def test_bootstrap_interval_of_equal_values_is_a_point() -> None:
-    assert bootstrap_interval([0.5, 0.5, 0.5], seed=0) == (0.5, 0.5)
 
 
 RECORDS = [

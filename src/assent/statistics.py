@@ -1,4 +1,4 @@
-"""How sure a figure is: standard errors over repetitions, paired comparisons, intervals.
+"""How sure a figure is: standard errors over repetitions, paired comparisons.
 
 What too few values cannot tell is None, never NaN, so that every result can be written as JSON.
 """
@@ -12,9 +12,6 @@ from scipy import stats
 
 from assent.arrays import Floats
 from assent.errors import AssentError
-
-_RESAMPLED_AT_ONCE = 2**22
-"""Values held in memory by the bootstrap: 32 MB, where all resamples of many users would take gigabytes."""
 
 
 class PairedDifference(NamedTuple):
@@ -47,24 +44,6 @@ def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
         return PairedDifference(mean, error, None, None)
     test = stats.ttest_rel(first, second)
     return PairedDifference(mean, error, float(test.statistic), float(test.pvalue))
-
-
-def bootstrap_interval(
-    values: npt.ArrayLike, *, confidence: float = 0.95, seed: int
-) -> tuple[float, float] | None:
-    """Percentile bootstrap interval (low, high) of the mean of `values[n]`; None for a single value."""
-    array = _vector(values)
-    if len(array) == 1:
-        return None
-    result = stats.bootstrap(
-        (array,),
-        np.mean,
-        confidence_level=confidence,
-        method="percentile",
-        batch=max(1, _RESAMPLED_AT_ONCE // len(array)),
-        rng=np.random.default_rng(seed),
-    )
-    return float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def summarise(

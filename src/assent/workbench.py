@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +113,8 @@ class Workbench:
         how = self.settings.model_dump(
             mode="json", include={"model", "model_settings", "training", "anchor_rate", "anchors", "value"}
         )
-        described = json.dumps([self.problem.fingerprint(), how, code_of(self.settings.model), self.seed])
+        about = [version("assent"), self.problem.fingerprint(), how, code_of(self.settings.model), self.seed]
+        described = json.dumps(about)
         return blake2b(described.encode(), digest_size=6).hexdigest()
 
     def _make_anchor(self, t: int) -> tuple[Bools, Trained]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from assent.experiments.lds import SCORES
+from assent.experiments.rank_scores import SCORES
 from tests.cli.conftest import QUICK, Assent, records
 
 KEYS = {
@@ -176,6 +176,8 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
         3,
         "--truth-seeds",
         1,
+        "--value",
+        "cross-fitted",
         *QUICK,
         "--json",
         tmp_path / "lds.json",
@@ -183,6 +185,7 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     code, out, _ = assent(*arguments)
     assert code == 0
     assert "another seed" in out
+    assert "behind cross-fitted" in out
     found = records(tmp_path / "lds.json")
     assert all(set(r) == {"dataset", "model", "estimator", "level", *SCORES} for r in found)
     assert {r["level"] for r in found} == {"own", "social"}

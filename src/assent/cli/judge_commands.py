@@ -24,6 +24,7 @@ from assent.experiments.records import FIGURES
 from assent.files import refuse_to_overwrite, write_text
 from assent.report import frontier_lines, frontier_svg
 from assent.statistics import summarise
+from assent.value.settings import Source, ValueSettings
 
 CELLS = "cells"
 """Folder of the records that are done."""
@@ -150,6 +151,7 @@ def lds_command(
     ] = 0.8,
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
     model: o.Model = "mf",
+    value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     rest: o.Rest = None,
@@ -166,7 +168,9 @@ def lds_command(
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 
     1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
-    `own` orders selections for each user by her predicted loss, `social` by the sum of all losses.
+    `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. The values
+    of --value stand beside influence at one anchor by every estimator. With --out, losses and models are
+    kept there, which know interactions that a selection would withhold.
 
     Examples:
 
@@ -176,7 +180,14 @@ def lds_command(
     ```
     """
     check_json(json, replace=replace)
-    settings = o.read_settings(model, None, set_)
+    settings = o.read_settings(model, None, set_, value)
+    source = settings.value.source
+    if not settings.value.is_pooled:
+        accepted = ", ".join(each for each in Source if ValueSettings(source=each).is_pooled)
+        raise AssentError(
+            f"--value {source}: influence at one anchor is judged in any case, by every estimator; "
+            f"accepted: {accepted}"
+        )
     progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest)
@@ -202,7 +213,7 @@ def lds_command(
     ]
     show_table(
         f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
-        ["estimator", "level", "LDS", "95 % interval", "behind combined", "95 % interval"],
+        ["estimator", "level", "LDS", "95 % interval", f"behind {source}", "95 % interval"],
         rows,
         texts=("level",),
     )
