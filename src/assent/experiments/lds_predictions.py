@@ -14,7 +14,7 @@ from assent.progress import Advance
 from assent.workbench import Workbench
 
 AVERAGED = "averaged"
-"""The workbench's own estimator, averaged over the anchors of the folds: neither folds nor structure."""
+"""The workbench's own estimator, averaged over the anchors that values rest on: neither folds nor structure."""
 GRADIENT_DOT_AVERAGED = f"{Estimator.GRADIENT_DOT} {AVERAGED}"
 """Gradient-dot at the same anchors: what averaging alone gives."""
 
@@ -41,15 +41,15 @@ def over_folds(bench: Workbench, drawn: Bools, advance: Advance) -> dict[str, Pr
     The averages leave the effect of her own interactions on a user's loss as it was measured on her
     validation rows; the values put theirs in its place (`with_own`).
     """
-    values, folds, owners = bench.estimates(1), bench.resting_on(1), bench.problem.train.users
+    values, anchors, owners = bench.estimates(1), bench.resting_on(1), bench.problem.train.users
     plain = bench.settings.linearisation
     by_gradients = plain.model_copy(update={"estimator": Estimator.GRADIENT_DOT})
     averaged, own = [], []
-    for t in range(folds):
+    for t in range(anchors):
         model = bench.linearise(t)
         averaged.append([_predict(bench, model, settings, drawn) for settings in (plain, by_gradients)])
         weights = bench.weights[model.valid.owners.numpy()]
-        own.append(own_influence(model, bench.settings.per_fold(folds), bench.seed, weights)[0].double())
+        own.append(own_influence(model, bench.settings.per_fold(anchors), bench.seed, weights)[0].double())
         advance()
     mean, of_gradients = (_mean(each) for each in zip(*averaged, strict=True))
     measured = np.mean([each.numpy() for each in own], axis=0)
