@@ -280,3 +280,5 @@ def test_all_methods_are_those_of_the_registry_that_keep_a_budget_quickly() -> N
     assert len(set(found)) == len(found)
     for name in ("ifrqe", "ifrqe++"):
         assert {objective for each, objective in found if each == name} == set(Objective)
+    pooled = {(each.name, each.objective) for each in all_methods(pooled=True)}
+    assert set(found) - pooled == {("ifrqe", objective) for objective in Objective}

@@ -86,7 +86,7 @@ def fit_command(
     Examples:
 
     ```
-    assent fit data/steam --model mf --method ifrqe++ --price 0.1 --anchors 3 --out runs/steam
+    assent fit data/steam --model mf --method ifrqe++ --price 0.1 --out runs/steam
     assent fit data/steam --budget 0.5 --out runs/half
     assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
     assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
@@ -99,7 +99,7 @@ def fit_command(
         notice(f"{method}: plays for {made.objective} alone")
     settings = o.read_settings(model, anchors, set_, value)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
-    parse_methods(frontier_methods, "--frontier-methods")
+    parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)

@@ -81,7 +81,7 @@ def frontier_command(
     if out:
         _check_picture(out, replace=replace)
     settings = o.read_settings(model, anchors, set_, value)
-    chosen = parse_methods(methods)
+    chosen = parse_methods(methods, pooled=settings.value.is_pooled)
     budgets = parse_points(points, "--points")
     progress = watcher()
     wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)

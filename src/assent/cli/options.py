@@ -115,7 +115,7 @@ Anchors = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help=f"T, anchors of IFRQE++. Default: {Settings().anchors}.",
+        help=f"T, anchors of IFRQE++ with --value influence or lissa. Default: {Settings().anchors}.",
         rich_help_panel=_HOW,
         show_default=False,
     ),
@@ -253,10 +253,14 @@ def read_settings(
                 raise AssentError(f"--set {text}: {part!r} has no settings of its own; see assent settings")
         place[last] = given
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "settings"
         raise AssentError(
             f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
         ) from None
+    idle = sorted({"anchors", "anchor_rate"} & settings.model_fields_set) if settings.value.is_pooled else []
+    if idle:
+        notice(f"{' and '.join(idle)} say nothing where values are pooled over folds; see --value influence")
+    return settings

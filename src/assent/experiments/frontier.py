@@ -14,31 +14,33 @@ from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
 from assent.methods.base import players_of
 from assent.methods.explored import check_wishes
+from assent.methods.ifrqe import IFRQE
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.workbench import Workbench
 
 
-def all_methods() -> list[Method]:
+def all_methods(*, pooled: bool = False) -> list[Method]:
     """Every method that can keep to a budget, with each objective that it distinguishes.
 
-    Those that retrain for everything they try are left out: they run where they are named.
+    Those that retrain for everything they try are left out: they run where they are named. With `pooled`
+    values there is one anchor, and IFRQE, which would do what IFRQE++ does, is left out too.
     """
     return [
         make_method(name, objective)
         for name, kind in METHODS.items()
-        if name not in REFERENCES and not kind.retrains
+        if name not in REFERENCES and not kind.retrains and not (pooled and kind is IFRQE)
         for objective in kind.objectives or (Objective.WELFARE,)
     ]
 
 
-def parse_methods(text: str | None, option: str = "--methods") -> list[Method]:
+def parse_methods(text: str | None, option: str = "--methods", *, pooled: bool = False) -> list[Method]:
     """Methods from `name` or `name:objective`, separated by commas; a bare name means every objective.
 
     None means those of `all_methods`. `option` is what the text was given to, for messages.
     """
     if text is None:
-        return all_methods()
+        return all_methods(pooled=pooled)
     chosen: dict[tuple[str, Objective], Method] = {}
     for part in text.split(","):
         name, _, objective = part.strip().partition(":")

@@ -234,7 +234,7 @@ def _compare(
     compared = frontier(
         problem,
         settings,
-        methods=parse_methods(plan.frontier_methods),
+        methods=parse_methods(plan.frontier_methods, pooled=settings.value.is_pooled),
         points=plan.points,
         seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
         price=plan.price,
