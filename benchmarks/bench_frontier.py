@@ -54,10 +54,13 @@ def judge(
         print(f"  {name:12}" + "".join(f"{mean:8.2f}" for mean in values.mean(axis=1)))
     for name in RIVALS:
         difference = figures[OURS] - figures[name]
-        error = difference.std(axis=1, ddof=1) / np.sqrt(seeds)
-        below = difference.mean(axis=1) < -error
-        lines = (f"{d:+7.2f}±{e:.2f}" for d, e in zip(difference.mean(axis=1), error, strict=True))
-        print(f"  - {name:10}" + " ".join(lines) + ("  BELOW" if below.any() else ""))
+        mean, error = difference.mean(axis=1), difference.std(axis=1, ddof=1) / np.sqrt(seeds)
+        print(f"  - {name:10}" + " ".join(f"{d:+7.2f}±{e:.2f}" for d, e in zip(mean, error, strict=True)))
+        for point, d, e in zip(POINTS, mean, error, strict=True):
+            if d < -e:
+                verdict(
+                    f"{where} at {point:.0%}: over {name} in standard errors", d / e, -1, "", at_most=False
+                )
     for point, limit, value in zip(POINTS, asked, figures[OURS].mean(axis=1), strict=False):
         verdict(f"{where} at {point:.0%}", value, limit, "%", at_most=False)
     best = np.max([figures[name].mean(axis=1) for name in RIVALS], axis=0)
@@ -67,9 +70,10 @@ def judge(
 
 def price(problem: Problem, settings: Settings) -> None:
     """Print what valuing all interactions costs, in trainings of the model."""
-    bench = Workbench(problem, settings, seed=0)
+    bench, everything = Workbench(problem, settings, seed=0), np.ones(len(problem.train), dtype=np.bool_)
+    bench.final(everything)  # warms up
     start = time.perf_counter()
-    bench.final(np.ones(len(problem.train), dtype=np.bool_))
+    bench.final(everything)
     training = time.perf_counter() - start
     start = time.perf_counter()
     bench.estimates(settings.anchors)
@@ -85,6 +89,8 @@ if __name__ == "__main__":
     parser.add_argument("--unwillingness", default="random")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    if given.seeds < 2:
+        parser.error("--seeds: at least 2, for standard errors")
     for model in given.models.split(","):
         gains = []
         for name in given.datasets.split(","):

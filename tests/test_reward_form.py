@@ -10,6 +10,7 @@ from assent.data.problem import Problem
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import validation_losses
+from assent.experiments.records import certificate_of
 from assent.game.objective import Objective
 from assent.influence.estimate import social_influence
 from assent.influence.settings import Estimator, InfluenceSettings
@@ -125,3 +126,16 @@ def test_rows_of_a_sparse_matrix_are_scaled() -> None:
     np.testing.assert_array_equal(
         matrix.scaled(np.array([2.0, 5.0, 10.0])).toarray(), [[0, 2], [0, 0], [20, 30]]
     )
+
+
+def test_the_certificate_holds_the_prediction_against_a_truth_of_the_same_form(
+    problem: Problem, both: dict[RewardForm, Workbench]
+) -> None:
+    for form, bench in both.items():
+        choice = make_method("ifrqe++", Objective.WELFARE).at_price(bench, 0.1)
+        trained = bench.final(choice.selection)
+        losses = validation_losses(problem, trained) * form.weights(problem.valid_samples())
+        paid = float(problem.unwillingness[choice.selection].sum())
+        found = certificate_of(bench, choice, trained, 0.1)
+        expected = -(float(losses.sum()) + 0.1 * paid) / problem.n_users
+        assert found["true_reward"] == pytest.approx(expected)

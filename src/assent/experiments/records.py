@@ -98,13 +98,13 @@ def record(
 
 
 def certificate_of(bench: Workbench, choice: Choice, trained: Trained, price: float) -> dict[str, Any]:
-    """A choice's certificate with the true reward of its model, in the loss that values are measured on.
+    """A choice's certificate with the true reward of its model, in the loss and form that values have.
 
     It counts the price of the decision where there is one, else `price`.
     """
     problem = bench.problem
     disclosed = sum_by(problem.train.users, problem.unwillingness * choice.selection, problem.n_users)
-    losses = validation_losses(problem, trained, bench.settings.influence.loss)
+    losses = validation_losses(problem, trained, bench.settings.influence.loss) * bench.weights
     at = price if choice.price is None else choice.price
     return with_truth(choice.certificate, losses, problem.wishes.cost(disclosed), at)
 
