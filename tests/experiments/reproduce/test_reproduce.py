@@ -137,7 +137,16 @@ def test_a_changed_setting_computes_what_it_touches(
 
 
 def test_without_computing_it_shows_what_is_there(plan: Plan, data: Path, tmp_path: Path) -> None:
-    assert reproduce([ITEMS["overall"]], plan, tmp_path, data=data, compute=False).chapters == []
+    found = reproduce([ITEMS["overall"]], plan, tmp_path, data=data, compute=False)
+    assert found.chapters == []
+    assert found.missing[1:] == ["overall: none of its 28 cells is there."]
+
+
+def test_an_item_without_cells_is_told(plan: Plan, data: Path, tmp_path: Path) -> None:
+    other = replace(plan, datasets=("simulation",), models=("din",))
+    found = reproduce([ITEMS["price"]], other, tmp_path, data=data)
+    assert found.chapters == []
+    assert found.missing == ["price: has none of the models and data sets that are asked for and there."]
 
 
 def test_a_missing_data_set_is_told_and_the_rest_goes_on(found: Reproduction) -> None:

@@ -77,6 +77,10 @@ def reproduce(
         records = cells.found(some)
         if records:
             chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
+        elif some:
+            missing.append(f"{item.name}: none of its {len(some)} cells is there.")
+        else:
+            missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
     keys = {digest(key): key for key in (cell.key(data) for cell in everything)}
     return Reproduction(plan, chapters, missing, sum(map(cells.store.seconds, keys.values())))
 

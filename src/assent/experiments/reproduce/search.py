@@ -185,7 +185,7 @@ def _beside(records: Sequence[Record]) -> list[Beside]:
             float(record[f"best_{name}"]),
             None,
             3 if name in _SMALL else 0,
-            (why,),
+            why=(why,),
         )
         for record in records
         for name in RANGES

@@ -7,7 +7,7 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
-from assent.experiments.reproduce.beside import Beside, beside, data_reasons
+from assent.experiments.reproduce.beside import Beside, beside, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.grid import Amount, Column, grid
 from assent.experiments.reproduce.plan import Plan
@@ -61,5 +61,5 @@ def _beside(plan: Plan) -> Iterator[Beside]:
         problem = problem_of(_source(plan, eta), 0, None)
         rows = sum(map(len, (problem.train, problem.valid, problem.test)))
         theirs = paper.look_up("simulation_interactions_by_eta", f"{eta:g}")
-        why = list(data_reasons(plan, SIMULATION)) if plan.reduced else []
+        why = list(plan_reasons(plan)) if plan.reduced else []
         yield from beside({"η": f"{eta:g}"}, INTERACTIONS, theirs, Amount(float(rows), None), why)
