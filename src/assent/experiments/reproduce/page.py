@@ -19,8 +19,8 @@ PROTOCOL = (
     "number of anchors, the prices and the embedding size are the paper's.",
     "A repeat draws anew: unwillingness of the real data, sampled items, anchors, initial parameters.",
     "The code that the authors published computes rewards on test losses and trains on withheld positives as "
-    "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what is "
-    "withheld.",
+    "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what "
+    "is withheld.",
     "“Nothing” withholds everything. The paper does not show it; where it is best, nobody has reason to ask.",
 )
 
