@@ -14,6 +14,7 @@ from typing import Any
 
 from assent.arrays import Bools
 from assent.data.problem import Problem
+from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
 from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
 from assent.experiments.store import Key, Store, choice_key, unit_key
@@ -52,7 +53,7 @@ def compare(
     methods: Sequence[Method],
     prices: Sequence[float],
     seeds: Sequence[int],
-    jobs: int = 1,
+    jobs: int = 0,
     folder: Path | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
@@ -60,7 +61,8 @@ def compare(
 
     A seed sets anchors, lots, initial parameters and negatives; the split and the unwillingness are the
     problem's, so that all records of a seed are paired. With `folder`, finished cells are kept there: a
-    killed comparison goes on where it was, and another process may work on it at the same time.
+    killed comparison goes on where it was, and another process may work on it at the same time. With `jobs`,
+    so many processes compute, each with one thread; with 0, this one does.
     """
     for price in prices:
         check_price(price)
@@ -99,22 +101,19 @@ def _work(
     wait: bool,
     tell: Advance,
     progress: Progress,
-) -> bool:
+) -> list[str] | None:
     """Compute the cells of a unit that the store lacks, unless another process is at it."""
-    own = unit_key(fingerprint, unit.settings, unit.seed)
-    with store.held(own, wait=wait) as held:
-        if not held:
-            return False
-        bench = Workbench(problem, unit.settings, unit.seed, progress, store.work(own))
-        models = Models(bench)
+
+    def bench(folder: Path) -> Workbench:
+        return Workbench(problem, unit.settings, unit.seed, progress, folder)
+
+    def steps(own: Workbench) -> Iterator[Step]:
+        models = Models(own)
         for key, method, price in unit.cells(fingerprint):
-            if store.get(key) is None:
-                start = time.perf_counter()
-                found = models.measure(method, price)
-                store.put(key, found, seconds=time.perf_counter() - start)
-            tell()
-        bench.clear()
-    return True
+            yield Step(key, partial(models.measure, method, price), f"{method.name} at {price:g}")
+
+    own = unit_key(fingerprint, unit.settings, unit.seed)
+    return fill(store, own, bench=bench, steps=steps, wait=wait, tell=tell)
 
 
 @dataclass

@@ -42,6 +42,7 @@ def build_page(found: Reproduction) -> str:
         opening,
         _data_section(found),
         tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced, *plan.altered])),
+        _trouble(found),
         *(_section(chapter, plan.repeats) for chapter in found.chapters),
     )
     return f"<!DOCTYPE html>\n{tag('html', head(title), tag('body', main), lang='en')}\n"
@@ -77,6 +78,22 @@ def _data_section(found: Reproduction) -> Html:
     ]
     absent = [paragraph(f"Not run: {sentence}") for sentence in found.missing]
     return tag("section", tag("h2", "Data"), scrolling(table, "Data"), bullets(notes), *absent)
+
+
+def _trouble(found: Reproduction) -> Html:
+    """What makes the figures less than they should be."""
+    said = [f"Could not be computed: {sentence}" for sentence in found.failed]
+    if found.states > 1:
+        said.append(mixed_states(found.states))
+    return tag("section", tag("h2", "What went wrong"), bullets(said)) if said else join([])
+
+
+def mixed_states(states: int) -> str:
+    """That cells of several states of the code stand beside each other, in a sentence."""
+    return (
+        f"These records come from {states} states of assent's own code, which may not agree; to compute them "
+        "all with the present one, choose another folder."
+    )
 
 
 def _section(chapter: Chapter, repeats: int) -> Html:
