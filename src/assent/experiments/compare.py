@@ -86,6 +86,9 @@ def _measured(
     """The records of all units, computed where the store lacks them."""
     fingerprint = problem.fingerprint()
     missing = [unit for unit in units if any(store.get(key) is None for key, *_ in unit.cells(fingerprint))]
+    for unit in units:
+        if unit not in missing:  # perhaps killed when all its cells were there
+            store.forget(unit_key(fingerprint, unit.settings, unit.seed))
     work = partial(_work, problem, fingerprint, store)
     run_all(work, missing, jobs=jobs, steps=sum(map(len, missing)), label="comparing", progress=progress)
     found = [store.get(key) for unit in units for key, *_ in unit.cells(fingerprint)]

@@ -20,6 +20,8 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLAR
 _SECONDS = 0.2
 """Between two looks at what the processes have to tell."""
 
+_START = "spawn"
+"""How processes start: afresh, so that their libraries read how many threads they may have."""
 _BROKEN = (
     "a process was ended from outside, perhaps for lack of memory; what is finished is kept: give the same "
     "command again to go on, with fewer --jobs if memory is short"
@@ -90,13 +92,15 @@ def one_thread() -> Iterator[None]:
 
 
 def _run_in_processes(work: Work[U], units: Sequence[U], jobs: int, advance: Advance) -> list[str]:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(_START)
     told, stop = context.SimpleQueue(), context.Event()
     with ProcessPoolExecutor(jobs, context, _begin, (told, stop)) as pool:
-        running: dict[Future[_Result], U] = {pool.submit(_step, work, unit, False): unit for unit in units}
         busy: list[U] = []
         wrong: list[str] = []
         try:
+            running: dict[Future[_Result], U] = {
+                pool.submit(_step, work, unit, False): unit for unit in units
+            }
             while running:
                 done, _ = wait(running, _SECONDS, FIRST_COMPLETED)
                 for future in done:

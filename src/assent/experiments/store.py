@@ -17,6 +17,7 @@ from hashlib import blake2b
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from assent.errors import AssentError
@@ -69,6 +70,13 @@ class Store:
     def work(self, key: Key) -> Path:
         """A folder for what computing the cells of `key` leaves on the way; its user deletes it."""
         return self.folder / f"work-{digest(key)}"
+
+    def forget(self, key: Key) -> None:
+        """Delete what computing the cells of `key` left on the way, unless a process is at it."""
+        if self.work(key).exists():
+            with self.held(key, wait=False) as held:
+                if held:
+                    rmtree(self.work(key), ignore_errors=True)
 
     @contextmanager
     def held(self, key: Key, *, wait: bool) -> Iterator[bool]:

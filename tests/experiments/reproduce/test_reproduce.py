@@ -50,7 +50,7 @@ def timeless(chapters: Sequence[Chapter]) -> list[Any]:
 
 
 def test_every_item_has_something_to_show(found: Reproduction) -> None:
-    assert [each.item.name for each in found.chapters] == [name for name in ITEMS if name != "search"]
+    assert [each.item.name for each in found.chapters] == list(ITEMS)
     for each in found.chapters:
         assert len(each.records) == each.wanted
         assert each.findings.grids[0].rows
@@ -190,8 +190,7 @@ def test_nothing_is_computed_twice(
     found: Reproduction, plan: Plan, data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill_training(monkeypatch)
-    items = [item for item in ITEMS.values() if item.name != "search"]
-    again = reproduce(items, plan, out, data=data)
+    again = reproduce(list(ITEMS.values()), plan, out, data=data)
     assert timeless(again.chapters) == timeless(found.chapters)
     assert again.seconds == found.seconds
 
@@ -267,11 +266,6 @@ def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, 
 def test_the_search_goes_on_where_it_was(
     plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {
-        "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
-        "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
-    }  # fmt: skip
-    monkeypatch.setattr(searching, "RANGES", small)
     short = replace(plan, datasets=("simulation",), trials=3)
     whole = reproduce([ITEMS["search"]], short, tmp_path / "whole", data=data)
     rewards = iter([True, True, False])

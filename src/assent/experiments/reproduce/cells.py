@@ -70,7 +70,11 @@ class Cells:
 
         A cell that cannot be computed does not keep the others from it: which, and why, in sentences.
         """
-        units = list(self._units(cells))
+        units = list(self._units(self.missing(cells)))
+        begun = {digest(unit.key) for unit in units}
+        for unit in self._units(cells):
+            if digest(unit.key) not in begun:  # perhaps killed when all its cells were there
+                self.store.forget(unit.key)
         return run_all(
             partial(_work, self),
             units,
@@ -86,9 +90,9 @@ class Cells:
         return [cell for cell in once.values() if self.store.get(cell.key(self.where)) is None]
 
     def _units(self, cells: Sequence[Cell]) -> Iterator[Unit]:
-        """The missing cells by workbench; those that share nothing come first, because they take longest."""
+        """Cells by workbench; those that share nothing come first, because they take longest."""
         units: dict[str, tuple[Key, list[Cell]]] = {}
-        for cell in sorted(self.missing(cells), key=lambda cell: not cell.task.alone):
+        for cell in sorted(cells, key=lambda cell: not cell.task.alone):
             key = self._unit_key(cell)
             units.setdefault(digest(key), (key, []))[1].append(cell)
         for key, members in units.values():
