@@ -143,11 +143,12 @@ class Models:
         return record(self.bench, method, charged, trained, price=price, watch=watch, point=point)
 
     def _train(self, selection: Bools, label: str) -> tuple[Trained, float]:
-        """The model of a selection, and the seconds that it took if it was trained before."""
+        """The model of a selection, and the seconds that it took before now."""
         name = selection.tobytes()
         if name in self._known:
             return self._known[name]
         start = time.perf_counter()
         trained = self.bench.final(selection, label=label)
-        self._known[name] = trained, time.perf_counter() - start
-        return trained, 0.0
+        before = trained.seconds_before
+        self._known[name] = trained, before + time.perf_counter() - start
+        return trained, before
