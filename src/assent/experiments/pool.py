@@ -119,7 +119,7 @@ def _run_in_processes(work: Work[U], units: Sequence[U], jobs: int, advance: Adv
                     busy = []
         except BaseException as error:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
             if isinstance(error, BrokenProcessPool):
                 raise AssentError(_BROKEN) from None
             raise
