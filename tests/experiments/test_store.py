@@ -158,6 +158,18 @@ def test_work_is_held_by_one_process_until_it_ends(end: str, store: Store) -> No
     other.join()
 
 
+def test_leavings_of_work_are_forgotten_unless_somebody_is_at_it(store: Store) -> None:
+    store.forget(KEY)
+    assert not store.folder.exists()
+    store.work(KEY).mkdir(parents=True)
+    (store.work(KEY) / "anchor").write_text("kept")
+    with store.held(KEY, wait=False):
+        store.forget(KEY)
+    assert store.work(KEY).exists()
+    store.forget(KEY)
+    assert not store.work(KEY).exists()
+
+
 def _put(folder: Path, number: int) -> None:
     for _ in range(30):
         Store(folder).put(KEY, {"number": number, "text": "x" * 20_000}, seconds=0)

@@ -22,7 +22,7 @@ from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, 
 from assent.experiments.reproduce import search as searching
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.overall import Overall
-from assent.experiments.reproduce.run import CELLS, Chapter
+from assent.experiments.reproduce.run import CELLS, DATA, Chapter
 from assent.experiments.reproduce.sources import Source, Where, problem_of
 from assent.experiments.reproduce.tasks import AtPrice, Desk
 from assent.experiments.store import Store
@@ -193,6 +193,17 @@ def test_nothing_is_computed_twice(
     again = reproduce(list(ITEMS.values()), plan, out, data=data)
     assert timeless(again.chapters) == timeless(found.chapters)
     assert again.seconds == found.seconds
+
+
+def test_what_a_unit_left_that_was_killed_at_its_very_end_is_deleted(
+    found: Reproduction, plan: Plan, data: Path, out: Path
+) -> None:
+    cells = Cells(Store(out / CELLS), Where(data, out / DATA))
+    available = replace(plan, datasets=found.plan.datasets)
+    for unit in cells._units(ITEMS["overall"].cells(available)):
+        cells.store.work(unit.key).mkdir()
+    reproduce([ITEMS["overall"]], plan, out, data=data)
+    assert not list((out / CELLS).glob("work-*"))
 
 
 def test_a_changed_setting_computes_what_it_touches(
