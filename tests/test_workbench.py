@@ -8,6 +8,8 @@ from assent.arrays import Bools
 from assent.data.problem import Problem
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
+from assent.experiments.records import Stopwatch
+from assent.methods import Choice
 from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import Trained, TrainingSettings, disclose, train
@@ -127,7 +129,7 @@ def test_a_second_bench_finds_the_anchors_of_the_first(problem: Problem, tmp_pat
     before = first.estimates(2)
     names = sorted(file.name for file in folder.iterdir())
     assert [(name[:8], name.rpartition(".")[2]) for name in names] == [
-        (f"anchor-{t}", suffix) for t in range(2) for suffix in ("json", "safetensors")
+        (f"anchor-{t}", suffix) for t in range(2) for suffix in ("json", "safetensors", "seconds")
     ]
     second = Workbench(problem, SETTINGS, seed=2, folder=folder)
     after = second.estimates(2)
@@ -175,3 +177,30 @@ def test_without_a_folder_nothing_is_written(
     bench.estimates(1)
     bench.clear()
     assert not list(tmp_path.iterdir())
+
+
+def test_what_killed_processes_spent_on_anchors_is_owed(problem: Problem, tmp_path: Path) -> None:
+    Workbench(problem, SETTINGS, seed=2, folder=tmp_path).anchor(1)
+    for file in tmp_path.glob("anchor-*.seconds"):
+        file.write_text("1000")
+    again = Workbench(problem, SETTINGS, seed=2, folder=tmp_path)
+    watch = Stopwatch(again)
+    again.estimates(2)
+    nothing = np.zeros(len(problem.train), dtype=np.bool_)
+    charged = [watch.seconds(Choice(nothing, None, anchors=anchors)) for anchors in (0, 1, 2)]
+    assert charged == pytest.approx([0, 1000, 2000], abs=50)
+    again.clear()
+    assert not tmp_path.exists()
+
+
+def test_anchors_that_were_trained_for_another_end_are_owed_and_others_are_not(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("assent.workbench.time.perf_counter", lambda: float(next(now)))
+    bench = Workbench(problem, SETTINGS, seed=2)
+    bench.anchor(0)
+    assert bench.anchor_owed == [100.0]
+    bench.estimates(2)
+    assert bench.anchor_owed == [100.0, 0.0]
+    assert len(bench.anchor_seconds) == 2

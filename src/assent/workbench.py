@@ -1,6 +1,7 @@
 """A problem with what has been learnt about it so far: anchors are trained once and shared by the methods."""
 
 import json
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -11,6 +12,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
+from assent.files import read_json, write_json
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.influence.estimate import linearise
@@ -41,6 +43,8 @@ class Workbench:
     """How many models were trained so far."""
     anchor_seconds: list[float] = field(default_factory=list)
     """What training and valuing at each anchor took, by the wall clock; loading one costs what it costs."""
+    anchor_owed: list[float] = field(default_factory=list)
+    """What training each anchor took that `anchor_seconds` lacks: in a killed process, or for other ends."""
     _anchors: list[tuple[Bools, Trained]] = field(default_factory=list)
 
     def final(self, selection: Bools, label: str = "final model") -> Trained:
@@ -104,7 +108,8 @@ class Workbench:
         Where they lie and what they are trained with is the valuer's to say.
         """
         while len(self._anchors) <= t:
-            self._anchors.append(self._make_anchor(len(self._anchors)))
+            took = self._make_anchor()
+            self.anchor_owed[-1] += took
         return self._anchors[t]
 
     @cached_property
@@ -117,16 +122,24 @@ class Workbench:
         described = json.dumps(about)
         return blake2b(described.encode(), digest_size=6).hexdigest()
 
-    def _make_anchor(self, t: int) -> tuple[Bools, Trained]:
+    def _make_anchor(self) -> float:
+        """Load or train the next anchor: the seconds that training it took just now."""
+        t, start = len(self._anchors), time.perf_counter()
         drawn = self._valuer.place(t)
         path = self.folder and self.folder / f"anchor-{t}-{self.mark}"
-        if path and files_of(path)[1].exists():
-            return drawn, load(path)
+        if path and files_of(path)[1].exists() and _seconds_of(path).exists():
+            self._anchors.append((drawn, load(path)))
+            self.anchor_owed.append(float(read_json(_seconds_of(path))))
+            return 0.0
         data = disclose(self.problem, drawn, vocabulary=np.ones_like(drawn))
         trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}", seed=self._valuer.seed_of(t))
+        self._anchors.append((drawn, trained))
+        self.anchor_owed.append(trained.seconds_before)
+        took = time.perf_counter() - start
         if path:
+            write_json(_seconds_of(path), took + trained.seconds_before)
             save(trained, path)
-        return drawn, trained
+        return took
 
     def linearise(
         self, t: int, settings: InfluenceSettings | None = None, *, targets: Ints | None = None
@@ -135,7 +148,9 @@ class Workbench:
 
         The training rows `targets` serve as further validation rows.
         """
-        selection, trained = self.anchor(t)
+        while len(self._anchors) <= t:
+            self._make_anchor()
+        selection, trained = self._anchors[t]
         return linearise(
             self.problem,
             selection,
@@ -172,3 +187,8 @@ class Workbench:
             checkpoint=self.folder / f"{name}.progress" if self.folder and name else None,
             start=None if after is None else after.model,
         )
+
+
+def _seconds_of(anchor: Path) -> Path:
+    """The file of what training a kept anchor took."""
+    return anchor.with_name(f"{anchor.name}.seconds")

@@ -43,9 +43,17 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "report.html",
     }
     table = pl.read_parquet(run_folder / "selection.parquet")
-    assert {"user", "item", "unwillingness", "disclosed", "influence", "price", "title", "category"} == set(
-        table.columns
-    )
+    assert {
+        "user",
+        "item",
+        "unwillingness",
+        "disclosed",
+        "influence",
+        "uncertainty",
+        "price",
+        "title",
+        "category",
+    } == set(table.columns)
     assert table["influence"].null_count() == 0
     worth = table["influence"] > 0.1 * table["unwillingness"]
     assert table["disclosed"].to_list() == worth.to_list()

@@ -42,7 +42,7 @@ def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) 
         "--out",
         str(tmp_path / "run"),
     ]
-    done = subprocess.run([*command, *QUICK, "--anchors", "2"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*command, *QUICK], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == [f"Report: {tmp_path / 'run' / 'report.html'}"]
 
 

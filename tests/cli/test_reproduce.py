@@ -1,12 +1,8 @@
-"""`assent reproduce` as it is typed: what it writes, how it goes on after kills, what it refuses."""
+"""`assent reproduce` as it is typed: what it writes, what it refuses, when it fails."""
 
-import random
-import subprocess
-import sys
+import time
 from pathlib import Path
-from typing import Any
 
-import polars as pl
 import pytest
 
 from assent.cli.console import LineProgress
@@ -16,25 +12,6 @@ TINY = [
     "--users", "120", "--datasets", "simulation,steam", "--models", "mf", "--repeats", "2", "--jobs", "1",
     "--set", "training.epochs=2", "--set", "model_settings.dimension=4", "--set", "proactive.rounds=2",
 ]  # fmt: skip
-KILLED = """
-import os, sys
-import assent.workbench as workbench
-left, real = {trainings}, workbench.train
-def train(*args, **kwargs):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), 9)
-    return real(*args, **kwargs)
-workbench.train = train
-from assent.cli.app import main
-sys.argv = {arguments!r}
-main()
-"""
-
-
-def records(out: Path, item: str) -> list[dict[str, Any]]:
-    return pl.read_parquet(out / item / "records.parquet").drop("seconds").to_dicts()
 
 
 def test_it_writes_a_page_and_says_what_is_missing(
@@ -56,20 +33,14 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert (code, again) == (0, text)
 
 
-def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(tmp_path: Path, assent: Assent) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert assent("reproduce", "overall", *TINY, "--out", whole)[0] == 0
-    moments = random.Random(6)
-    for _ in range(3):
-        arguments = ["assent", "reproduce", "overall", *TINY, "--out", str(killed)]
-        script = KILLED.format(trainings=moments.randint(1, 6), arguments=arguments)
-        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-        assert ended.returncode == -9
-    assert not (killed / "index.html").exists()
-    assert list((killed / "cells").iterdir())
-    assert assent("reproduce", "overall", *TINY, "--out", killed)[0] == 0
-    assert records(killed, "overall") == records(whole, "overall")
-    assert not list((killed / "cells").glob("work-*"))
+def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: Assent) -> None:
+    options = [*TINY, "--datasets", "simulation", "--repeats", "1", "--set", "training.learning_rate=1e30"]
+    code, _, err = assent("reproduce", "sparsity", *options, "--out", tmp_path)
+    assert code == 1
+    assert "Could not be computed: AtPrice, simulation, All, 0.1, mf, repeat 1: " in err
+    assert "training.learning_rate" in err
+    assert "cells failed; the page says which and why." in err
+    assert "What went wrong" in (tmp_path / "index.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -99,12 +70,28 @@ def test_a_page_of_unknown_origin_is_kept(tmp_path: Path, assent: Assent) -> Non
     assert "index.html: already exists" in err
 
 
-def test_a_log_gets_a_line_now_and_then_with_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
-    now = iter([0.0, 30.0, 120.0, 130.0, 240.0])
-    progress = LineProgress(every=60, clock=lambda: next(now))
+def test_a_log_gets_a_line_by_the_clock_with_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
+    err, now = "", 0.0
+    progress = LineProgress(every=0.01, clock=lambda: now)
+
+    def wait_for(line: str) -> bool:
+        nonlocal err
+        for _ in range(1000):
+            err += capfd.readouterr().err
+            if line in err.splitlines():
+                return True
+            time.sleep(0.01)
+        return False
+
     with progress.task("cells", 8) as advance, progress.task("training", 5) as inner:
+        now = 120.0
+        assert wait_for("cells: 0 of 8, 2 min")
         for _ in range(4):
             inner()
             advance()
-    lines = capfd.readouterr().err.splitlines()
-    assert lines == ["cells: 2 of 8, 2 min, 6 min left", "cells: 4 of 8, 4 min, 4 min left"]
+        now = 240.0
+        assert wait_for("cells: 4 of 8, 4 min, 4 min left")
+    assert "training" not in err
+    capfd.readouterr()
+    time.sleep(0.05)
+    assert capfd.readouterr().err == ""

@@ -1,11 +1,13 @@
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from assent.data import originals
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.named import NAMED, cut, read_named
 from assent.errors import AssentError
@@ -57,6 +59,8 @@ def as_games(folder: Path) -> None:
         ("diginetica", ".", as_views),
         ("steam", "steam", as_atomic),
         ("steam", "steam", as_games),
+        ("steam", "steam-merged", as_atomic),
+        ("diginetica", "diginetica-not-merged", as_atomic),
         ("amazon-video-games", "Amazon_Video_Games", as_atomic),
         ("amazon-video-games", "amazon-video-games", as_ratings),
         ("amazon-video-games", "amazon_video_games", as_reviews),
@@ -113,3 +117,107 @@ def test_too_little_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ratings_Video_Games.csv").write_text("a,b,5.0,1\n")
     with pytest.raises(AssentError, match="nobody has 5 to 20"):
         read_named("amazon-video-games", tmp_path)
+
+
+def test_of_two_logs_in_one_folder_the_one_of_that_name_is_read(tmp_path: Path) -> None:
+    place = tmp_path / "steam"
+    place.mkdir()
+    as_atomic(place)
+    (place / "steam.inter").rename(tmp_path / "steam.inter")
+    (tmp_path / "diginetica.inter").write_text("user_id:token\titem_id:token\ttimestamp:float\nx\ty\t1")
+    assert read_named("steam", tmp_path).table.height == 18
+
+
+def truncated(folder: Path) -> None:
+    as_games(folder)
+    file = folder / "steam_reviews.json.gz"
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def garbled(folder: Path) -> None:
+    (folder / "steam_reviews.json.gz").write_bytes(b"no gzip")
+
+
+def not_text(folder: Path) -> None:
+    (folder / "steam_reviews.json.gz").write_bytes(gzip.compress(b"\xff\xfe\n"))
+
+
+def no_record(folder: Path) -> None:
+    (folder / "steam_reviews.json.gz").write_bytes(gzip.compress(b"[1, 2]\n"))
+
+
+def other_headers(folder: Path) -> None:
+    (folder / "train-item-views.csv").write_text("session;item;time\n1;2;3\n")
+
+
+def no_times(folder: Path) -> None:
+    (folder / "train-item-views.csv").write_text("sessionId;itemId;timeframe\n1;2;noon\n")
+
+
+def with_header(folder: Path) -> None:
+    (folder / "ratings_Video_Games.csv").write_text("user,item,rating,time\na,b,5.0,1\n")
+
+
+def three_columns(folder: Path) -> None:
+    (folder / "ratings_Video_Games.csv").write_text("a,b,1\n")
+
+
+def empty(folder: Path) -> None:
+    (folder / "ratings_Video_Games.csv").write_text("")
+
+
+def bad_json(folder: Path) -> None:
+    (folder / "reviews_Video_Games.json.gz").write_bytes(gzip.compress(b'{"asin": \n'))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("steam", truncated), ("steam", garbled), ("steam", not_text), ("steam", no_record),
+        ("diginetica", other_headers), ("diginetica", no_times),
+        ("amazon-video-games", with_header), ("amazon-video-games", three_columns),
+        ("amazon-video-games", empty), ("amazon-video-games", bad_json),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_named_with_what_is_accepted(
+    name: str, write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    write(tmp_path)
+    (file,) = tmp_path.iterdir()
+    with pytest.raises(AssentError) as error:
+        read_named(name, tmp_path)
+    assert str(error.value).startswith(f"{file}: ")
+    assert "accepted: " in str(error.value)
+
+
+def test_of_repeated_pairs_the_first_is_kept(tmp_path: Path) -> None:
+    as_views(tmp_path)
+    log = read_named("diginetica", tmp_path)
+    assert log.table.filter(pl.col("item") == "i1-0")["time"].to_list() == [10]
+
+
+def test_what_was_read_of_an_original_file_is_found_again_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, kept = tmp_path / "data", tmp_path / "kept"
+    data.mkdir()
+    as_games(data)
+    first = read_named("steam", data, kept)
+    (file,) = kept.iterdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(originals, "read_original", lambda *_: pytest.fail("read again"))
+        assert read_named("steam", data, kept).table.equals(first.table)
+    file.write_bytes(b"damaged")
+    assert read_named("steam", data, kept).table.equals(first.table)
+    as_games(data)
+    os.utime(data / "steam_reviews.json.gz", (1, 1))
+    assert read_named("steam", data, kept).table.equals(first.table)
+    assert len(list(kept.iterdir())) == 2
+
+
+def test_large_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_games(tmp_path)
+    whole = read_named("steam", tmp_path).table
+    monkeypatch.setattr(originals, "_PIECE", 4)
+    assert read_named("steam", tmp_path).table.equals(whole)
+    assert whole["time"].to_list()[0] == 1512086400.0

@@ -47,7 +47,7 @@ def measure(
     models: Sequence[Settings] = (SETTINGS,),
     seeds: Sequence[int] = (0, 1),
     prices: Sequence[float] = PRICES,
-    jobs: int = 1,
+    jobs: int = 0,
     folder: Path | None = None,
 ) -> Records:
     chosen = parse_methods(methods)

@@ -118,7 +118,7 @@ def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, reco
     folds = Workbench(problem, POOLED, SEED)
     by_gradients = SETTINGS.influence.model_copy(update={"estimator": Estimator.GRADIENT_DOT})
     for name, settings in ((AVERAGED, SETTINGS.influence), (GRADIENT_DOT_AVERAGED, by_gradients)):
-        parts = [predicted(folds.linearise(t), settings, drawn) for t in range(5)]
+        parts = [predicted(folds.linearise(t), settings, drawn) for t in range(6)]
         losses, totals = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
         expected[name] = losses, totals
     values, measured = folds.estimates(1), measured_own(folds)
@@ -144,8 +144,8 @@ def predicted(model: Linearised, settings: InfluenceSettings, drawn: list[Bools]
 
 
 def measured_own(folds: Workbench) -> Floats:
-    """Own influence on the validation rows, the mean over the anchors of all folds: [Z]."""
-    models = [folds.linearise(t) for t in range(5)]
+    """Own influence on the validation rows, the mean over the anchors of all folds and everything: [Z]."""
+    models = [folds.linearise(t) for t in range(6)]
     found: Floats = np.mean(
         [own_influence(model, folds.settings.influence, SEED)[0].double().numpy() for model in models], axis=0
     )

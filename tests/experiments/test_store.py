@@ -14,7 +14,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.experiments import lds, run
 from assent.experiments import store as stores
-from assent.experiments.store import Store, choice_key, digest, unit_key
+from assent.experiments.store import Store, choice_key, code_state, digest, unit_key
 from assent.files import read_json
 from assent.game.objective import Objective
 from assent.methods import make_method
@@ -46,6 +46,23 @@ def test_a_cell_says_what_it_is(store: Store) -> None:
     assert found["key"] == KEY
     assert found["seconds"] == 2.0
     assert {"format", "assent"} <= found.keys()
+    assert found["code"] == store.code(KEY) == code_state()
+    assert store.code({**KEY, "price": 0.2}) is None
+
+
+def test_only_old_leavings_are_swept_away(store: Store) -> None:
+    store.put(KEY, {"reward": -1.5}, seconds=2.0)
+    (cell,) = store.folder.iterdir()
+    work = store.work(KEY)
+    work.mkdir()
+    new, old, older = store.folder / ".cell.a.tmp", store.folder / ".cell.b.tmp", work / ".anchor.c.tmp"
+    for file in (new, old, older):
+        file.write_text("half")
+    for file in (cell, old, older):
+        os.utime(file, (1, 1))
+    store.sweep()
+    assert [file.exists() for file in (cell, new, old, older)] == [True, True, False, False]
+    Store(store.folder / "nowhere").sweep()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"key": {"kind": "other"}, "record": {}}'])
@@ -139,6 +156,18 @@ def test_work_is_held_by_one_process_until_it_ends(end: str, store: Store) -> No
     with store.held(KEY, wait=True) as held:
         assert held
     other.join()
+
+
+def test_leavings_of_work_are_forgotten_unless_somebody_is_at_it(store: Store) -> None:
+    store.forget(KEY)
+    assert not store.folder.exists()
+    store.work(KEY).mkdir(parents=True)
+    (store.work(KEY) / "anchor").write_text("kept")
+    with store.held(KEY, wait=False):
+        store.forget(KEY)
+    assert store.work(KEY).exists()
+    store.forget(KEY)
+    assert not store.work(KEY).exists()
 
 
 def _put(folder: Path, number: int) -> None:

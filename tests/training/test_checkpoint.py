@@ -248,6 +248,21 @@ def test_a_truncated_checkpoint_is_not_used(
     assert result(again) == result(fitted(data, None))
 
 
+def test_what_was_spent_before_a_kill_is_known_after_it(
+    data: Disclosed, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(range(0, 10**6, 1000))
+    with monkeypatch.context() as patched:
+        patched.setattr("assent.training.checkpoint.time.monotonic", lambda: float(next(now)))
+        leave_checkpoint(data, path, 3)
+    with safe_open(path, framework="pt") as file:
+        spent = float(file.metadata()["seconds"])
+    assert spent >= 3000
+    again = fitted(data, path)
+    assert again.seconds_before == spent
+    assert fitted(data, None).seconds_before == 0
+
+
 def test_a_failed_training_keeps_the_last_checkpoint(data: Disclosed, path: Path) -> None:
     settings = SETTINGS.model_copy(update={"learning_rate": 1e30, "batch_size": None})
     with pytest.raises(AssentError, match="epoch 2"):

@@ -1,6 +1,7 @@
 """What the commands share: where they print, how they show progress, how they fail."""
 
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -85,7 +86,10 @@ class TerminalProgress:
 
 
 class LineProgress:
-    """A line now and then about the outermost task, with the time that is left: for logs of long commands."""
+    """A line now and then about the outermost task, with the time that is left: for logs of long commands.
+
+    The clock decides when, not the steps, which may take hours each.
+    """
 
     def __init__(self, every: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._clock, self._open = every, clock, 0
@@ -95,23 +99,33 @@ class LineProgress:
         """A task; those within it are not told of."""
         self._open += 1
         try:
-            yield self._outermost(label, total) if self._open == 1 else lambda: None
+            if self._open > 1:
+                yield lambda: None
+            else:
+                yield from self._outermost(label, total)
         finally:
             self._open -= 1
 
-    def _outermost(self, label: str, total: int) -> Advance:
-        start = last = self._clock()
-        done = 0
+    def _outermost(self, label: str, total: int) -> Iterator[Advance]:
+        start, done, ended = self._clock(), 0, threading.Event()
 
         def advance() -> None:
-            nonlocal done, last
-            done, now = done + 1, self._clock()
-            if now - last >= self._every:
-                last = now
-                left = (now - start) / done * (total - done)
-                notice(f"{label}: {done} of {total}, {(now - start) / 60:.0f} min, {left / 60:.0f} min left")
+            nonlocal done
+            done += 1
 
-        return advance
+        def tell() -> None:
+            while not ended.wait(self._every):
+                took = self._clock() - start
+                left = f", {took / done * (total - done) / 60:.0f} min left" if done else ""
+                notice(f"{label}: {done} of {total}, {took / 60:.0f} min{left}")
+
+        thread = threading.Thread(target=tell, daemon=True)
+        thread.start()
+        try:
+            yield advance
+        finally:
+            ended.set()
+            thread.join()
 
 
 def steady_watcher() -> Progress:

@@ -26,13 +26,17 @@ from assent.experiments.reproduce import (
     write_chapter,
 )
 from assent.experiments.reproduce.grid import shown, text
+from assent.experiments.reproduce.page import mixed_states
 from assent.experiments.reproduce.plan import DATASETS, MODELS, merged
 from assent.experiments.reproduce.run import CELLS, Chapter
 from assent.files import refuse_to_overwrite, write_text
+from assent.report.numbers import plural
 
 EVERYTHING = "all"
 _LINES, _COLUMNS = 20, 7
 """Largest table that is printed; the files have all of them."""
+_FAILURES = 10
+"""Largest number of failed cells that are printed."""
 
 
 def reproduce_command(
@@ -104,7 +108,14 @@ def reproduce_command(
         _show(chapter)
         write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
+    if found.states > 1:
+        notice(mixed_states(found.states))
+    for sentence in found.failed[:_FAILURES]:
+        notice(f"Could not be computed: {sentence}")
     notice(f"Page: {out / PAGE}")
+    if found.failed:
+        notice(f"{plural(len(found.failed), 'cell')} failed; the page says which and why.")
+        raise typer.Exit(1)
 
 
 def _items(names: str) -> list[Item]:

@@ -4,23 +4,28 @@ Whatever the file, the paper's cut is applied: each pair once, users with 5 to 2
 most so many, until both hold. Files that were cut so before stay as they are.
 """
 
-import ast
-import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from assent.data import originals
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.readers import read_interactions
 from assent.errors import AssentError
+from assent.files import write_with
 
 FEWEST, MOST = 5, 20
 """Interactions of a user in the paper's cut."""
+_FORMAT = 1
+"""Raised whenever a file that was read before would be read differently."""
+_ENDINGS = ("", "-not-merged", "-merged")
+"""Of RecBole's names: it offers some data sets with repeats of a pair on rows of their own, or as one."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +43,46 @@ class Named:
     """An original file as a table: user, item, time."""
 
 
-def read_named(name: str, folder: Path | None) -> Interactions:
-    """The paper's cut of a data set of `NAMED`, from `folder`/NAME (or `folder` itself for original files).
+def read_named(name: str, folder: Path | None, kept: Path | None = None) -> Interactions:
+    """The paper's cut of a data set of `NAMED`, from `folder`/NAME (or `folder` itself).
 
-    A missing one is an `AssentError` that says where to get it and how to lay it out.
+    A missing one is an `AssentError` that says where to get it and how to lay it out. Original files take
+    minutes to read: with `kept`, what is left of one after the cut is written into that folder, and found
+    there by whoever reads the same file again.
     """
     wanted = NAMED[name]
     if folder is None:
         raise AssentError(f"{name}: no folder is named. {layout(wanted)}")
     for place in _places(wanted, folder):
-        if _has_atomic(place, wanted):
-            log = read_interactions(place, duplicates="first")
+        if file := _atomic(place, wanted):
+            items = file.with_suffix(".item")
+            log = read_interactions(file, items=items if items.is_file() else None, duplicates="first")
             return cut(replace(log, name=name), wanted.most)
         for original in wanted.originals:
             if (place / original).is_file():
-                table = wanted.read(place / original).drop_nulls(["user", "item"])
-                table = table.sort("time", maintain_order=True).unique(["user", "item"], maintain_order=True)
-                return cut(Interactions(name, table, NO_ITEMS), wanted.most)
+                return _read_original(wanted, place / original, kept)
     raise AssentError(f"{name}: not in {folder}. {layout(wanted)}")
+
+
+def _read_original(wanted: Named, file: Path, kept: Path | None) -> Interactions:
+    """The cut of an original file, read or found again."""
+    here = kept and kept / f"{wanted.name}-{_mark(wanted, file)}.parquet"
+    if here and here.is_file():
+        with suppress(pl.exceptions.PolarsError):
+            return Interactions(wanted.name, pl.read_parquet(here), NO_ITEMS)
+    accepted = f"the public file; {layout(wanted)}"
+    table = originals.read_original(file, wanted.read, accepted)
+    log = cut(Interactions(wanted.name, table, NO_ITEMS), wanted.most)
+    if here:
+        write_with(here, log.table.write_parquet)
+    return log
+
+
+def _mark(wanted: Named, file: Path) -> str:
+    """A short name for a file as it is now, and for how it is cut."""
+    now = file.stat()
+    about = [_FORMAT, str(file.resolve()), now.st_size, now.st_mtime_ns, FEWEST, MOST, wanted.most]
+    return blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
 
 
 def layout(wanted: Named) -> str:
@@ -85,69 +112,25 @@ def cut(log: Interactions, most: int) -> Interactions:
 
 def _places(wanted: Named, folder: Path) -> Iterator[Path]:
     """Folders of the data set's name, in any spelling, then the folder itself."""
-    plain = _plain(wanted.name)
     if folder.is_dir():
-        yield from sorted(each for each in folder.iterdir() if each.is_dir() and _plain(each.name) == plain)
+        there = [each for each in sorted(folder.iterdir()) if each.is_dir()]
+        yield from _called(wanted, there)
         yield folder
 
 
-def _has_atomic(place: Path, wanted: Named) -> bool:
-    """Whether a folder holds RecBole's log of the data set."""
-    return any(_plain(file.stem) == _plain(wanted.name) for file in place.glob("*.inter"))
+def _atomic(place: Path, wanted: Named) -> Path | None:
+    """RecBole's log of the data set in a folder, if it holds one."""
+    return next(_called(wanted, sorted(place.glob("*.inter"))), None)
+
+
+def _called(wanted: Named, paths: Sequence[Path]) -> Iterator[Path]:
+    """Those of the paths that have the data set's name, with one of RecBole's endings or none."""
+    for ending in _ENDINGS:
+        yield from (path for path in paths if _plain(path.stem) == _plain(wanted.name + ending))
 
 
 def _plain(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.lower())
-
-
-def _diginetica(path: Path) -> pl.DataFrame:
-    """train-item-views.csv of the CIKM Cup 2016: sessions are the users, as in the paper's counts."""
-    table = pl.read_csv(path, separator=";", infer_schema=False)
-    return table.select(
-        user="sessionId",
-        item="itemId",
-        time=pl.col("timeframe").cast(pl.Float64),
-    )
-
-
-def _steam(path: Path) -> pl.DataFrame:
-    """steam_reviews.json.gz: a Python dictionary per line."""
-    return _table(
-        (row.get("username"), row.get("product_id"), _seconds(row.get("date")))
-        for row in _lines(path, ast.literal_eval)
-    )
-
-
-def _amazon(path: Path) -> pl.DataFrame:
-    """ratings_Video_Games.csv (user, item, rating, time; no header) or reviews_Video_Games.json.gz."""
-    if path.suffix == ".csv":
-        names = ["user", "item", "rating", "time"]
-        table = pl.read_csv(path, has_header=False, new_columns=names, infer_schema=False)
-        return table.select("user", "item", pl.col("time").cast(pl.Float64))
-    return _table(
-        (row.get("reviewerID"), row.get("asin"), float(row.get("unixReviewTime", 0)))
-        for row in _lines(path, json.loads)
-    )
-
-
-def _lines(path: Path, parse: Callable[[str], Any]) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield parse(line)
-            except (ValueError, SyntaxError):
-                raise AssentError(f"{path}: line {number} is no record; accepted: the public file") from None
-
-
-def _seconds(date: str | None) -> float | None:
-    days = pl.Series([date], dtype=pl.String).str.to_date("%Y-%m-%d", strict=False).dt.epoch("s")[0]
-    return None if days is None else float(days)
-
-
-def _table(rows: Iterator[tuple[str | None, str | None, float | None]]) -> pl.DataFrame:
-    return pl.DataFrame(
-        list(rows), schema={"user": pl.String, "item": pl.String, "time": pl.Float64}, orient="row"
-    )
 
 
 NAMED: dict[str, Named] = {
@@ -158,21 +141,21 @@ NAMED: dict[str, Named] = {
             10,
             "https://darel13712.github.io/rs_datasets/Datasets/diginetica/",
             ("train-item-views.csv",),
-            _diginetica,
+            originals.diginetica,
         ),
         Named(
             "steam",
             5000,
             "https://cseweb.ucsd.edu/~jmcauley/datasets.html#steam_data",
             ("steam_reviews.json.gz",),
-            _steam,
+            originals.steam,
         ),
         Named(
             "amazon-video-games",
             30,
             "https://jmcauley.ucsd.edu/data/amazon/",
             ("ratings_Video_Games.csv", "reviews_Video_Games.json.gz", "reviews_Video_Games_5.json.gz"),
-            _amazon,
+            originals.amazon,
         ),
     )
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 from assent.arrays import Bools
 from assent.data.problem import Problem
+from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
 from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
 from assent.experiments.store import Key, Store, choice_key, unit_key
@@ -52,7 +53,7 @@ def compare(
     methods: Sequence[Method],
     prices: Sequence[float],
     seeds: Sequence[int],
-    jobs: int = 1,
+    jobs: int = 0,
     folder: Path | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
@@ -60,7 +61,8 @@ def compare(
 
     A seed sets anchors, lots, initial parameters and negatives; the split and the unwillingness are the
     problem's, so that all records of a seed are paired. With `folder`, finished cells are kept there: a
-    killed comparison goes on where it was, and another process may work on it at the same time.
+    killed comparison goes on where it was, and another process may work on it at the same time. With `jobs`,
+    so many processes compute, each with one thread; with 0, this one does.
     """
     for price in prices:
         check_price(price)
@@ -84,6 +86,9 @@ def _measured(
     """The records of all units, computed where the store lacks them."""
     fingerprint = problem.fingerprint()
     missing = [unit for unit in units if any(store.get(key) is None for key, *_ in unit.cells(fingerprint))]
+    for unit in units:
+        if unit not in missing:  # perhaps killed when all its cells were there
+            store.forget(unit_key(fingerprint, unit.settings, unit.seed))
     work = partial(_work, problem, fingerprint, store)
     run_all(work, missing, jobs=jobs, steps=sum(map(len, missing)), label="comparing", progress=progress)
     found = [store.get(key) for unit in units for key, *_ in unit.cells(fingerprint)]
@@ -99,22 +104,19 @@ def _work(
     wait: bool,
     tell: Advance,
     progress: Progress,
-) -> bool:
+) -> list[str] | None:
     """Compute the cells of a unit that the store lacks, unless another process is at it."""
-    own = unit_key(fingerprint, unit.settings, unit.seed)
-    with store.held(own, wait=wait) as held:
-        if not held:
-            return False
-        bench = Workbench(problem, unit.settings, unit.seed, progress, store.work(own))
-        models = Models(bench)
+
+    def bench(folder: Path) -> Workbench:
+        return Workbench(problem, unit.settings, unit.seed, progress, folder)
+
+    def steps(own: Workbench) -> Iterator[Step]:
+        models = Models(own)
         for key, method, price in unit.cells(fingerprint):
-            if store.get(key) is None:
-                start = time.perf_counter()
-                found = models.measure(method, price)
-                store.put(key, found, seconds=time.perf_counter() - start)
-            tell()
-        bench.clear()
-    return True
+            yield Step(key, partial(models.measure, method, price), f"{method.name} at {price:g}")
+
+    own = unit_key(fingerprint, unit.settings, unit.seed)
+    return fill(store, own, bench=bench, steps=steps, wait=wait, tell=tell)
 
 
 @dataclass
@@ -141,11 +143,12 @@ class Models:
         return record(self.bench, method, charged, trained, price=price, watch=watch, point=point)
 
     def _train(self, selection: Bools, label: str) -> tuple[Trained, float]:
-        """The model of a selection, and the seconds that it took if it was trained before."""
+        """The model of a selection, and the seconds that it took before now."""
         name = selection.tobytes()
         if name in self._known:
             return self._known[name]
         start = time.perf_counter()
         trained = self.bench.final(selection, label=label)
-        self._known[name] = trained, time.perf_counter() - start
-        return trained, 0.0
+        before = trained.seconds_before
+        self._known[name] = trained, before + time.perf_counter() - start
+        return trained, before

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import connection
 from typing import Any, Protocol, TypeVar
@@ -19,6 +20,15 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLAR
 _SECONDS = 0.2
 """Between two looks at what the processes have to tell."""
 
+_START = "spawn"
+"""How processes start: afresh, so that their libraries read how many threads they may have."""
+_BROKEN = (
+    "a process was ended from outside, perhaps for lack of memory; what is finished is kept: give the same "
+    "command again to go on, with fewer --jobs if memory is short"
+)
+
+_Result = Sequence[str] | str | None
+"""Of a unit in another process: what went wrong on the way, the error that ended it, or that it is busy."""
 U = TypeVar("U")
 U_contra = TypeVar("U_contra", contravariant=True)
 
@@ -26,8 +36,13 @@ U_contra = TypeVar("U_contra", contravariant=True)
 class Work(Protocol[U_contra]):
     """What is done with a unit; a function of a module, so that other processes find it by name."""
 
-    def __call__(self, unit: U_contra, *, wait: bool, tell: Advance, progress: Progress) -> bool:
-        """Do a unit and `tell` of each step; False, at once, if another process is at it and nobody waits."""
+    def __call__(
+        self, unit: U_contra, *, wait: bool, tell: Advance, progress: Progress
+    ) -> Sequence[str] | None:
+        """Do a unit and `tell` of each step: what went wrong without ending it, in sentences.
+
+        None, at once, if another process is at it and nobody waits.
+        """
 
 
 def cores() -> int:
@@ -37,18 +52,26 @@ def cores() -> int:
 
 def run_all(
     work: Work[U], units: Sequence[U], *, jobs: int, steps: int, label: str, progress: Progress = SILENT
-) -> None:
-    """Do all units, `jobs` at once, in this process if that is 1; units that others are at come last.
+) -> list[str]:
+    """Do all units, `jobs` at once; units that others are at come last. What went wrong on the way.
 
-    What goes wrong in one ends the others after the step that they are at.
+    Each job is a process of its own with one thread, also where there is but one of them: sums come out the
+    same however many there are. With 0 jobs this process does the work: for tests and debuggers, since
+    libraries that are loaded already keep their threads. An error in one unit ends the others after the step
+    that they are at.
     """
+    if not units:
+        return []
     with one_thread(), progress.task(label, steps) as advance:
-        if jobs == 1 or len(units) <= 1:
-            busy = [unit for unit in units if not work(unit, wait=False, tell=advance, progress=progress)]
-            for unit in busy:
-                work(unit, wait=True, tell=advance, progress=progress)
-        else:
-            _run_in_processes(work, units, min(jobs, len(units)), advance)
+        if jobs:
+            return _run_in_processes(work, units, min(jobs, len(units)), advance)
+        wrong: list[str] = []
+        left = list(units)
+        for wait_for in (False, True):
+            done = [work(unit, wait=wait_for, tell=advance, progress=progress) for unit in left]
+            wrong += [sentence for found in done for sentence in found or ()]
+            left = [unit for unit, found in zip(left, done, strict=True) if found is None]
+        return wrong
 
 
 @contextmanager
@@ -68,31 +91,39 @@ def one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _run_in_processes(work: Work[U], units: Sequence[U], jobs: int, advance: Advance) -> None:
-    context = multiprocessing.get_context("spawn")
+def _run_in_processes(work: Work[U], units: Sequence[U], jobs: int, advance: Advance) -> list[str]:
+    context = multiprocessing.get_context(_START)
     told, stop = context.SimpleQueue(), context.Event()
     with ProcessPoolExecutor(jobs, context, _begin, (told, stop)) as pool:
-        running: dict[Future[bool | str], U] = {pool.submit(_step, work, unit, False): unit for unit in units}
         busy: list[U] = []
+        wrong: list[str] = []
         try:
+            running: dict[Future[_Result], U] = {
+                pool.submit(_step, work, unit, False): unit for unit in units
+            }
             while running:
                 done, _ = wait(running, _SECONDS, FIRST_COMPLETED)
                 for future in done:
                     unit, result = running.pop(future), future.result()
                     if isinstance(result, str):
                         raise AssentError(result)
-                    if not result:
+                    if result is None:
                         busy.append(unit)
+                    else:
+                        wrong += result
                 while not told.empty():
                     told.get()
                     advance()
                 if not running:
                     running = {pool.submit(_step, work, unit, True): unit for unit in busy}
                     busy = []
-        except BaseException:
+        except BaseException as error:
             stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
+            if isinstance(error, BrokenProcessPool):
+                raise AssentError(_BROKEN) from None
             raise
+    return wrong
 
 
 class _StoppedError(Exception):
@@ -124,11 +155,11 @@ def _begin(told: Any, stop: Any) -> None:
     threading.Thread(target=leave_with_parent, daemon=True).start()
 
 
-def _step(work: Work[U], unit: U, wait: bool) -> bool | str:
-    """One unit in a process of the pool: whether it was done, or what is wrong, in words that can travel."""
+def _step(work: Work[U], unit: U, wait: bool) -> _Result:
+    """One unit in a process of the pool; errors become words, which can travel."""
     try:
         return work(unit, wait=wait, tell=_tell, progress=SILENT)
     except AssentError as error:
         return str(error)
     except _StoppedError:
-        return True
+        return ()

@@ -61,8 +61,9 @@ class Stopwatch:
 
     def seconds(self, choice: Choice) -> float:
         """Seconds so far without those of anchors, plus all that `choice` rests on and found done."""
-        spent = self._bench.anchor_seconds
-        return time.perf_counter() - self._start - sum(spent[choice.anchors :]) + choice.owed
+        spent, owed = self._bench.anchor_seconds, self._bench.anchor_owed
+        here = time.perf_counter() - self._start - sum(spent[choice.anchors :])
+        return here + sum(owed[: choice.anchors]) + choice.owed
 
 
 def record(

@@ -8,12 +8,16 @@ from doing the same work at once.
 
 import fcntl
 import json
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from assent.errors import AssentError
@@ -24,6 +28,7 @@ from assent.settings import Settings
 
 FORMAT = 1
 """Raised whenever a cell computed before would come out differently."""
+_DAY = 24 * 3600.0
 
 Key = Mapping[str, Any]
 """All that determines a cell, as JSON."""
@@ -45,14 +50,33 @@ class Store:
         found = self._read(key)
         return 0.0 if found is None else float(found["seconds"])
 
+    def code(self, key: Key) -> str | None:
+        """Which state of assent's code computed a cell (`code_state`); None for one that is not there."""
+        found = self._read(key)
+        return None if found is None else str(found.get("code", ""))
+
+    def sweep(self) -> None:
+        """Delete half-written files that killed processes left a day ago or earlier."""
+        for file in self.folder.rglob(".*.tmp"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > _DAY:
+                    file.unlink()
+
     def put(self, key: Key, record: Mapping[str, Any], *, seconds: float) -> None:
         """Keep a record, which took `seconds` to compute."""
-        about = {"format": FORMAT, "assent": version("assent"), "seconds": seconds}
+        about = {"format": FORMAT, "assent": version("assent"), "code": code_state(), "seconds": seconds}
         write_json(self._file(key), about | {"key": _plain(key), "record": dict(record)})
 
     def work(self, key: Key) -> Path:
         """A folder for what computing the cells of `key` leaves on the way; its user deletes it."""
         return self.folder / f"work-{digest(key)}"
+
+    def forget(self, key: Key) -> None:
+        """Delete what computing the cells of `key` left on the way, unless a process is at it."""
+        if self.work(key).exists():
+            with self.held(key, wait=False) as held:
+                if held:
+                    rmtree(self.work(key), ignore_errors=True)
 
     @contextmanager
     def held(self, key: Key, *, wait: bool) -> Iterator[bool]:
@@ -78,6 +102,19 @@ class Store:
 
     def _file(self, key: Key) -> Path:
         return self.folder / f"cell-{digest(key)}.json"
+
+
+@cache
+def code_state() -> str:
+    """A short name for the state of assent's own source files.
+
+    It is no part of a key: a cell outlives an edit that does not matter to it. `FORMAT` is for those that do.
+    """
+    package = Path(str(resources.files("assent")))
+    found = blake2b(digest_size=8)
+    for file in sorted(package.rglob("*.py")):
+        found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def digest(key: Key) -> str:

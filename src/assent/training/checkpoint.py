@@ -48,8 +48,10 @@ class Checkpoint:
         self._path = path
         self._mark = mark
         self._latest: tuple[dict[str, Tensor], dict[str, str]] | None = None
-        self._saved_at = time.monotonic()
+        self._started_at = self._saved_at = time.monotonic()
         self._is_ours = False
+        self.seconds_before = 0.0
+        """What the processes before this one spent on the run."""
 
     def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
         """Put a saved state into `model` and `optimizer`; a fresh state where there is none."""
@@ -68,6 +70,7 @@ class Checkpoint:
         for name, parameter in model.named_parameters():
             optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
         self._is_ours = True
+        self.seconds_before = float(metadata.get("seconds", 0.0))
         return TrainingState(**counters, best=named_under("best", tensors))
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
@@ -79,7 +82,9 @@ class Checkpoint:
             tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
         kept = copies(tensors) | {f"best.{name}": value for name, value in state.best.items()}
         counters = {key: value for key, value in vars(state).items() if key != "best"}
-        self._latest = kept, {"fingerprint": self._mark, "state": json.dumps(counters)}
+        seconds = self.seconds_before + time.monotonic() - self._started_at
+        about = {"fingerprint": self._mark, "state": json.dumps(counters), "seconds": str(seconds)}
+        self._latest = kept, about
         if time.monotonic() - self._saved_at >= _SECONDS_BETWEEN_SAVES:
             self._save(self._path, *self._latest)
 

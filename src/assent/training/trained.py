@@ -32,6 +32,8 @@ class Trained:
     """Validation NDCG@5 of those parameters, as early stopping measures it; None without validation rows."""
     rows: Rows | None = None
     """The disclosed interactions that the model reads, in its indices; None if it reads none."""
+    seconds_before: float = 0.0
+    """What killed processes spent on a training that was continued, by the wall clock; no part of a file."""
 
     @cached_property
     @torch.no_grad()

@@ -1,5 +1,6 @@
 """A plan so small that all items take seconds, and a data set for it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,15 @@ from typing import Any
 import pytest
 
 from assent.data.simulator import simulate
-from assent.experiments.reproduce import ITEMS, Plan, Reproduction, Scale, build_page, reproduce
+from assent.experiments.reproduce import (
+    ITEMS,
+    Plan,
+    Reproduction,
+    Scale,
+    build_page,
+    reproduce,
+    search,
+)
 
 OVERRIDES: dict[str, Any] = {
     "training": {"epochs": 2},
@@ -59,11 +68,22 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("out")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ranges() -> Iterator[None]:
+    """Ranges of the search that train in a moment."""
+    small = {
+        "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
+        "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "RANGES", small)
+        yield
+
+
 @pytest.fixture(scope="session")
 def found(plan: Plan, data: Path, out: Path) -> Reproduction:
-    """All items, run once; the search has a test of its own."""
-    items = [item for item in ITEMS.values() if item.name != "search"]
-    return reproduce(items, plan, out, data=data)
+    """All items, run once."""
+    return reproduce(list(ITEMS.values()), plan, out, data=data)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,10 @@ import pytest
 from matplotlib.image import imread
 
 from assent.experiments.reproduce import ITEMS, Reproduction
+from assent.experiments.reproduce.beside import Beside
 from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Amount
+from assent.experiments.reproduce.grid import Amount, Column
+from assent.experiments.reproduce.page import _beside, _figure
 from assent.report.drawing import CANVASES, COLOURS, LOOKS, svg
 from assent.report.numbers import MINUS
 
@@ -51,12 +53,32 @@ def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
         for number in each.findings.beside:
             written = f"{number.paper:.{number.decimals}f}".replace("-", MINUS)
             assert f"<td>{written}" in page
-            for sentence in number.why:
+            for sentence in number.why if number.ours is not None else ():
                 assert sentence.replace("'", "&#x27;") in page
     assert page.count("<svg ") == 2 * sum(bool(each.findings.charts) for each in found.chapters)
     assert "Forty users." in page
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"|Get it from \S+', "", page)
-    assert set(ITEMS) - {"search"} == set(re.findall(r'<section id="([\w-]+)"', page))
+    assert set(ITEMS) == set(re.findall(r'<section id="([\w-]+)"', page))
+
+
+def test_reasons_stand_at_the_difference_that_they_belong_to() -> None:
+    numbers = [
+        Beside({"model": "MF"}, "F1", 4.7, 0.1, 5.0, 0.2, 2, 3),
+        Beside({"model": "MF"}, "wv", 2.0, None, 1.0, None, 2, 2, ("first",)),
+        Beside({"model": "MF"}, "reward", -2.0, None, -1.0, None, 2, 3, ("second", "first")),
+        Beside({"model": "DIN"}, "F1", 4.1, None, None, None, 2, why=("of what was not measured",)),
+    ]
+    html = _beside(numbers, 3)
+    assert "<td>5.00 (0.200)</td><td>+0.30</td>" in html
+    assert f"<td>1.00, 2 runs</td><td>{MINUS}1.00<sup>1</sup></td>" in html
+    assert "<td>+1.00<sup>2, 1</sup></td>" in html
+    assert "<ol><li>first</li><li>second</li></ol>" in html
+
+
+def test_a_figure_of_fewer_runs_than_planned_says_so() -> None:
+    column = Column("good", "good", decimals=1)
+    assert _figure(Amount(0.5, 0.1, runs=2), column, 3) == "<td>0.5 (0.1), 2 runs</td>"
+    assert _figure(Amount(0.5, 0.1, runs=3), column, 3) == "<td>0.5 (0.1)</td>"
 
 
 @in_browser

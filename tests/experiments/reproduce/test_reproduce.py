@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,18 @@ import polars as pl
 import pytest
 
 from assent.data.problem import Problem
+from assent.errors import AssentError
 from assent.evaluation import validation_losses
+from assent.experiments import store as stores
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
 from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce, write_chapter
 from assent.experiments.reproduce import search as searching
-from assent.experiments.reproduce.cells import Cells
-from assent.experiments.reproduce.run import CELLS, Chapter
-from assent.experiments.reproduce.sources import Source, problem_of
+from assent.experiments.reproduce.cells import Cell, Cells
+from assent.experiments.reproduce.overall import Overall
+from assent.experiments.reproduce.run import CELLS, DATA, Chapter
+from assent.experiments.reproduce.sources import Source, Where, problem_of
+from assent.experiments.reproduce.tasks import AtPrice, Desk
 from assent.experiments.store import Store
 from assent.workbench import Workbench
 
@@ -46,7 +50,7 @@ def timeless(chapters: Sequence[Chapter]) -> list[Any]:
 
 
 def test_every_item_has_something_to_show(found: Reproduction) -> None:
-    assert [each.item.name for each in found.chapters] == [name for name in ITEMS if name != "search"]
+    assert [each.item.name for each in found.chapters] == list(ITEMS)
     for each in found.chapters:
         assert len(each.records) == each.wanted
         assert each.findings.grids[0].rows
@@ -62,7 +66,7 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
     rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
     for seed in plan.seeds:
         records = compare(
-            problem_of(plan.source("diginetica"), seed, data),
+            problem_of(plan.source("diginetica"), seed, Where(data)),
             [settings],
             methods=parse_methods("threshold,ifrqe++:nash"),
             prices=[1.0],
@@ -80,15 +84,19 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
 
 
 def test_repeats_draw_other_unwillingness_of_real_data_alone(plan: Plan, data: Path) -> None:
-    first, second = (problem_of(plan.source("diginetica"), seed, data).unwillingness for seed in (0, 1))
+    first, second = (
+        problem_of(plan.source("diginetica"), seed, Where(data)).unwillingness for seed in (0, 1)
+    )
     assert not np.array_equal(first, second)
-    first, second = (problem_of(plan.source("simulation"), seed, data).unwillingness for seed in (0, 1))
+    first, second = (
+        problem_of(plan.source("simulation"), seed, Where(data)).unwillingness for seed in (0, 1)
+    )
     assert np.array_equal(first, second)
 
 
 def test_fewer_users_are_neighbours(data: Path) -> None:
-    everybody = problem_of(Source("diginetica", negatives=9), 0, data)
-    few = problem_of(Source("diginetica", users=10, negatives=9), 0, data)
+    everybody = problem_of(Source("diginetica", negatives=9), 0, Where(data))
+    few = problem_of(Source("diginetica", users=10, negatives=9), 0, Where(data))
     assert (everybody.n_users, few.n_users) == (45, 10)
     assert set(few.user_ids) < set(everybody.user_ids)
 
@@ -101,11 +109,13 @@ def test_fewer_users_are_neighbours(data: Path) -> None:
 
 def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     available = replace(plan, datasets=("simulation", "diginetica"))
-    cells = Cells(Store(out / CELLS), data)
+    cells = Cells(Store(out / CELLS), Where(data))
     for name in ("overall", "price"):
         assert cells.missing(ITEMS[name].cells(available)) == []
     keys = {
-        name: {json.dumps(dict(cell.key(data)), sort_keys=True) for cell in ITEMS[name].cells(available)}
+        name: {
+            json.dumps(dict(cell.key(Where(data))), sort_keys=True) for cell in ITEMS[name].cells(available)
+        }
         for name in ("overall", "more-metrics", "price", "anchors", "scratch")
     }
     assert keys["overall"] == keys["more-metrics"]
@@ -114,21 +124,93 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     assert keys["scratch"] & keys["overall"]
 
 
+def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, tmp_path: Path) -> None:
+    few, item = replace(plan, datasets=("simulation",), repeats=1), ITEMS["overall"]
+    cells = item.cells(few)
+    broken = [cell for cell in cells if cell.labels["method_name"].startswith("IFRQE")]
+    found = reproduce([_Breaking()], few, tmp_path, data=data)
+    assert [sentence.split(": ", 1) for sentence in found.failed] == [
+        [f"Breaking, simulation, {cell.labels['method_name']}, mf, repeat 1", "out of luck"]
+        for cell in broken
+    ]
+    (only,) = found.chapters
+    assert len(only.records) == len(cells) - len(broken)
+    page = unescape(build_page(found))
+    assert "What went wrong" in page
+    assert all(sentence in page for sentence in found.failed)
+    again = reproduce([item], few, tmp_path, data=data)
+    assert again.failed == []
+    assert len(again.chapters[0].records) == len(cells)
+    assert "What went wrong" not in build_page(again)
+    assert not list((tmp_path / CELLS).glob("work-*"))
+
+
+@dataclass(frozen=True)
+class Breaking(AtPrice):
+    """Cannot be computed."""
+
+    def run(self, desk: Desk) -> dict[str, Any]:
+        raise AssentError("out of luck")
+
+
+class _Breaking(Overall):
+    """The overall comparison without luck for IFRQE."""
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        return [
+            replace(cell, task=Breaking(cell.task.way, cell.task.price))
+            if isinstance(cell.task, AtPrice) and cell.task.way[0].startswith("ifrqe")
+            else cell
+            for cell in super().cells(plan)
+        ]
+
+
+@pytest.mark.parametrize("step", [2, 3, 5, 1000])
+def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction) -> None:
+    for each in found.chapters:
+        findings = each.item.findings(found.plan, each.records[::step])
+        assert findings.grids
+        build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
+
+
+def test_records_of_several_states_of_the_code_are_told(
+    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = replace(plan, datasets=("simulation",), repeats=1)
+    one = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
+    assert one.states == 1
+    monkeypatch.setattr(stores, "code_state", lambda: "edited")
+    two = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
+    assert two.states == 2
+    assert timeless(two.chapters[:1]) == timeless(one.chapters)
+    assert "come from 2 states of assent's own code" in unescape(build_page(replace(two, chapters=())))
+
+
 def test_nothing_is_computed_twice(
     found: Reproduction, plan: Plan, data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill_training(monkeypatch)
-    items = [item for item in ITEMS.values() if item.name != "search"]
-    again = reproduce(items, plan, out, data=data)
+    again = reproduce(list(ITEMS.values()), plan, out, data=data)
     assert timeless(again.chapters) == timeless(found.chapters)
     assert again.seconds == found.seconds
+
+
+def test_what_a_unit_left_that_was_killed_at_its_very_end_is_deleted(
+    found: Reproduction, plan: Plan, data: Path, out: Path
+) -> None:
+    cells = Cells(Store(out / CELLS), Where(data, out / DATA))
+    available = replace(plan, datasets=found.plan.datasets)
+    for unit in cells._units(ITEMS["overall"].cells(available)):
+        cells.store.work(unit.key).mkdir()
+    reproduce([ITEMS["overall"]], plan, out, data=data)
+    assert not list((out / CELLS).glob("work-*"))
 
 
 def test_a_changed_setting_computes_what_it_touches(
     found: Reproduction, plan: Plan, data: Path, out: Path
 ) -> None:
     available = replace(plan, datasets=found.plan.datasets)
-    cells = Cells(Store(out / CELLS), data)
+    cells = Cells(Store(out / CELLS), Where(data))
     more = replace(available, anchors={"simulation": 3, "diginetica": 3})
     missing = cells.missing(ITEMS["overall"].cells(more))
     assert {cell.labels["method_name"] for cell in missing} == {"IFRQE (nash)", "IFRQE++ (nash)"}
@@ -137,7 +219,16 @@ def test_a_changed_setting_computes_what_it_touches(
 
 
 def test_without_computing_it_shows_what_is_there(plan: Plan, data: Path, tmp_path: Path) -> None:
-    assert reproduce([ITEMS["overall"]], plan, tmp_path, data=data, compute=False).chapters == []
+    found = reproduce([ITEMS["overall"]], plan, tmp_path, data=data, compute=False)
+    assert found.chapters == []
+    assert found.missing[1:] == ["overall: none of its 28 cells is there."]
+
+
+def test_an_item_without_cells_is_told(plan: Plan, data: Path, tmp_path: Path) -> None:
+    other = replace(plan, datasets=("simulation",), models=("din",))
+    found = reproduce([ITEMS["price"]], other, tmp_path, data=data)
+    assert found.chapters == []
+    assert found.missing == ["price: has none of the models and data sets that are asked for and there."]
 
 
 def test_a_missing_data_set_is_told_and_the_rest_goes_on(found: Reproduction) -> None:
@@ -150,7 +241,7 @@ def test_a_missing_data_set_is_told_and_the_rest_goes_on(found: Reproduction) ->
 def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Plan, data: Path) -> None:
     records = chapter(found, "approximation").records
     record = next(each for each in records if (each["dataset"], each["seed"]) == ("diginetica", 1))
-    problem = problem_of(plan.source("diginetica"), 1, data)
+    problem = problem_of(plan.source("diginetica"), 1, Where(data))
     bench = Workbench(problem, plan.settings("mf", "diginetica"), 1)
     kept = validation_losses(problem, bench.anchor(0)[1]).sum() / problem.valid_samples().sum()
     assert record["unchanged"] == pytest.approx(kept)
@@ -186,11 +277,6 @@ def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, 
 def test_the_search_goes_on_where_it_was(
     plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {
-        "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
-        "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
-    }  # fmt: skip
-    monkeypatch.setattr(searching, "RANGES", small)
     short = replace(plan, datasets=("simulation",), trials=3)
     whole = reproduce([ITEMS["search"]], short, tmp_path / "whole", data=data)
     rewards = iter([True, True, False])

@@ -1,6 +1,5 @@
 """The cells of a reproduction: what items ask for, each computed once, kept, and found again."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from assent.experiments.compare import Models
+from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
-from assent.experiments.reproduce.sources import Source, fingerprint_of, problem_of
+from assent.experiments.reproduce.sources import Source, Where, fingerprint_of, problem_of
 from assent.experiments.reproduce.tasks import Desk, Task
 from assent.experiments.store import Key, Store, digest, unit_key
 from assent.progress import SILENT, Advance, Progress
@@ -32,9 +32,15 @@ class Cell:
     task: Task
     labels: Mapping[str, Any] = field(default_factory=dict)
 
-    def key(self, folder: Path | None) -> Key:
+    def key(self, where: Where) -> Key:
         """All that determines the record."""
-        return self.task.key(fingerprint_of(self.source, self.seed, folder), self.settings, self.seed)
+        return self.task.key(fingerprint_of(self.source, self.seed, where), self.settings, self.seed)
+
+    @property
+    def name(self) -> str:
+        """What it is called where it fails."""
+        labels = dict.fromkeys([*map(str, self.labels.values()), self.settings.model])
+        return f"{type(self.task).__name__}, {', '.join(labels)}, repeat {self.seed + 1}"
 
 
 @dataclass(frozen=True)
@@ -50,20 +56,26 @@ class Cells:
     """Where cells are kept, and where their data is."""
 
     store: Store
-    folder: Path | None
-    """Of the data sets."""
+    where: Where
 
     def found(self, cells: Sequence[Cell]) -> list[dict[str, Any]]:
         """The records that are there, with the cells' labels, in order."""
-        records = ((cell, self.store.get(cell.key(self.folder))) for cell in cells)
+        records = ((cell, self.store.get(cell.key(self.where))) for cell in cells)
         return [
             {**record, **cell.labels, "seed": cell.seed} for cell, record in records if record is not None
         ]
 
-    def compute(self, cells: Sequence[Cell], *, jobs: int, progress: Progress = SILENT) -> None:
-        """Compute what is missing, `jobs` units at once; another process may do so at the same time."""
-        units = list(self._units(cells))
-        run_all(
+    def compute(self, cells: Sequence[Cell], *, jobs: int, progress: Progress = SILENT) -> list[str]:
+        """Compute what is missing, `jobs` units at once; another process may do so at the same time.
+
+        A cell that cannot be computed does not keep the others from it: which, and why, in sentences.
+        """
+        units = list(self._units(self.missing(cells)))
+        begun = {digest(unit.key) for unit in units}
+        for unit in self._units(cells):
+            if digest(unit.key) not in begun:  # perhaps killed when all its cells were there
+                self.store.forget(unit.key)
+        return run_all(
             partial(_work, self),
             units,
             jobs=jobs,
@@ -74,13 +86,13 @@ class Cells:
 
     def missing(self, cells: Sequence[Cell]) -> list[Cell]:
         """The cells that are not there yet, each once."""
-        once = {digest(cell.key(self.folder)): cell for cell in cells}
-        return [cell for cell in once.values() if self.store.get(cell.key(self.folder)) is None]
+        once = {digest(cell.key(self.where)): cell for cell in cells}
+        return [cell for cell in once.values() if self.store.get(cell.key(self.where)) is None]
 
     def _units(self, cells: Sequence[Cell]) -> Iterator[Unit]:
-        """The missing cells by workbench; those that share nothing come first, because they take longest."""
+        """Cells by workbench; those that share nothing come first, because they take longest."""
         units: dict[str, tuple[Key, list[Cell]]] = {}
-        for cell in sorted(self.missing(cells), key=lambda cell: not cell.task.alone):
+        for cell in sorted(cells, key=lambda cell: not cell.task.alone):
             key = self._unit_key(cell)
             units.setdefault(digest(key), (key, []))[1].append(cell)
         for key, members in units.values():
@@ -89,35 +101,35 @@ class Cells:
     def _unit_key(self, cell: Cell) -> Key:
         """What the cells of a workbench agree on: all that anchors and influence depend on."""
         if cell.task.alone:
-            return {"alone": dict(cell.key(self.folder))}
-        fingerprint = fingerprint_of(cell.source, cell.seed, self.folder)
+            return {"alone": dict(cell.key(self.where))}
+        fingerprint = fingerprint_of(cell.source, cell.seed, self.where)
         pooled = cell.settings.value.is_pooled
         ignored = {"proactive", "scratch"} | (set() if pooled else {"anchors"})
         shared = cell.settings.model_dump(mode="json", exclude=ignored)
         return unit_key(fingerprint, cell.settings, cell.seed) | {"settings": shared}
 
 
-def _work(cells: Cells, unit: Unit, *, wait: bool, tell: Advance, progress: Progress) -> bool:
+def _work(cells: Cells, unit: Unit, *, wait: bool, tell: Advance, progress: Progress) -> list[str] | None:
     """Compute the cells of a unit that the store lacks, unless another process is at it."""
-    with cells.store.held(unit.key, wait=wait) as held:
-        if not held:
-            return False
-        first = unit.cells[0]
-        problem = problem_of(first.source, first.seed, cells.folder)
-        folder = cells.store.work(unit.key)
-        bench = Workbench(problem, _shared(first.settings), first.seed, progress, folder)
-        _ = bench.mark  # kept: anchors are named by what all cells share, whichever is the first
-        desk = Desk(bench, Models(bench), cells.store.folder)
+    first = unit.cells[0]
+
+    def bench(folder: Path) -> Workbench:
+        problem = problem_of(first.source, first.seed, cells.where)
+        own = Workbench(problem, _shared(first.settings), first.seed, progress, folder)
+        _ = own.mark  # kept: anchors are named by what all cells share, whichever is the first
+        return own
+
+    def steps(own: Workbench) -> Iterator[Step]:
+        desk = Desk(own, Models(own), cells.store.folder)
         for cell in unit.cells:
-            key = cell.key(cells.folder)
-            if cells.store.get(key) is None:
-                bench.settings = cell.settings
-                start = time.perf_counter()
-                record = cell.task.run(desk)
-                cells.store.put(key, record, seconds=time.perf_counter() - start)
-            tell()
-        bench.clear()
-    return True
+            yield Step(cell.key(cells.where), partial(_run, cell, desk), cell.name)
+
+    return fill(cells.store, unit.key, bench=bench, steps=steps, wait=wait, tell=tell, go_on=True)
+
+
+def _run(cell: Cell, desk: Desk) -> Record:
+    desk.bench.settings = cell.settings
+    return cell.task.run(desk)
 
 
 def _shared(settings: Settings) -> Settings:

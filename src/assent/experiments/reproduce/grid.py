@@ -37,6 +37,8 @@ class Amount:
     """Of the paired t-test against the reference; None where there is none."""
     best: bool = False
     """Whether no other row of the place is better."""
+    runs: int | None = None
+    """How many repeats it is the mean of; None where it is no mean."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ def _amount(
     best = bool(column.better and means) and column.better * mean >= max(
         column.better * each for each in means
     )
-    return Amount(mean, error, p, best)
+    return Amount(mean, error, p, best, sum(each.get(column.key) is not None for each in group))
 
 
 def _mean(group: Sequence[Record], key: str) -> tuple[float | None, float | None]:

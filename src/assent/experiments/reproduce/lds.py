@@ -26,8 +26,9 @@ class Scored:
     alone: ClassVar[bool] = True
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """What models and influence depend on, and how much is retrained."""
-        return settings_key("lds", fingerprint, settings, seed, selections=self.selections, seeds=self.seeds)
+        """What models and values depend on, pooled ones among them, and how much is retrained."""
+        more = {"selections": self.selections, "seeds": self.seeds}
+        return settings_key("lds", fingerprint, settings, seed, pooled=True, **more)
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """A figure `level:estimator` per estimator and level; retrainings are kept on the way."""

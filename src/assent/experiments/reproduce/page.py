@@ -5,7 +5,7 @@ from typing import Any
 
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.beside import Beside, data_reasons
-from assent.experiments.reproduce.grid import Grid, fixed, shown, text
+from assent.experiments.reproduce.grid import Amount, Column, Grid, fixed, shown, text
 from assent.experiments.reproduce.run import Chapter, Reproduction
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.report.numbers import MINUS, NONE, plural
@@ -18,6 +18,9 @@ PROTOCOL = (
     "Base models are trained with assent's own settings, chosen on validation rows. At the full scale, the "
     "number of anchors, the prices and the embedding size are the paper's.",
     "A repeat draws anew: unwillingness of the real data, sampled items, anchors, initial parameters.",
+    "The code that the authors published computes rewards on test losses and trains on withheld positives as "
+    "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what "
+    "is withheld.",
     "“Nothing” withholds everything. The paper does not show it; where it is best, nobody has reason to ask.",
 )
 
@@ -39,7 +42,8 @@ def build_page(found: Reproduction) -> str:
         opening,
         _data_section(found),
         tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced, *plan.altered])),
-        *(_section(chapter) for chapter in found.chapters),
+        _trouble(found),
+        *(_section(chapter, plan.repeats) for chapter in found.chapters),
     )
     return f"<!DOCTYPE html>\n{tag('html', head(title), tag('body', main), lang='en')}\n"
 
@@ -73,11 +77,26 @@ def _data_section(found: Reproduction) -> Html:
         f"{name}: {sentence}" for name in found.plan.sizes for sentence in data_reasons(found.plan, name)
     ]
     absent = [paragraph(f"Not run: {sentence}") for sentence in found.missing]
-    notes = list(dict.fromkeys(notes if not found.plan.reduced else ()))
     return tag("section", tag("h2", "Data"), scrolling(table, "Data"), bullets(notes), *absent)
 
 
-def _section(chapter: Chapter) -> Html:
+def _trouble(found: Reproduction) -> Html:
+    """What makes the figures less than they should be."""
+    said = [f"Could not be computed: {sentence}" for sentence in found.failed]
+    if found.states > 1:
+        said.append(mixed_states(found.states))
+    return tag("section", tag("h2", "What went wrong"), bullets(said)) if said else join([])
+
+
+def mixed_states(states: int) -> str:
+    """That cells of several states of the code stand beside each other, in a sentence."""
+    return (
+        f"These records come from {states} states of assent's own code, which may not agree; to compute them "
+        "all with the present one, choose another folder."
+    )
+
+
+def _section(chapter: Chapter, repeats: int) -> Html:
     item, findings = chapter.item, chapter.findings
     done = len(chapter.records)
     partial = [] if done == chapter.wanted else [f"{done} of {chapter.wanted} cells are there so far."]
@@ -88,14 +107,14 @@ def _section(chapter: Chapter) -> Html:
         paragraph(item.about),
         bullets([*partial, *findings.said]),
         *(tag("figure", chart.html()) for chart in findings.charts),
-        *map(_table, findings.grids),
-        _beside(findings.beside) if findings.beside else join([]),
+        *(_table(each, repeats) for each in findings.grids),
+        _beside(findings.beside, repeats) if findings.beside else join([]),
         paragraph(findings.not_comparable) if findings.not_comparable else join([]),
         id=item.name,
     )
 
 
-def _table(grid: Grid) -> Html:
+def _table(grid: Grid, repeats: int) -> Html:
     """A table of ours, folded where it is long."""
     names = [
         *(header(name, class_="label") for name in grid.labels.values()),
@@ -104,49 +123,65 @@ def _table(grid: Grid) -> Html:
     lines = []
     for row in grid.rows:
         labels = [shown(row.labels[key]) for key in grid.labels]
-        figures = [
-            (text(row.amounts[column.key], column), row.amounts[column.key].best) for column in grid.columns
-        ]
-        cells = (tag("td", tag("strong", figure) if best else figure) for figure, best in figures)
+        cells = [_figure(row.amounts[column.key], column, repeats) for column in grid.columns]
         lines.append(tag("tr", *_row_labels(labels), *cells))
     table = tag("table", tag("thead", tag("tr", *names)), tag("tbody", *lines), class_="figures")
     return tag("details", tag("summary", grid.title), scrolling(table, grid.title), **_open(len(lines)))
 
 
-def _beside(numbers: Sequence[Beside]) -> Html:
-    """The paper's numbers beside ours: a line per place, three columns per figure, reasons by number."""
+def _figure(amount: Amount, column: Column, repeats: int) -> Html:
+    """A cell of a table of ours."""
+    written = text(amount, column) + ("" if amount.mean is None else _runs(amount.runs, repeats))
+    return tag("td", tag("strong", written) if amount.best else written)
+
+
+def _beside(numbers: Sequence[Beside], repeats: int) -> Html:
+    """The paper's numbers beside ours: a line per place, three columns per figure.
+
+    A difference that says nothing has the numbers of the reasons, which follow the table.
+    """
     figures = list(dict.fromkeys(each.figure for each in numbers))
-    sentences = list(dict.fromkeys(sentence for each in numbers for sentence in each.why))
+    measured = [each for each in numbers if each.ours is not None]
+    reasons = {
+        sentence: place
+        for place, sentence in enumerate(dict.fromkeys(why for each in measured for why in each.why), 1)
+    }
     places: dict[tuple[tuple[str, str], ...], dict[str, Beside]] = {}
     for each in numbers:
         places.setdefault(tuple(each.labels.items()), {})[each.figure] = each
     names = [name for name, _ in next(iter(places))]
     top = [header(name, class_="label") for name in names]
     top += [header(f"{figure}: {part}") for figure in figures for part in ("paper", "ours", "difference")]
-    top.append(header("not comparable"))
     lines = []
     for place, row in places.items():
-        cells = [cell for figure in figures for cell in _three(row.get(figure))]
-        why = sorted({sentences.index(sentence) + 1 for each in row.values() for sentence in each.why})
-        reasons = tag("td", ", ".join(map(str, why)) or NONE)
-        lines.append(tag("tr", *_row_labels([value for _, value in place]), *cells, reasons))
+        cells = [cell for figure in figures for cell in _three(row.get(figure), reasons, repeats)]
+        lines.append(tag("tr", *_row_labels([value for _, value in place]), *cells))
     table = tag("table", tag("thead", tag("tr", *top)), tag("tbody", *lines), class_="figures beside")
-    listed = tag("ol", *(tag("li", sentence) for sentence in sentences))
-    explained = [paragraph("Why numbers cannot be compared:"), listed] if sentences else []
+    listed = tag("ol", *(tag("li", sentence) for sentence in reasons))
+    explained = [paragraph("Why numbers cannot be compared, by the number at their difference:"), listed]
     label = f"The paper's numbers beside ours ({len(numbers)})"
-    return tag("details", tag("summary", label), scrolling(table, label), *explained, **_open(len(lines)))
+    shown_reasons = explained if reasons else []
+    return tag("details", tag("summary", label), scrolling(table, label), *shown_reasons, **_open(len(lines)))
 
 
-def _three(each: Beside | None) -> Iterator[Html]:
-    """Paper, ours, difference."""
+def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Iterator[Html]:
+    """Paper, ours, difference with the numbers of the reasons why it misleads."""
     if each is None:
         yield from (tag("td", NONE) for _ in range(3))
         return
     yield tag("td", _number(each.paper, each.paper_error, each.decimals))
-    yield tag("td", _number(each.ours, each.error, each.decimals))
-    difference = each.difference
-    signed = NONE if difference is None else f"{difference:+.{each.decimals}f}".replace("-", MINUS)
-    yield tag("td", signed)
+    yield tag("td", _number(each.ours, each.error, each.decimals) + _runs(each.runs, repeats))
+    if each.difference is None:
+        yield tag("td", NONE)
+        return
+    signed = f"{each.difference:+.{each.decimals}f}".replace("-", MINUS)
+    why = ", ".join(str(reasons[sentence]) for sentence in each.why)
+    yield tag("td", signed, tag("sup", why)) if why else tag("td", signed)
+
+
+def _runs(runs: int | None, repeats: int) -> str:
+    """How many runs a figure is the mean of, where that is not what was planned."""
+    return "" if runs in (None, repeats) else f", {plural(runs or 0, 'run')}"
 
 
 def _number(value: float | None, error: float | None, decimals: int) -> str:

@@ -41,6 +41,15 @@ def look_up(*path: str) -> tuple[float, float | None] | None:
     return None if isinstance(place, Mapping) else (float(place), None)
 
 
+def printed(*path: str) -> dict[str, float]:
+    """The numbers of a row of a table without their errors; none where the paper has no such row."""
+    place: Any = numbers()
+    for name in path:
+        place = place.get(name, {})
+    found = {name: look_up(*path, name) for name in place}
+    return {name: value[0] for name, value in found.items() if value is not None}
+
+
 def sizes(dataset: str) -> tuple[int, int, int]:
     """Users, items and interactions of a data set."""
     users, items, interactions = numbers()["datasets"][DATASETS[dataset]]

@@ -26,6 +26,8 @@ PAPER_METHODS: Mapping[str, Way] = {
     "IFRQE++": OURS,
 }
 """The rows of the paper's tables."""
+THEIR_SELECTIONS = 1000
+"""L of the paper's SCR."""
 NOTHING: Way = ("nothing", "")
 """In every table of ours."""
 
@@ -97,9 +99,13 @@ class Plan:
             "value": {"source": Source.INFLUENCE},
             "anchors": self.anchors.get(dataset, 3),
             "proactive": {"warm_epochs": 5},
-            "scratch": {"selections": 1000},
+            "scratch": {"selections": THEIR_SELECTIONS},
         }
         return Settings.model_validate(merged(merged(values, self.overrides), changes))
+
+    def explored(self, dataset: str) -> int:
+        """How many selections SCR explores, L."""
+        return self.settings(self.models[0], dataset).scratch.selections
 
     def of(self, models: Sequence[str]) -> list[str]:
         """Those of the models that are asked for."""
@@ -133,6 +139,7 @@ def quick(repeats: int | None = None) -> Plan:
             "A neighbourhood of 500 users of each data set, who share items: quality is not that of all.",
             "T = 2 anchors instead of 2 to 8, prices 0.1 and 1, η 0.1, 0.3 and 0.5, T of 1, 2 and 4.",
             "At most 30 rounds of Proactive, 20 selections of SCR, 3 of the approximation, 8 of the LDS.",
+            "NeuMF, DIN and CDAE in the overall comparison only; MF alone for SCR.",
         ),
     )
 

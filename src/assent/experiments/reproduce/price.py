@@ -59,5 +59,5 @@ def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
                         m.REWARD,
                         paper.look_up("lambda_reward", f"{price:.1f}", name, theirs, paper.DATASETS[dataset]),
                         row.amounts["reward_mean"] if row else None,
-                        [*reasons(plan, dataset, model=name, method=theirs, figure="reward", price=price)],
+                        [*reasons(plan, dataset, method=theirs, figure="reward")],
                     )

@@ -55,11 +55,12 @@ def _two_seeds(bench: Workbench, source: Source) -> tuple[Floats, Floats]:
 ESTIMATES: Mapping[str, Estimate] = {
     "own influence, two anchors": _own_anchors,
     "social influence, two anchors": _social_anchors,
-    **{
-        f"social, {source}, two seeds": partial(_two_seeds, source=source)
-        for source in (Source.INFLUENCE, Source.CROSS_FITTED, Source.COMBINED)
-    },
+    "social, influence, two seeds": partial(_two_seeds, source=Source.INFLUENCE),
+    "social, cross-fitted, two seeds": partial(_two_seeds, source=Source.CROSS_FITTED),
+    "social, combined, two seeds": partial(_two_seeds, source=Source.COMBINED),
 }
+POOLED = ("social, cross-fitted, two seeds", "social, combined, two seeds")
+"""Estimates that rest on the anchors of all folds, whatever the settings say."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Agreement:
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """What models and influence depend on, and the estimate's name."""
-        return settings_key("agreement", fingerprint, settings, seed, estimate=self.estimate)
+        pooled = settings.value.is_pooled or self.estimate in POOLED
+        return settings_key("agreement", fingerprint, settings, seed, pooled=pooled, estimate=self.estimate)
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """Pearson's and Spearman's correlation over interactions; None for constants."""

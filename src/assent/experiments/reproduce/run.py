@@ -1,6 +1,7 @@
 """A reproduction: the cells of the items that are asked for, then their tables, figures and the page.
 
     OUT/cells/            every finished record, shared by all items and scales
+    OUT/data/             what was read of large original files
     OUT/NAME/             tables (csv, parquet, md, tex), figures (svg, png), records and the paper's numbers
     OUT/index.html        all of it on one page
 
@@ -18,12 +19,13 @@ from assent.errors import AssentError
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.plan import Plan
-from assent.experiments.reproduce.sources import problem_of
+from assent.experiments.reproduce.sources import Where, problem_of
 from assent.experiments.store import Store, digest
 from assent.files import write_with
 from assent.progress import SILENT, Progress
 
 CELLS = "cells"
+DATA = "data"
 PAGE = "index.html"
 
 
@@ -46,8 +48,12 @@ class Reproduction:
     chapters: Sequence[Chapter]
     missing: Sequence[str]
     """What could not be run, and why, in sentences."""
+    failed: Sequence[str]
+    """Cells that could not be computed, and why, in sentences."""
     seconds: float
     """What computing all cells took, summed over processes and runs."""
+    states: int = 1
+    """How many states of assent's own code they come from."""
 
 
 def reproduce(
@@ -56,13 +62,17 @@ def reproduce(
     out: Path,
     *,
     data: Path | None,
-    jobs: int = 1,
+    jobs: int = 0,
     compute: bool = True,
     progress: Progress = SILENT,
 ) -> Reproduction:
-    """Compute what is missing and say what was found; without `compute`, of what is there already."""
-    plan, missing = _with_data(plan, data)
-    cells = Cells(Store(out / CELLS), data)
+    """Compute what is missing and say what was found; without `compute`, of what is there already.
+
+    With `jobs`, so many processes compute, each with one thread; with 0, this one does.
+    """
+    where = Where(data, out / DATA)
+    plan, missing = _with_data(plan, where)
+    cells = Cells(Store(out / CELLS), where)
     wanted: list[tuple[Item, list[Cell]]] = []
     for item in items:
         try:
@@ -70,23 +80,32 @@ def reproduce(
         except AssentError as error:
             missing.append(str(error))
     everything = [cell for _, some in wanted for cell in some]
+    failed: list[str] = []
     if compute:
-        cells.compute(everything, jobs=jobs, progress=progress)
+        cells.store.sweep()
+        failed = cells.compute(everything, jobs=jobs, progress=progress)
     chapters = []
     for item, some in wanted:
         records = cells.found(some)
         if records:
             chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
-    keys = {digest(key): key for key in (cell.key(data) for cell in everything)}
-    return Reproduction(plan, chapters, missing, sum(map(cells.store.seconds, keys.values())))
+        elif some:
+            missing.append(f"{item.name}: none of its {len(some)} cells is there.")
+        else:
+            missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
+    keys = {digest(key): key for key in (cell.key(where) for cell in everything)}.values()
+    states = {cells.store.code(key) for key in keys} - {None}
+    return Reproduction(
+        plan, chapters, missing, failed, sum(map(cells.store.seconds, keys)), max(len(states), 1)
+    )
 
 
-def _with_data(plan: Plan, data: Path | None) -> tuple[Plan, list[str]]:
+def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:
     """The plan with those of its data sets that are there, and what is wrong with the others."""
     sizes, missing = {}, []
     for name in plan.datasets:
         try:
-            problem = problem_of(plan.source(name), 0, data)
+            problem = problem_of(plan.source(name), 0, where)
         except AssentError as error:
             missing.append(str(error))
         else:

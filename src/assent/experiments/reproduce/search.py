@@ -15,8 +15,8 @@ from assent.experiments.reproduce.beside import Beside
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.grid import Column, grid
 from assent.experiments.reproduce.plan import OURS, Plan, merged
-from assent.experiments.reproduce.tasks import Desk, method_of, settings_key
-from assent.experiments.store import Key, digest
+from assent.experiments.reproduce.tasks import Desk, method_of
+from assent.experiments.store import Key, choice_key, digest
 from assent.settings import Settings
 from assent.workbench import Workbench
 
@@ -43,8 +43,9 @@ class Searched:
     alone: ClassVar[bool] = True
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """What models and influence depend on, and the number of trials."""
-        return settings_key("search", fingerprint, settings, seed, trials=self.trials, ranges=RANGES)
+        """What the method that is played depends on, the ranges and the number of trials."""
+        about = choice_key(fingerprint, settings, seed, method_of(OURS))
+        return about | {"kind": "search", "trials": self.trials, "ranges": RANGES}
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """The best trial, and the reward of assent's settings, which is none of the trials.
@@ -184,7 +185,7 @@ def _beside(records: Sequence[Record]) -> list[Beside]:
             float(record[f"best_{name}"]),
             None,
             3 if name in _SMALL else 0,
-            (why,),
+            why=(why,),
         )
         for record in records
         for name in RANGES

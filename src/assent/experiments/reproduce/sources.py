@@ -34,33 +34,43 @@ class Source:
     """Sampled items that each validation and test row is ranked among."""
 
 
+@dataclass(frozen=True)
+class Where:
+    """Folders."""
+
+    data: Path | None = None
+    """Of the data sets."""
+    kept: Path | None = None
+    """For what was read of large files."""
+
+
 @cache
-def problem_of(source: Source, seed: int, folder: Path | None) -> Problem:
+def problem_of(source: Source, seed: int, where: Where) -> Problem:
     """The problem of repeat `seed`: split as in the paper's tables.
 
     A repeat draws the sampled negatives anew and, for real data, everybody's unwillingness. The simulation's
     belongs to its features and stays.
     """
-    log = _log(source, folder)
+    log = _log(source, where)
     if source.name != SIMULATION:
         log = assign(log, "random", seed)
     return make_problem(log, Protocol.PAPER_TABLES, seed=seed, negatives=source.negatives)
 
 
 @cache
-def fingerprint_of(source: Source, seed: int, folder: Path | None) -> str:
+def fingerprint_of(source: Source, seed: int, where: Where) -> str:
     """The short name of that problem."""
-    return problem_of(source, seed, folder).fingerprint()
+    return problem_of(source, seed, where).fingerprint()
 
 
 @cache
-def _log(source: Source, folder: Path | None) -> Interactions:
+def _log(source: Source, where: Where) -> Interactions:
     if source.name == SIMULATION:
         enough = max(source.users or 0, MOST + source.negatives + 1)
         size = {} if source.users is None else {"users": source.users, "items": enough}
         log = simulate(preference="paper", eta=source.eta, sensitivity=source.sensitivity, **size)
         return replace(log, name=SIMULATION)
-    return _fewer(read_named(source.name, folder), source.users)
+    return _fewer(read_named(source.name, where.data, where.kept), source.users)
 
 
 def _fewer(log: Interactions, users: int | None) -> Interactions:

@@ -7,11 +7,11 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
-from assent.experiments.reproduce.beside import Beside, beside, data_reasons
+from assent.experiments.reproduce.beside import Beside, beside, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.grid import Amount, Column, grid
 from assent.experiments.reproduce.plan import Plan
-from assent.experiments.reproduce.sources import SIMULATION, Source, problem_of
+from assent.experiments.reproduce.sources import SIMULATION, Source, Where, problem_of
 
 INTERACTIONS = Column("interactions", "interactions", decimals=0)
 
@@ -58,8 +58,8 @@ def _source(plan: Plan, eta: float) -> Source:
 def _beside(plan: Plan) -> Iterator[Beside]:
     """How many interactions the simulation has."""
     for eta in plan.etas:
-        problem = problem_of(_source(plan, eta), 0, None)
+        problem = problem_of(_source(plan, eta), 0, Where())
         rows = sum(map(len, (problem.train, problem.valid, problem.test)))
         theirs = paper.look_up("simulation_interactions_by_eta", f"{eta:g}")
-        why = list(data_reasons(plan, SIMULATION)) if plan.reduced else []
+        why = list(plan_reasons(plan)) if plan.reduced else []
         yield from beside({"η": f"{eta:g}"}, INTERACTIONS, theirs, Amount(float(rows), None), why)

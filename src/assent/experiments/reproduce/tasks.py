@@ -109,9 +109,15 @@ def method_of(way: Way) -> Method:
     return make_method(way[0], Objective(way[1])) if way[1] else make_method(way[0])
 
 
-def settings_key(kind: str, fingerprint: str, settings: Settings, seed: int, **more: object) -> Key:
-    """The key of what depends on models and values but on no game."""
+def settings_key(
+    kind: str, fingerprint: str, settings: Settings, seed: int, *, pooled: bool | None = None, **more: object
+) -> Key:
+    """The key of what depends on models and values but on no game.
+
+    T counts where values are `pooled`, as it sets how many folds there are; by default the settings say so.
+    """
     ignored = {"proactive", "scratch", "rounds", "strategy", "table"}
-    ignored |= set() if settings.value.is_pooled else {"anchors"}
+    if not (settings.value.is_pooled if pooled is None else pooled):
+        ignored.add("anchors")
     read = settings.model_dump(mode="json", exclude=ignored)
     return unit_key(fingerprint, settings, seed) | {"settings": read, "kind": kind} | more
