@@ -20,18 +20,22 @@ class Level:
     shrunk: Shrunk
     source: Source
     count: float
-    """What each interaction is worth beyond that for being one more, in standard deviations of the values."""
+    """What each interaction is worth beyond that for being one more, in units of `error`."""
 
     @property
     def values(self) -> Floats:
         """[Z], in units of the loss."""
-        values = self.shrunk.value(self._weight)
-        return values + self.count * float(values.std())
+        return self.shrunk.value(self._weight) + self.count * self.error
 
     @property
     def errors(self) -> Floats:
         """How far the truth may be from them, as a standard deviation: [Z]."""
         return self.shrunk.error(self._weight)
+
+    @property
+    def error(self) -> float:
+        """The same of all of them together."""
+        return float(np.sqrt(np.mean(self.errors**2)))
 
     @property
     def _weight(self) -> Floats | float:
@@ -46,8 +50,7 @@ class Level:
 
     def facts(self) -> dict[str, float]:
         """How reliable they are, for the certificate."""
-        error = float(np.sqrt(np.mean(self.errors**2)))
-        return asdict(self.shrunk.reliability) | {"count": self.count, "error": error}
+        return asdict(self.shrunk.reliability) | {"count": self.count, "error": self.error}
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, source: Source,
 
     Influence is what one interaction does while all others stay. Withholding a fifth of them costs more than
     the sum of that: `cost` an interaction, by how much the models of the folds fall behind one of everything.
-    What is missing is added to all of them alike, but at most one standard deviation of the social values,
-    which would drown in it otherwise: a loss also grows because scores shrink, which changes no ranking.
+    What is missing is added to all of them alike, but at most as much as values may be wrong: the benefit of
+    the doubt. More would drown them: a loss also grows because scores shrink, which changes no ranking.
     """
     placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])
@@ -79,6 +82,6 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, source: Source,
         n_valid.sum() * everybody,
         n_held.sum(axis=1)[:, None] * everybody,
     )
-    spread = float(social.values.std())
-    count = min(max((cost - float(social.values.mean())) / spread, 0.0), 1.0) if spread > 0 else 0.0
+    missing = max(cost - float(social.values.mean()), 0.0)
+    count = min(missing / social.error, 1.0) if social.error > 0 else 0.0
     return Pooled(replace(own, count=count), replace(social, count=count))
