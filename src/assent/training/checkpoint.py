@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from assent.files import write_with
+from assent.files import read_json, write_json, write_with
 from assent.models import code_of
 from assent.training.disclosed import Disclosed
 
@@ -41,7 +41,8 @@ class TrainingState:
 class Checkpoint:
     """One safetensors file with the parameters, Adam's moments and, as its metadata, the counters.
 
-    A file that belongs to other data, settings or another seed has another fingerprint and is not used.
+    A file that belongs to other data, settings or another seed has another fingerprint and is not used. What
+    the run took so far lies in a file beside it, so that this one is a function of the training alone.
     """
 
     def __init__(self, path: Path | None, mark: str) -> None:
@@ -70,7 +71,8 @@ class Checkpoint:
         for name, parameter in model.named_parameters():
             optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
         self._is_ours = True
-        self.seconds_before = float(metadata.get("seconds", 0.0))
+        seconds = _seconds_of(self._path)
+        self.seconds_before = float(read_json(seconds)) if seconds.exists() else 0.0
         return TrainingState(**counters, best=named_under("best", tensors))
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
@@ -82,9 +84,7 @@ class Checkpoint:
             tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
         kept = copies(tensors) | {f"best.{name}": value for name, value in state.best.items()}
         counters = {key: value for key, value in vars(state).items() if key != "best"}
-        seconds = self.seconds_before + time.monotonic() - self._started_at
-        about = {"fingerprint": self._mark, "state": json.dumps(counters), "seconds": str(seconds)}
-        self._latest = kept, about
+        self._latest = kept, {"fingerprint": self._mark, "state": json.dumps(counters)}
         if time.monotonic() - self._saved_at >= _SECONDS_BETWEEN_SAVES:
             self._save(self._path, *self._latest)
 
@@ -95,14 +95,21 @@ class Checkpoint:
         return self._path if self._is_ours else None
 
     def _save(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+        write_json(_seconds_of(path), self.seconds_before + time.monotonic() - self._started_at)
         write_with(path, lambda file: file.write(save(tensors, metadata)))
         self._saved_at = time.monotonic()
         self._is_ours = True
 
     def remove(self) -> None:
-        """Delete the file: the run is finished."""
+        """Delete the files: the run is finished."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+            _seconds_of(self._path).unlink(missing_ok=True)
+
+
+def _seconds_of(checkpoint: Path) -> Path:
+    """The file of what a run took so far."""
+    return checkpoint.with_name(f"{checkpoint.name}.seconds")
 
 
 def fingerprint(
