@@ -31,6 +31,8 @@ from assent.arrays import Bools, Floats, Ints
 
 _SURE = 2.0
 """Standard errors above 0 from which an estimate counts."""
+_ROUNDING = 1e-9
+"""Differences below this share are rounding, which decides nothing; few interactions often have them."""
 _GROUPS, _LEAST = 20, 1000
 """Groups of interactions of about the same m, at most, and how many interactions each has at least."""
 
@@ -133,7 +135,7 @@ def _expect(
     if total == 0 or freedom <= 0 or not _is_sure(_carried(twice, centred), clusters):
         return np.full(len(measured), mean), 0.0
     plain = float((weights * explained**2).mean()) / total
-    adjusted = max(0.0, 1 - (1 - plain) * (len(measured) - 1) / freedom)
+    adjusted = min(max(1 - (1 - plain) * (len(measured) - 1) / freedom, 0.0), 1.0)
     return mean + adjusted / plain * explained if plain > 0 else np.full(len(measured), mean), adjusted
 
 
@@ -145,7 +147,8 @@ def _carried(twice: Twice, centred: Floats) -> Floats:
         design = n_learnt[:, None] * centred
         explained = centred @ _fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()))
         products += explained * (judged - n_judged * _ratio(judged.sum(), n_judged.sum()))
-    return products
+    rates = [_ratio(np.abs(part).max(), n.max()) for part, n in sets]
+    return _rounded(products, rates[0] * rates[1] * max(n.max() for _, n in sets))
 
 
 def _products(twice: Twice, features: Floats) -> Floats:
@@ -156,7 +159,12 @@ def _products(twice: Twice, features: Floats) -> Floats:
         for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
     )
     products: Floats = twice.joint - twice.valid * twice.held + left_valid * left_held
-    return products
+    return _rounded(products, np.abs(twice.valid).max() * np.abs(twice.held).max())
+
+
+def _rounded(products: Floats, scale: float) -> Floats:
+    """`products[Z]`, those next to nothing beside `scale` taken for 0, as they are where a fit is perfect."""
+    return np.where(np.abs(products) > _ROUNDING * scale, products, 0.0)
 
 
 def _fit(design: Floats, target: Floats, weights: Floats | None = None) -> Floats:
@@ -171,7 +179,7 @@ def _is_sure(products: Floats, clusters: Sequence[Ints]) -> Bools | bool:
     mean = float(products.mean())
     left = products - mean
     errors = [np.sqrt(np.sum(np.bincount(each, weights=left) ** 2)) / len(left) for each in clusters]
-    return bool(mean > _SURE * max(errors))
+    return bool(mean > _SURE * (1 + _ROUNDING) * max(errors))
 
 
 def _alike(expected: Floats) -> Ints:
