@@ -46,6 +46,13 @@ def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
     return PairedDifference(mean, error, float(test.statistic), float(test.pvalue))
 
 
+def correlation(first: Floats, second: Floats) -> float | None:
+    """Pearson's, of `first[n]` and `second[n]`; None for constants."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    return float(np.corrcoef(first, second)[0, 1])
+
+
 def summarise(
     records: Sequence[Mapping[str, Any]], by: Sequence[str], keys: Sequence[str]
 ) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.errors import AssentError
+from assent.evaluation import validation_losses
 from assent.game.anchors import draw_anchors
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
@@ -181,8 +182,8 @@ class Pooling:
     def _everything(self) -> Floats:
         """L_u of a model that is trained on everything: [n_users]."""
         start = time.perf_counter()
-        valid = self._bench.linearise(self._folds)
-        losses = valid.valid.per_user(valid.valid_losses())
+        _, trained = self._bench.anchor(self._folds)
+        losses = validation_losses(self._bench.problem, trained, self._bench.settings.influence.loss)
         self._bench.anchor_seconds.append(time.perf_counter() - start)
         return losses
 

@@ -22,6 +22,7 @@ from assent.models import code_of
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
+from assent.training.checkpoint import seconds_of
 from assent.training.storage import files_of, load, save
 from assent.valuers import AtEachAnchor, Pooling, Valuer
 
@@ -127,9 +128,9 @@ class Workbench:
         t, start = len(self._anchors), time.perf_counter()
         drawn = self._valuer.place(t)
         path = self.folder and self.folder / f"anchor-{t}-{self.mark}"
-        if path and files_of(path)[1].exists() and _seconds_of(path).exists():
+        if path and files_of(path)[1].exists() and seconds_of(path).exists():
             self._anchors.append((drawn, load(path)))
-            self.anchor_owed.append(float(read_json(_seconds_of(path))))
+            self.anchor_owed.append(float(read_json(seconds_of(path))))
             return 0.0
         data = disclose(self.problem, drawn, vocabulary=np.ones_like(drawn))
         trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}", seed=self._valuer.seed_of(t))
@@ -137,7 +138,7 @@ class Workbench:
         self.anchor_owed.append(trained.seconds_before)
         took = time.perf_counter() - start
         if path:
-            write_json(_seconds_of(path), took + trained.seconds_before)
+            write_json(seconds_of(path), took + trained.seconds_before)
             save(trained, path)
         return took
 
@@ -187,8 +188,3 @@ class Workbench:
             checkpoint=self.folder / f"{name}.progress" if self.folder and name else None,
             start=None if after is None else after.model,
         )
-
-
-def _seconds_of(anchor: Path) -> Path:
-    """The file of what training a kept anchor took."""
-    return anchor.with_name(f"{anchor.name}.seconds")

@@ -71,7 +71,7 @@ class Checkpoint:
         for name, parameter in model.named_parameters():
             optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
         self._is_ours = True
-        seconds = _seconds_of(self._path)
+        seconds = seconds_of(self._path)
         self.seconds_before = float(read_json(seconds)) if seconds.exists() else 0.0
         return TrainingState(**counters, best=named_under("best", tensors))
 
@@ -95,7 +95,7 @@ class Checkpoint:
         return self._path if self._is_ours else None
 
     def _save(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-        write_json(_seconds_of(path), self.seconds_before + time.monotonic() - self._started_at)
+        write_json(seconds_of(path), self.seconds_before + time.monotonic() - self._started_at)
         write_with(path, lambda file: file.write(save(tensors, metadata)))
         self._saved_at = time.monotonic()
         self._is_ours = True
@@ -104,12 +104,12 @@ class Checkpoint:
         """Delete the files: the run is finished."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
-            _seconds_of(self._path).unlink(missing_ok=True)
+            seconds_of(self._path).unlink(missing_ok=True)
 
 
-def _seconds_of(checkpoint: Path) -> Path:
-    """The file of what a run took so far."""
-    return checkpoint.with_name(f"{checkpoint.name}.seconds")
+def seconds_of(kept: Path) -> Path:
+    """The file of what a training took, beside what it left."""
+    return kept.with_name(f"{kept.name}.seconds")
 
 
 def fingerprint(

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Floats, Ints
+from assent.statistics import correlation
 
 _SURE = 2.0
 """Standard errors above 0 from which an estimate counts."""
@@ -115,7 +116,7 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
         weight=weight,
         signal=twice.n_valid**2 * np.clip(signals, 0.0, spread),
         spread=twice.n_valid**2 * spread,
-        reliability=Reliability(share, float(weight.mean()), _correlation(twice.valid, twice.held)),
+        reliability=Reliability(share, float(weight.mean()), correlation(twice.valid, twice.held) or 0.0),
     )
 
 
@@ -174,7 +175,7 @@ def _fit(design: Floats, target: Floats, weights: Floats | None = None) -> Float
     return np.asarray(found, dtype=np.float64)
 
 
-def _is_sure(products: Floats, clusters: Sequence[Ints]) -> Bools | bool:
+def _is_sure(products: Floats, clusters: Sequence[Ints]) -> bool:
     """Whether the mean of `products[Z]` is above 0 for certain, by whole clusters of each numbering."""
     mean = float(products.mean())
     left = products - mean
@@ -209,8 +210,3 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(
         above, below, out=np.zeros(np.broadcast(above, below).shape), where=np.asarray(below) > 0
     )
-
-
-def _correlation(a: Floats, b: Floats) -> float:
-    spread = float(a.std() * b.std())
-    return float(((a - a.mean()) * (b - b.mean())).mean()) / spread if spread > 0 else 0.0

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import numpy as np
-from scipy import stats
-
 from assent.arrays import Floats
+from assent.experiments.rank_scores import rank_correlations
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
@@ -21,6 +19,7 @@ from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.settings import Settings
+from assent.statistics import correlation
 from assent.value.settings import Source
 from assent.workbench import Workbench
 
@@ -78,17 +77,13 @@ class Agreement:
     def run(self, desk: Desk) -> dict[str, Any]:
         """Pearson's and Spearman's correlation over interactions; None for constants."""
         first, second = ESTIMATES[self.estimate](desk.bench)
+        plain = correlation(first, second)
+        (of_ranks,) = rank_correlations(first[:, None], second[:, None])
         return {
             "model": desk.bench.settings.model,
-            "correlation": _correlation(first, second),
-            "rank_correlation": _correlation(stats.rankdata(first), stats.rankdata(second)),
+            "correlation": plain,
+            "rank_correlation": None if plain is None else float(of_ranks),
         }
-
-
-def _correlation(first: Floats, second: Floats) -> float | None:
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    return float(np.corrcoef(first, second)[0, 1])
 
 
 class Reliability(Item):
