@@ -1,5 +1,6 @@
 """Who waits sees why, on a terminal; a pipe or a file gets notices alone."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -44,6 +45,15 @@ def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) 
     ]
     done = subprocess.run([*command, *QUICK], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == [f"Report: {tmp_path / 'run' / 'report.html'}"]
+
+
+def test_a_pipe_gets_tables_wide_enough_for_names() -> None:
+    script = "from assent.cli.console import show_table\nshow_table('t', ['a', 'b'], [['n' * 100, '1']])"
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "n" * 100 in done.stdout
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

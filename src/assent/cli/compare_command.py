@@ -8,6 +8,7 @@ import typer
 from assent.cli import options as o
 from assent.cli import wish_options as w
 from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
+from assent.cli.given_settings import read_settings
 from assent.cli.judge_commands import CELLS, OutFolder
 from assent.data.problem import Protocol
 from assent.errors import AssentError
@@ -90,7 +91,7 @@ def compare_command(
     check_json(json, replace=replace)
     if out and not (out / CELLS).is_dir():
         refuse_to_overwrite(out / "compare.csv", replace=replace)
-    settings = _read_settings(models, anchors, set_, reward, value)
+    settings = _settings_of_all(models, anchors, set_, reward, value)
     asked = _parse_prices(prices)
     all_of_them = parse_methods(methods, pooled=settings[0].value.is_pooled)
     chosen, against = _with_reference(all_of_them, reference)
@@ -118,7 +119,7 @@ def compare_command(
         notice(f"Written: {file}")
 
 
-def _read_settings(
+def _settings_of_all(
     models: str,
     anchors: int | None,
     overrides: list[str] | None,
@@ -135,7 +136,7 @@ def _read_settings(
     given += [] if reward is None else [f"reward={reward}"]
     given += [] if "influence.loss" in named else [f"influence.loss={Loss.BCE}"]
     return [
-        o.read_settings(model, anchors, given, value)
+        read_settings(model, anchors, given, value)
         for model in dict.fromkeys(map(str.strip, models.split(",")))
     ]
 

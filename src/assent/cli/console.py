@@ -1,5 +1,6 @@
 """What the commands share: where they print, how they show progress, how they fail."""
 
+import os
 import sys
 import threading
 import time
@@ -19,7 +20,10 @@ from assent.errors import AssentError
 from assent.files import refuse_to_overwrite, write_json
 from assent.progress import SILENT, Advance, Progress
 
-out = Console()
+_WIDTH_IN_FILES = 160
+"""Columns of results that go to a file or a pipe: at the usual 80 wide tables break their names."""
+
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_FILES)
 """Results."""
 err = Console(stderr=True)
 """Progress, notices and errors."""

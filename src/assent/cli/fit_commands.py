@@ -19,6 +19,7 @@ from assent.cli.console import (
     watcher,
     write_records,
 )
+from assent.cli.given_settings import read_settings
 from assent.cli.judge_commands import parse_points, show_frontier
 from assent.data.problem import Protocol
 from assent.data.simulator import simulate
@@ -97,7 +98,7 @@ def fit_command(
     made = make_method(method, objective)
     if made.objectives and made.objective is not objective:
         notice(f"{method}: plays for {made.objective} alone")
-    settings = o.read_settings(model, anchors, set_, value)
+    settings = read_settings(model, anchors, set_, value)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     progress = watcher()
@@ -168,7 +169,7 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
     ```
     """
     check_json(json, replace=replace)
-    rows = _settings_rows(o.read_settings(model))
+    rows = _settings_rows(read_settings(model))
     title = f"settings of {model} (models: {', '.join(MODELS)})"
     show_table(title, ["setting", "default", "meaning"], rows, texts=("meaning",))
     write_records(json, [{"setting": key, "default": value, "meaning": text} for key, value, text in rows])

@@ -16,6 +16,7 @@ from assent.cli.console import (
     watcher,
     write_records,
 )
+from assent.cli.given_settings import read_settings
 from assent.data.problem import Protocol
 from assent.errors import AssentError
 from assent.experiments.frontier import frontier, parse_methods
@@ -80,7 +81,7 @@ def frontier_command(
     check_json(json, replace=replace)
     if out:
         _check_picture(out, replace=replace)
-    settings = o.read_settings(model, anchors, set_, value)
+    settings = read_settings(model, anchors, set_, value)
     chosen = parse_methods(methods, pooled=settings.value.is_pooled)
     budgets = parse_points(points, "--points")
     progress = watcher()
@@ -180,7 +181,7 @@ def lds_command(
     ```
     """
     check_json(json, replace=replace)
-    settings = o.read_settings(model, None, set_, value)
+    settings = read_settings(model, None, set_, value)
     source = settings.value.source
     if not settings.value.is_pooled:
         accepted = ", ".join(each for each in Source if ValueSettings(source=each).is_pooled)
