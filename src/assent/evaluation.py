@@ -49,7 +49,8 @@ def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
 def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
     """L(T^u) of every user, summed over the validation samples; 0 for a user without: [n_users]."""
     scores = candidate_scores(view(problem, trained), problem.valid.users, problem.valid_candidates)
-    losses = loss.of(torch.from_numpy(scores)).numpy()
+    given = torch.from_numpy(scores)
+    losses = loss.of(loss.scale(given) * given).numpy()
     return sum_by(problem.valid.users, losses, problem.n_users)
 
 

@@ -55,8 +55,12 @@ class Settings(BaseModel):
         return self.influence.model_copy(update={"estimator": Estimator.LISSA})
 
     def per_fold(self, folds: int) -> InfluenceSettings:
-        """The same for one of several anchors that are averaged: so is the noise of their groups."""
-        groups = -(-self.influence.groups // folds)
+        """The same for one of several anchors that are averaged, with fewer groups.
+
+        The noise of groups is averaged over anchors and, unlike at single anchors, discounted by its
+        reliability: a quarter of the groups in all leaves values of much the same worth (docs/value.md).
+        """
+        groups = -(-self.influence.groups // (4 * folds))
         return self.linearisation.model_copy(update={"groups": groups})
 
     @model_validator(mode="before")

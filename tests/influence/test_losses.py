@@ -50,3 +50,33 @@ def test_losses_stay_finite_at_scores_that_overflow() -> None:
     far = torch.tensor([[-1000.0, 1000.0], [1000.0, -1000.0]])
     assert_close(Loss.BCE.of(far), torch.tensor([2000.0, 0.0]))
     assert_close(Loss.PAIRWISE.of(far), torch.tensor([2000.0, 0.0]))
+
+
+def least_pairwise(values: Floats) -> tuple[float, float]:
+    """The best c on a fine grid, and the loss there."""
+    grid = np.exp(np.linspace(math.log(1e-4), math.log(1e4), 4001))
+    losses = [float(Loss.PAIRWISE.of(torch.from_numpy(c * values)).sum()) for c in grid]
+    return float(grid[np.argmin(losses)]), min(losses)
+
+
+@given(scores)
+def test_the_scale_makes_the_pairwise_loss_least(values: Floats) -> None:
+    given_scores = torch.from_numpy(values)
+    scale = Loss.CALIBRATED.scale(given_scores)
+    assert 1e-4 <= scale <= 1e4
+    found = float(Loss.CALIBRATED.of(scale * given_scores).sum())
+    assert found <= least_pairwise(values)[1] * (1 + 1e-6) + 1e-9
+
+
+def test_louder_scores_have_the_same_calibrated_loss() -> None:
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 6)))
+    values[:, 0] += 0.5
+    losses = [Loss.CALIBRATED.of(Loss.CALIBRATED.scale(c * values) * c * values) for c in (0.1, 1.0, 7.0)]
+    assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-4)
+    assert_close(losses[2], losses[1], rtol=1e-4, atol=1e-4)
+
+
+def test_other_losses_take_scores_as_they_are() -> None:
+    values = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    assert Loss.BCE.scale(values) == Loss.PAIRWISE.scale(values) == 1.0
+    assert Loss.CALIBRATED.scale(values[:0]) == 1.0

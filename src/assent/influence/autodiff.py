@@ -53,6 +53,8 @@ class Autodiff:
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
+    scale: float = 1.0
+    """What validation scores are multiplied with before the loss is taken."""
 
     @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -127,11 +129,15 @@ class Autodiff:
         gradient = self._flat(self._grad((losses @ self.samples.weights).sum(), create=True))
         return self._by_parameters(gradient @ x)
 
-    def valid_losses(self) -> Tensor:
-        """The loss of every validation row: [n]."""
+    def valid_scores(self) -> Tensor:
+        """The scores of every validation row's candidates: [n, 1 + m]."""
         with torch.no_grad():
             prepared = self._prepare(self.samples.anchor)
-            return torch.cat([self._valid(rows, prepared) for rows in self._valid_chunks()])
+            return torch.cat([self._scores(rows, prepared) for rows in self._valid_chunks()])
+
+    def valid_losses(self) -> Tensor:
+        """The loss of every validation row: [n]."""
+        return self.loss.of(self.scale * self.valid_scores())
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Of Σ weights[n] L_n over the validation rows: the gradient by θ, [P], and by o, [Z].
@@ -169,7 +175,11 @@ class Autodiff:
         return self.model.prepare(Evidence(self.samples.users, self.samples.items[:, 0], o))
 
     def _valid(self, rows: Tensor, prepared: object) -> Tensor:
-        return self.loss.of(self.model(self.valid.users[rows], self.valid.items[rows], prepared)[0])
+        return self.loss.of(self.scale * self._scores(rows, prepared))
+
+    def _scores(self, rows: Tensor, prepared: object) -> Tensor:
+        scores: Tensor = self.model(self.valid.users[rows], self.valid.items[rows], prepared)[0]
+        return scores
 
     def _valid_chunks(self, weights: Tensor | None = None) -> tuple[Tensor, ...]:
         """The validation rows that count, in chunks that bound memory."""

@@ -9,7 +9,7 @@ T^u. Around an anchor õ they predict L(o) ≈ L(õ) − Σ_k (o_k − õ_k) g_k
 formula at the optimum and is more accurate at a model that stopped before it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.own import own_in_stars
 from assent.influence.samples import train_samples, valid_samples
 from assent.influence.settings import Estimator, InfluenceSettings
+from assent.losses import Loss
 from assent.models import MF
 from assent.training import Trained, disclose
 
@@ -77,9 +78,14 @@ def linearise(
     if targets is not None:
         valid = valid.followed_by(problem, data, targets, seed=seed)
     full = settings.estimator is not Estimator.GAUSS_NEWTON
+    found: Curvature | Autodiff
     if type(model) is MF:  # a subclass may score otherwise
-        return Curvature(model, samples, valid, settings.loss, full, settings.damping)
-    return Autodiff(model, samples, valid, settings.loss, full, settings.damping)
+        found = Curvature(model, samples, valid, settings.loss, full, settings.damping)
+    else:
+        found = Autodiff(model, samples, valid, settings.loss, full, settings.damping)
+    if settings.loss is not Loss.CALIBRATED:
+        return found
+    return replace(found, scale=settings.loss.scale(found.valid_scores()))
 
 
 def influence(

@@ -40,6 +40,9 @@ class Linearised(Protocol):
     def pull(self, weights: Tensor) -> Tensor:
         """Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: a vector."""
 
+    def valid_scores(self) -> Tensor:
+        """The scores of every validation row's candidates: [n, 1 + m]."""
+
     def valid_losses(self) -> Tensor:
         """L_n of every validation row: [n]."""
 

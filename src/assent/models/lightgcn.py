@@ -51,6 +51,7 @@ class LightGCN(Recommender):
     Settings: ClassVar[type[ModelSettings]] = LightGCNSettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"epochs": 60, "learning_rate": 0.02},
+        "influence": {"loss": "calibrated"},
     }
     settings: LightGCNSettings
 

@@ -60,6 +60,8 @@ class Curvature:
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
+    scale: float = 1.0
+    """What validation scores are multiplied with before the loss is taken."""
 
     @cached_property
     def tables(self) -> tuple[Tensor, Tensor]:
@@ -191,9 +193,13 @@ class Curvature:
         slopes: list[Tensor] = []
         for _, p, q in self._valid_blocks():
             scores = (q @ p.unsqueeze(-1)).squeeze(-1).requires_grad_()
-            losses.append(self.loss.of(scores))
+            losses.append(self.loss.of(self.scale * scores))
             slopes += torch.autograd.grad(losses[-1].sum(), scores)
         return torch.cat(losses).detach(), torch.cat(slopes)
+
+    def valid_scores(self) -> Tensor:
+        """The scores of every validation row's candidates: [n, 1 + m]."""
+        return torch.cat([(q @ p.unsqueeze(-1)).squeeze(-1) for _, p, q in self._valid_blocks()])
 
     def valid_losses(self) -> Tensor:
         """L of every validation row: [n]."""
