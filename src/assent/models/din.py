@@ -64,7 +64,8 @@ class DIN(Recommender):
     Settings: ClassVar[type[ModelSettings]] = DINSettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"epochs": 50, "learning_rate": 0.025},
-        "influence": {"damping": 20.0, "groups": 10},
+        "influence": {"damping": 20.0, "groups": 10, "draws": 1},
+        "value": {"folds": 3},
     }
     settings: DINSettings
 

@@ -31,7 +31,9 @@ class ValueSettings(BaseModel):
 
     source: Source = Field(Source.COMBINED, description="where values come from")
     folds: int | None = Field(
-        None, ge=2, description="parts that the training rows are dealt into; default: 5, above 200k rows 3"
+        None,
+        ge=2,
+        description="parts that the training rows are dealt into; default: 5, above 200k rows and for DIN 3",
     )
 
     @property
