@@ -26,6 +26,8 @@ from assent.experiments.reproduce.run import CELLS, DATA, Chapter
 from assent.experiments.reproduce.sources import Source, Where, problem_of
 from assent.experiments.reproduce.tasks import AtPrice, Desk
 from assent.experiments.store import Store
+from assent.losses import Loss
+from assent.settings import Settings
 from assent.workbench import Workbench
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
@@ -247,6 +249,16 @@ def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Pla
     assert record["unchanged"] == pytest.approx(kept)
     assert record["real"] == pytest.approx(record["ifrqe"], rel=0.2)
     assert record["real"] != record["ifrqe"]
+
+
+def test_items_of_ours_value_as_assent_does_by_default(plan: Plan) -> None:
+    for model in ("mf", "lightgcn"):
+        default, found = Settings(model=model), plan.settings_of_ours(model, "diginetica")
+        assert found.influence.loss is default.influence.loss
+        assert found.value.source is default.value.source
+        assert plan.settings(model, "diginetica").influence.loss is Loss.BCE
+    assert plan.settings_of_ours("mf", "diginetica").influence.loss is Loss.PAIRWISE
+    assert plan.settings_of_ours("lightgcn", "diginetica").influence.loss is Loss.CALIBRATED
 
 
 def test_more_anchors_take_longer(found: Reproduction) -> None:

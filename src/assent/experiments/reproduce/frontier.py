@@ -40,7 +40,7 @@ class Frontier(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings(model, dataset, influence={"loss": "pairwise"}, value={"source": "combined"}),
+                plan.settings_of_ours(model, dataset),
                 seed,
                 Within(way, point, 1.0),
                 {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},

@@ -53,8 +53,8 @@ class Lds(Item):
     where: ClassVar[str] = "Ours"
     about: ClassVar[str] = (
         "Over random selections that disclose 80 %, the rank correlation of predicted and retrained "
-        "validation loss: for each user (own), and for the sum of all users (social). “Another seed” is a "
-        "retraining in place of an estimate. 1 is perfect, 0 chance."
+        "validation loss, the ranking loss that values are measured on: for each user (own), and for the sum "
+        "of all users (social). “Another seed” is a retraining in place of an estimate. 1 is perfect, 0 chance."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
@@ -62,7 +62,7 @@ class Lds(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings(model, dataset),
+                plan.settings_of_ours(model, dataset),
                 seed,
                 Scored(plan.lds_selections, plan.lds_seeds),
                 {"dataset": dataset},

@@ -103,6 +103,13 @@ class Plan:
         }
         return Settings.model_validate(merged(merged(values, self.overrides), changes))
 
+    def settings_of_ours(self, model: str, dataset: str) -> Settings:
+        """The same with values as assent has them by default, for the items that the paper does not have."""
+        default = Settings.model_validate({"model": model})
+        return self.settings(
+            model, dataset, influence={"loss": default.influence.loss}, value={"source": default.value.source}
+        )
+
     def explored(self, dataset: str) -> int:
         """How many selections SCR explores, L."""
         return self.settings(self.models[0], dataset).scratch.selections
