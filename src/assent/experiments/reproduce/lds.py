@@ -54,7 +54,8 @@ class Lds(Item):
     about: ClassVar[str] = (
         "Over random selections that disclose 80 %, the rank correlation of predicted and retrained "
         "validation loss, the ranking loss that values are measured on: for each user (own), and for the sum "
-        "of all users (social). “Another seed” is a retraining in place of an estimate. 1 is perfect, 0 chance."
+        "of all users (social). “Another seed” is a retraining in place of an estimate. 1 is perfect, 0 is "
+        "chance."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
