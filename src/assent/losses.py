@@ -27,10 +27,9 @@ class Loss(StrEnum):
     """Binary cross-entropy of the validation item and of its sampled negatives: the loss of the reward."""
     PAIRWISE = "pairwise"
     """Σ_j log(1 + exp(s_j − s_i)): how the validation item ranks against its sampled negatives."""
-
     CALIBRATED = "calibrated"
-    """The pairwise loss of c · s, with the one c > 0 for all rows that makes it least: what makes scores only
-    louder or fainter, and changes no ranking, changes nothing to first order."""
+    """The pairwise loss of c · s, with the one c > 0 for all rows that makes their sum least: what makes all
+    scores only louder or fainter, and changes no ranking, changes nothing of the sum to first order."""
 
     def scale(self, scores: Tensor) -> float:
         """What the scores are multiplied with before the loss is taken: c for `scores[n, 1 + m]`, or 1.

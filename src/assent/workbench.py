@@ -113,6 +113,12 @@ class Workbench:
             self.anchor_owed[-1] += took
         return self._anchors[t]
 
+    def uncounted_anchor(self, t: int) -> tuple[Bools, Trained]:
+        """The same for a caller who counts the seconds of its training by `anchor_seconds`."""
+        while len(self._anchors) <= t:
+            self._make_anchor()
+        return self._anchors[t]
+
     @cached_property
     def mark(self) -> str:
         """A short name for all that anchors depend on, so that nobody else's are taken from the folder."""
@@ -149,9 +155,7 @@ class Workbench:
 
         The training rows `targets` serve as further validation rows.
         """
-        while len(self._anchors) <= t:
-            self._make_anchor()
-        selection, trained = self._anchors[t]
+        selection, trained = self.uncounted_anchor(t)
         return linearise(
             self.problem,
             selection,

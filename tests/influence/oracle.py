@@ -61,7 +61,8 @@ class Oracle:
 
     def valid_losses(self, theta: Tensor) -> Tensor:
         """L of every validation row: [n]."""
-        return self.settings.loss.of(self._forward(theta, self.valid.users, self.valid.items)[0])
+        scores = self._forward(theta, self.valid.users, self.valid.items)[0]
+        return self.settings.loss.of(self.valid.scale * scores)
 
     def sum_per_user(self, rows: Tensor) -> Tensor:
         """Sum `rows[n, ...]` of the validation rows over their owners: [problem users, ...]."""

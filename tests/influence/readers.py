@@ -114,5 +114,5 @@ class _Losses(nn.Module):
         samples, valid = self.of.samples, self.of.valid
         prepared = self.model.prepare(Evidence(samples.users, samples.items[:, 0], o))
         if self.valid:
-            return self.of.loss.of(self.model(valid.users, valid.items, prepared)[0])
+            return self.of.loss.of(valid.scale * self.model(valid.users, valid.items, prepared)[0])
         return self.model.losses(samples.users, samples.items, prepared) @ samples.weights

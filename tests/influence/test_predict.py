@@ -58,7 +58,8 @@ def test_losses_move_with_the_parameters(case: Case, estimator: Estimator, loss:
     expected = before + oracle.user_gradients @ moved
     found = torch.from_numpy(predicted(case, settings, selection))
     assert_close(found, expected, rtol=1e-6, atol=1e-8)
-    assert (expected - before).abs().max() > 1e-3
+    # A model that ranks worse than chance is calibrated to next to no scale.
+    assert (expected - before).abs().max() > 1e-3 * min(1.0, float(oracle.valid.scale.min()))
 
 
 @pytest.mark.parametrize("estimator", Estimator)

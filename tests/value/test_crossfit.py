@@ -8,6 +8,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.errors import AssentError
 from assent.influence.estimate import own_influence, social_influence
+from assent.losses import Loss
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.settings import Settings
@@ -63,8 +64,10 @@ def test_a_row_is_valued_where_it_is_disclosed_alone() -> None:
     np.testing.assert_allclose(found.joint, across)
 
 
-def test_both_parts_are_the_influence_on_their_rows(problem: Problem) -> None:
-    bench = Workbench(problem, SETTINGS, seed=0)
+@pytest.mark.parametrize("loss", list(Loss))
+def test_both_parts_are_the_influence_on_their_rows(problem: Problem, loss: Loss) -> None:
+    settings = SETTINGS.model_copy(update={"influence": SETTINGS.influence.model_copy(update={"loss": loss})})
+    bench = Workbench(problem, settings, seed=0)
     bench.estimates(1)
     fold = deal(len(problem.train), 3, seed=0)
     judged = targets(fold, 0, len(problem.valid), seed=0)
@@ -72,10 +75,10 @@ def test_both_parts_are_the_influence_on_their_rows(problem: Problem) -> None:
     n_valid = len(problem.valid)
     assert len(model.valid.users) == n_valid + len(judged)
     np.testing.assert_array_equal(model.valid.owners[n_valid:], problem.train.users[judged])
-    found = measure(model, n_valid, np.ones(problem.n_users), SETTINGS.influence, seed=0, fold=0)
+    found = measure(model, n_valid, np.ones(problem.n_users), settings.influence, seed=0, fold=0)
     plain = bench.linearise(0)
     for level, compute in (("own", own_influence), ("social", social_influence)):
-        expected = compute(plain, SETTINGS.influence, 0)[0].double().numpy()
+        expected = compute(plain, settings.influence, 0)[0].double().numpy()
         np.testing.assert_allclose(getattr(found, level)[0], expected, rtol=1e-3, atol=1e-6)
         assert np.abs(getattr(found, level)[1]).max() > 0
     np.testing.assert_allclose(found.losses, plain.valid.per_user(plain.valid_losses()), rtol=1e-6)
@@ -92,6 +95,9 @@ def test_one_value_stands_around_everything_and_says_how_reliable_it_is(problem:
     everything = bench.linearise(3)
     np.testing.assert_allclose(estimates.losses[0], everything.valid.per_user(everything.valid_losses()))
     assert bench.trainings == bench.resting_on(2) == 4
+    # Whoever asks first has paid for all of them.
+    assert len(bench.anchor_seconds) == 4
+    assert bench.anchor_owed == [0.0] * 4
     choice = make_method("ifrqe++").within(bench, 0.5)
     assert choice.anchors == 4
     assert choice.errors is not None
@@ -139,3 +145,19 @@ def test_large_logs_have_fewer_folds() -> None:
     assert ValueSettings().folds_for(10**4) == 5
     assert ValueSettings().folds_for(10**6) == 3
     assert ValueSettings(folds=2).folds_for(10**4) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "folds", "groups"), [("mf", 5, 2), ("lightgcn", 5, 2), ("lightgcn", 2, 4), ("din", 3, 2)]
+)
+def test_anchors_that_are_averaged_have_few_groups(model: str, folds: int, groups: int) -> None:
+    settings = Settings(model=model)
+    assert settings.per_fold(folds) == settings.influence.model_copy(update={"groups": groups})
+
+
+def test_a_model_is_valued_as_it_asks_for() -> None:
+    assert Settings(model="lightgcn", value={"source": "structure"}).influence.loss is Loss.CALIBRATED
+    assert Settings(model="lightgcn", influence={"loss": "bce"}).influence.loss is Loss.BCE
+    assert Settings(model="din", value={"source": "cross-fitted"}).value.folds_for(10) == 3
+    assert Settings(model="din", value={"folds": 4}).value.folds_for(10) == 4
+    assert Settings(model="mf").value.folds_for(10) == 5

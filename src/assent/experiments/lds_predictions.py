@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, sum_by
+from assent.hashing import mixed
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.linearised import Linearised
 from assent.influence.predict import predicted_losses
@@ -49,7 +50,7 @@ def over_folds(bench: Workbench, drawn: Bools, advance: Advance) -> dict[str, Pr
         model = bench.linearise(t)
         averaged.append([_predict(bench, model, settings, drawn) for settings in (plain, by_gradients)])
         weights = bench.weights[model.valid.owners.numpy()]
-        own.append(own_influence(model, bench.settings.per_fold(anchors), bench.seed, weights)[0].double())
+        own.append(own_influence(model, plain, mixed(bench.seed, t), weights)[0].double())
         advance()
     mean, of_gradients = (_mean(each) for each in zip(*averaged, strict=True))
     measured = np.mean([each.numpy() for each in own], axis=0)

@@ -27,7 +27,7 @@ from assent.models import code_of
 from assent.settings import Settings
 
 FORMAT = 1
-"""Raised whenever a cell computed before would come out differently."""
+"""Raised, from the first release on, whenever a cell computed before would come out differently."""
 _DAY = 24 * 3600.0
 
 Key = Mapping[str, Any]

@@ -53,8 +53,6 @@ class Autodiff:
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
-    scale: float = 1.0
-    """What validation scores are multiplied with before the loss is taken."""
 
     @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -137,7 +135,9 @@ class Autodiff:
 
     def valid_losses(self) -> Tensor:
         """The loss of every validation row: [n]."""
-        return self.loss.of(self.scale * self.valid_scores())
+        with torch.no_grad():
+            prepared = self._prepare(self.samples.anchor)
+            return torch.cat([self._valid(rows, prepared) for rows in self._valid_chunks()])
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Of Σ weights[n] L_n over the validation rows: the gradient by θ, [P], and by o, [Z].
@@ -175,7 +175,7 @@ class Autodiff:
         return self.model.prepare(Evidence(self.samples.users, self.samples.items[:, 0], o))
 
     def _valid(self, rows: Tensor, prepared: object) -> Tensor:
-        return self.loss.of(self.scale * self._scores(rows, prepared))
+        return self.loss.of(self.valid.scale[rows] * self._scores(rows, prepared))
 
     def _scores(self, rows: Tensor, prepared: object) -> Tensor:
         scores: Tensor = self.model(self.valid.users[rows], self.valid.items[rows], prepared)[0]

@@ -22,7 +22,7 @@ from assent.influence.groups import own_by_groups
 from assent.influence.linearised import Linearised, inverse_product
 from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.own import own_in_stars
-from assent.influence.samples import train_samples, valid_samples
+from assent.influence.samples import ValidSamples, train_samples, valid_samples
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 from assent.models import MF
@@ -78,14 +78,22 @@ def linearise(
     if targets is not None:
         valid = valid.followed_by(problem, data, targets, seed=seed)
     full = settings.estimator is not Estimator.GAUSS_NEWTON
-    found: Curvature | Autodiff
+    plain: Curvature | Autodiff
     if type(model) is MF:  # a subclass may score otherwise
-        found = Curvature(model, samples, valid, settings.loss, full, settings.damping)
+        plain = Curvature(model, samples, valid, settings.loss, full, settings.damping)
     else:
-        found = Autodiff(model, samples, valid, settings.loss, full, settings.damping)
+        plain = Autodiff(model, samples, valid, settings.loss, full, settings.damping)
     if settings.loss is not Loss.CALIBRATED:
-        return found
-    return replace(found, scale=settings.loss.scale(found.valid_scores()))
+        return plain
+    return replace(plain, valid=_calibrated(plain, len(problem.valid)))
+
+
+def _calibrated(model: Linearised, n_valid: int) -> ValidSamples:
+    """The validation rows, the first `n_valid` and the others each at the scale that is best for them."""
+    scores = model.valid_scores()
+    parts = [part for part in (scores[:n_valid], scores[n_valid:]) if len(part)]
+    scale = [torch.full((len(part), 1), Loss.CALIBRATED.scale(part)) for part in parts]
+    return replace(model.valid, scale=torch.cat(scale).to(scores))
 
 
 def influence(

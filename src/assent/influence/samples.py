@@ -38,12 +38,14 @@ class ValidSamples:
     """The validation rows in the indices of a model: `users[n]`, `items[n, 1 + m]`, `owners[n]`.
 
     `owners` are the users in the problem's indices, `n_users` of them; the model may not know all of them.
+    Scores are multiplied with `scale[n, 1]` before a loss is taken.
     """
 
     users: Tensor
     items: Tensor
     owners: Tensor
     n_users: int
+    scale: Tensor
 
     def per_user(self, losses: Tensor) -> Floats:
         """Sum the losses of rows, [n], over their owners: [n_users]."""
@@ -62,6 +64,7 @@ class ValidSamples:
             items=torch.cat([self.items, torch.from_numpy(items)]),
             owners=torch.cat([self.owners, torch.from_numpy(problem.train.users[rows])]),
             n_users=self.n_users,
+            scale=torch.cat([self.scale, torch.ones(len(rows), 1)]),
         )
 
 
@@ -97,4 +100,5 @@ def valid_samples(problem: Problem, user_places: Ints, item_places: Ints) -> Val
         items=torch.from_numpy(positions(item_places, problem.valid_candidates)),
         owners=torch.from_numpy(problem.valid.users),
         n_users=problem.n_users,
+        scale=torch.ones(len(problem.valid), 1),
     )

@@ -32,8 +32,7 @@ class InfluenceSettings(BaseModel):
     draws: int | None = Field(
         None,
         ge=1,
-        description="negatives per row that stand for all of training's; default: 4, above 200k rows and for "
-        "DIN 1",
+        description="negatives per row that stand for all of training's; default: 4, above 200k rows 1",
     )
     truncation: int = Field(4, ge=1, description="conjugate-gradient steps of the truncated inverse")
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")

@@ -33,7 +33,7 @@ class ValueSettings(BaseModel):
     folds: int | None = Field(
         None,
         ge=2,
-        description="parts that the training rows are dealt into; default: 5, above 200k rows and for DIN 3",
+        description="parts that the training rows are dealt into; default: 5, above 200k rows 3",
     )
 
     @property

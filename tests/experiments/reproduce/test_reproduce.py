@@ -28,6 +28,7 @@ from assent.experiments.reproduce.tasks import AtPrice, Desk
 from assent.experiments.store import Store
 from assent.losses import Loss
 from assent.settings import Settings
+from assent.value.settings import Source as ValueSource
 from assent.workbench import Workbench
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
@@ -257,6 +258,9 @@ def test_items_of_ours_value_as_assent_does_by_default(plan: Plan) -> None:
         assert found.influence.loss is default.influence.loss
         assert found.value.source is default.value.source
         assert plan.settings(model, "diginetica").influence.loss is Loss.BCE
+    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "value": {"source": "structure"}})
+    assert asked.settings_of_ours("mf", "diginetica").influence.loss is Loss.BCE
+    assert asked.settings_of_ours("mf", "diginetica").value.source is ValueSource.STRUCTURE
     assert plan.settings_of_ours("mf", "diginetica").influence.loss is Loss.PAIRWISE
     assert plan.settings_of_ours("lightgcn", "diginetica").influence.loss is Loss.CALIBRATED
 

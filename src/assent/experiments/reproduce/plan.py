@@ -92,7 +92,16 @@ class Plan:
 
     def settings(self, model: str, dataset: str, **changes: Any) -> Settings:
         """Of a model on a data set: the reward of the paper's tables, its game, influence and T."""
-        values: dict[str, Any] = {
+        return Settings.model_validate(merged(merged(self._paper(model, dataset), self.overrides), changes))
+
+    def settings_of_ours(self, model: str, dataset: str) -> Settings:
+        """The same with values as assent has them by default, for the items that the paper does not have."""
+        default = Settings.model_validate({"model": model})
+        ours = {"influence": {"loss": default.influence.loss}, "value": {"source": default.value.source}}
+        return Settings.model_validate(merged(merged(self._paper(model, dataset), ours), self.overrides))
+
+    def _paper(self, model: str, dataset: str) -> dict[str, Any]:
+        return {
             "model": model,
             "reward": RewardForm.MEAN,
             "influence": {"loss": Loss.BCE},
@@ -101,14 +110,6 @@ class Plan:
             "proactive": {"warm_epochs": 5},
             "scratch": {"selections": THEIR_SELECTIONS},
         }
-        return Settings.model_validate(merged(merged(values, self.overrides), changes))
-
-    def settings_of_ours(self, model: str, dataset: str) -> Settings:
-        """The same with values as assent has them by default, for the items that the paper does not have."""
-        default = Settings.model_validate({"model": model})
-        return self.settings(
-            model, dataset, influence={"loss": default.influence.loss}, value={"source": default.value.source}
-        )
 
     def explored(self, dataset: str) -> int:
         """How many selections SCR explores, L."""

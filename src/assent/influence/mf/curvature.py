@@ -60,8 +60,6 @@ class Curvature:
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
-    scale: float = 1.0
-    """What validation scores are multiplied with before the loss is taken."""
 
     @cached_property
     def tables(self) -> tuple[Tensor, Tensor]:
@@ -191,9 +189,9 @@ class Curvature:
         """L of every validation row, [n], and its slopes by the scores, [n, 1 + m]."""
         losses: list[Tensor] = []
         slopes: list[Tensor] = []
-        for _, p, q in self._valid_blocks():
+        for rows, p, q in self._valid_blocks():
             scores = (q @ p.unsqueeze(-1)).squeeze(-1).requires_grad_()
-            losses.append(self.loss.of(self.scale * scores))
+            losses.append(self.loss.of(self.valid.scale[rows] * scores))
             slopes += torch.autograd.grad(losses[-1].sum(), scores)
         return torch.cat(losses).detach(), torch.cat(slopes)
 
