@@ -79,7 +79,7 @@ def test_fit_is_deterministic_and_writes_json(
         "fit", log_file, "--out", tmp_path / "again", *QUICK, "--anchors", 2, "--json", tmp_path / "fit.json"
     )
     assert code == 0
-    assert "ifrqe++" in out
+    assert "IFRQE++ (welfare)" in out
     for name in ("model.safetensors", "model.json", "selection.parquet"):
         assert (tmp_path / "again" / name).read_bytes() == (run_folder / name).read_bytes()
     assert len(records(tmp_path / "fit.json")) == 3
@@ -164,7 +164,7 @@ def test_frontier_prints_writes_and_resumes(log_file: Path, tmp_path: Path, asse
     arguments += ["--methods", "threshold,ifrqe:nash", "--out", tmp_path / "front"]
     code, out, _ = assent(*arguments, "--json", tmp_path / "a.json")
     assert code == 0
-    assert "threshold" in out
+    assert "Threshold" in out
     found = records(tmp_path / "a.json")
     assert len(found) == 2 * (2 * 2 + 2)
     assert all(set(record) >= KEYS | {"point"} for record in found)

@@ -33,6 +33,8 @@ from assent.game.objective import Objective
 from assent.methods import make_method
 from assent.models import MODELS
 from assent.report import certificate_facts
+from assent.report.data import way_of
+from assent.report.words import name
 from assent.settings import Settings
 
 DEMO_SEED = 7
@@ -188,19 +190,19 @@ def remove_run(folder: Path) -> None:
 
 def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
     rows: list[list[str]] = []
-    for name, field in type(settings).model_fields.items():
-        value: Any = getattr(settings, name)
+    for setting, field in type(settings).model_fields.items():
+        value: Any = getattr(settings, setting)
         if isinstance(value, BaseModel):
-            rows += _settings_rows(value, f"{prefix}{name}.")
+            rows += _settings_rows(value, f"{prefix}{setting}.")
         else:
-            rows.append([f"{prefix}{name}", str(value), field.description or ""])
+            rows.append([f"{prefix}{setting}", str(value), field.description or ""])
     return rows
 
 
 def _show_run(run: Run) -> None:
     rows = [
         [
-            f"{record['method']} {record['objective']}".strip(),
+            name(way_of(record)),
             percent(record["violation_share"]),
             percent(record["ndcg"]),
             percent(record["recall"]),

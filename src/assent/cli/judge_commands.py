@@ -24,6 +24,8 @@ from assent.experiments.lds import LdsPlan, linear_datamodeling_score
 from assent.experiments.records import FIGURES
 from assent.files import refuse_to_overwrite, write_text
 from assent.report import frontier_lines, frontier_svg
+from assent.report.data import way_of
+from assent.report.words import name
 from assent.statistics import summarise
 from assent.value.settings import Source, ValueSettings
 
@@ -132,7 +134,7 @@ def show_frontier(records: list[dict[str, Any]], title: str) -> None:
     summary.sort(key=lambda row: (-row["point"], row["method"], row["objective"]))
     rows = [
         [
-            f"{row['method']} {row['objective']}".strip(),
+            name(way_of(row)),
             f"{100 * row['point']:.0f}",
             percent(row["ndcg"], row["ndcg_error"]),
             percent(row["recall"], row["recall_error"]),
