@@ -6,9 +6,13 @@ that nobody else has, nothing leads on.
 
 import numpy as np
 
-from assent.arrays import Floats, Ints
+from assent.arrays import Bools, Floats, Ints
 
 FEATURES = ("shared", "others", "reached", "history")
+RISING: Bools = np.array([True, True, True, False])
+"""Those that nothing is worth less for. Interactions with one item stand in for each other: of many, each is
+worth little while all others stay, though together they are worth most. So that more people share an item is
+never taken for a sign that it is worth less."""
 
 
 def features(users: Ints, items: Ints) -> Floats:
