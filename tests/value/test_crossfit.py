@@ -160,4 +160,5 @@ def test_a_model_is_valued_as_it_asks_for() -> None:
     assert Settings(model="lightgcn", influence={"loss": "bce"}).influence.loss is Loss.BCE
     assert Settings(model="din", value={"source": "cross-fitted"}).value.folds_for(10) == 3
     assert Settings(model="din", value={"folds": 4}).value.folds_for(10) == 4
+    assert Settings(model="lightgcn").value.folds_for(10) == 4
     assert Settings(model="mf").value.folds_for(10) == 5

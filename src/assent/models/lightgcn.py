@@ -52,6 +52,7 @@ class LightGCN(Recommender):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"epochs": 60, "learning_rate": 0.02},
         "influence": {"loss": "calibrated"},
+        "value": {"folds": 4},
     }
     settings: LightGCNSettings
 
