@@ -8,8 +8,6 @@ Test NDCG@5 after retraining, in %, mean and standard error of the paired differ
 """
 
 import argparse
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +17,7 @@ from assent.data.problem import Problem
 from assent.experiments.frontier import frontier, parse_methods
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import load, verdict
+from common import load, seconds, verdict
 
 POINTS = (0.75, 0.5, 0.25, 0.1)
 RIVALS = ("threshold", "occurrence")
@@ -73,18 +71,11 @@ def price(problem: Problem, settings: Settings) -> None:
     """Print what valuing all interactions costs, in trainings of the model."""
     bench, everything = Workbench(problem, settings, seed=0), np.ones(len(problem.train), dtype=np.bool_)
     bench.final(everything)  # warms up
-    before = [_seconds(lambda: bench.final(everything)) for _ in range(2)]
-    valuing = _seconds(lambda: bench.estimates(settings.anchors))
-    after = [_seconds(lambda: bench.final(everything)) for _ in range(2)]
+    before = [seconds(lambda: bench.final(everything)) for _ in range(2)]
+    valuing = seconds(lambda: bench.estimates(settings.anchors))
+    after = [seconds(lambda: bench.final(everything)) for _ in range(2)]
     cost = valuing / float(np.median(before + after))
     verdict(f"{problem.name}, {settings.model}: values of all interactions", cost, 10, "trainings")
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    """By the wall clock."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

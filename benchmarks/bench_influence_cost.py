@@ -4,7 +4,8 @@ python benchmarks/bench_influence_cost.py [MODEL ...]
 """
 
 import sys
-import time
+from collections.abc import Callable
+from functools import partial
 
 from assent.game.objective import Objective
 from assent.game.solve import solve
@@ -12,14 +13,9 @@ from assent.influence.estimate import own_influence, social_influence
 from assent.models import MODELS
 from assent.settings import Settings
 from assent.workbench import Workbench
-from common import PAPERS_GAME, load, verdict
+from common import PAPERS_GAME, load, seconds, verdict
 
 DATA = ("diginetica", "steam", "amazon_video_games")
-
-
-def seconds_since(start: float) -> float:
-    """By the wall clock."""
-    return time.perf_counter() - start
 
 
 def game_cost(name: str) -> None:
@@ -27,16 +23,11 @@ def game_cost(name: str) -> None:
     bench = Workbench(load(name), Settings(value=PAPERS_GAME), seed=0)
     anchors = bench.settings.anchors
     bench.anchor(0)  # warms up
-    start = time.perf_counter()
-    bench.anchor(anchors - 1)
-    training = seconds_since(start) / (anchors - 1)
-    start = time.perf_counter()
+    training = seconds(lambda: bench.anchor(anchors - 1)) / (anchors - 1)
+    influence = seconds(lambda: bench.estimates(anchors))
     estimates = bench.estimates(anchors)
-    influence = seconds_since(start)
     for objective in Objective:
-        start = time.perf_counter()
-        solve(estimates, objective=objective, price=0.1)
-        total = influence + seconds_since(start)
+        total = influence + seconds(partial(solve, estimates, objective=objective, price=0.1))
         verdict(f"{name}, mf, {anchors} anchors + {objective} game / training one", total / training, 1, "")
 
 
@@ -45,13 +36,14 @@ def model_cost(name: str, model: str) -> None:
     settings = Settings.model_validate({"model": model, "value": PAPERS_GAME.model_dump()})
     bench = Workbench(load(name), settings, seed=0)
     bench.anchor(0)  # warms up
-    start = time.perf_counter()
-    bench.anchor(1)
-    training = seconds_since(start)
+    training = seconds(lambda: bench.anchor(1))
     for level, compute, limit in (("social", social_influence, 1), ("own", own_influence, 5)):
-        start = time.perf_counter()
-        compute(bench.linearise(1), settings.influence, 0)
-        verdict(f"{name}, {model}, {level} / training", seconds_since(start) / training, limit, "")
+        took = seconds(partial(_influence, compute, bench))
+        verdict(f"{name}, {model}, {level} / training", took / training, limit, "")
+
+
+def _influence(compute: Callable[..., object], bench: Workbench) -> None:
+    compute(bench.linearise(1), bench.settings.influence, 0)
 
 
 if __name__ == "__main__":

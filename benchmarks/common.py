@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +86,13 @@ def measure(arguments: list[str], *, threads: int) -> Cost:
         wall=time.perf_counter() - start,
         peak=after.ru_maxrss / 2**20,
     )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """What `work` takes by the wall clock."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def verdict(name: str, value: float, limit: float, unit: str, *, at_most: bool = True) -> None:

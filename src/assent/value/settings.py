@@ -31,9 +31,7 @@ class ValueSettings(BaseModel):
 
     source: Source = Field(Source.COMBINED, description="where values come from")
     folds: int | None = Field(
-        None,
-        ge=2,
-        description="parts that the training rows are dealt into; default: 5, above 200k rows 3",
+        None, ge=2, description="parts that the training rows are dealt into; default: 5, above 200k rows 3"
     )
 
     @property
