@@ -56,11 +56,18 @@ def test_weights_turn_sums_into_means(problem: Problem) -> None:
     assert samples[0] == 0
     assert len(np.unique(samples)) > 2
     assert samples.sum() == problem.valid_candidates.size
-    losses = np.random.default_rng(0).random(problem.n_users)
+    losses = np.random.default_rng(0).random(problem.n_users) * (samples > 0)
     nothing = np.zeros(problem.n_users)
     for form in RewardForm:
         expected = rewards(losses, samples, nothing, price=1.0)[f"reward_{form}"]
         np.testing.assert_allclose(-form.weights(samples) * losses, expected)
+
+
+def test_users_without_validation_rows_weigh_as_the_mean_user() -> None:
+    """Rows of a fold stand for theirs; with a weight of 1 they would drown everybody else's."""
+    np.testing.assert_allclose(RewardForm.MEAN.weights(np.array([100, 0, 300])), [1 / 100, 1 / 200, 1 / 300])
+    np.testing.assert_array_equal(RewardForm.MEAN.weights(np.zeros(2, dtype=np.int64)), [1, 1])
+    np.testing.assert_array_equal(RewardForm.SUM.weights(np.array([100, 0])), [1, 1])
 
 
 def test_estimates_are_about_the_loss_in_the_reward(

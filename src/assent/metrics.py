@@ -101,8 +101,14 @@ class RewardForm(StrEnum):
     """Their mean, as in the paper's tables."""
 
     def weights(self, n_samples: Ints) -> Floats:
-        """What one unit of each user's summed loss counts, for `n_samples[users]` samples: [users]."""
-        return np.ones(len(n_samples)) if self is RewardForm.SUM else 1 / np.maximum(n_samples, 1)
+        """What one unit of each user's summed loss counts, for `n_samples[users]` samples: [users].
+
+        A user without samples counts as one with their mean number does. Her own loss is 0, so that matters
+        only where rows of another kind stand for her validation rows.
+        """
+        if self is RewardForm.SUM or not n_samples.any():
+            return np.ones(len(n_samples))
+        return 1 / np.where(n_samples > 0, n_samples, n_samples[n_samples > 0].mean())
 
 
 def rewards(loss_sum: Floats, n_samples: Ints, disclosed: Floats, *, price: float) -> dict[str, Floats]:
