@@ -205,7 +205,7 @@ class TestRetraining:
         theta = self.settled(dense, anchor, dense.theta)
         start = 0
         with torch.no_grad():
-            for parameter in model.parameters:
+            for parameter in model.parameters.tensors:
                 parameter.copy_(theta[start : start + parameter.numel()].view_as(parameter))
                 start += parameter.numel()
         settled = replace(model)

@@ -11,7 +11,7 @@ backwards over backwards, and never form a matrix. Vectors are flat: all paramet
 another, [P].
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from assent.errors import AssentError
+from assent.influence.parameters import Parameters
 from assent.influence.samples import TrainSamples, ValidSamples
 from assent.losses import Loss
 from assent.models import Evidence, Recommender
@@ -55,16 +56,16 @@ class Autodiff:
     damping: float
 
     @cached_property
-    def parameters(self) -> tuple[Tensor, ...]:
+    def parameters(self) -> Parameters:
         """What is differentiated by."""
-        return tuple(self.model.parameters())
+        return Parameters(tuple(self.model.parameters()))
 
     def product(self, x: Tensor) -> Tensor:
         """H x, with the Hessian or the Gauss-Newton matrix of F."""
         total = self.damping * x
         if self.full:
             for graph in self._graphs():
-                total = total + self._by_parameters(graph.by_parameters @ x)
+                total = total + self.parameters.constants(graph.by_parameters @ x)
             return total
         for rows in self._chunks():
             total = total + self._gauss_newton(rows, x)
@@ -76,31 +77,35 @@ class Autodiff:
 
     def along(self, x: Tensor) -> Tensor:
         """xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
-        return self._summed(
-            [self._by_selection(graph.by_parameters @ x, graph.o) for graph in self._graphs()]
-        )
+        total = torch.zeros_like(self.samples.anchor)
+        for graph in self._graphs():
+            (by_o,) = torch.autograd.grad(
+                graph.by_parameters @ x, graph.o, retain_graph=True, allow_unused=True
+            )
+            total += 0 if by_o is None else by_o
+        return total
 
     def pull(self, weights: Tensor) -> Tensor:
         """Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: [P]."""
-        parts = []
+        total = self.parameters.zeros()
         for graph in self._graphs():
             (by_o,) = torch.autograd.grad(graph.loss, graph.o, create_graph=True)
-            parts.append(self._by_parameters(by_o @ weights))
-        return self._summed(parts)
+            total += self.parameters.constants(by_o @ weights)
+        return total
 
     @cached_property
     def curved(self) -> Tensor:
         """The diagonal of the undamped Gauss-Newton matrix, estimated with random signs: [P]."""
         generator = torch.Generator().manual_seed(0)
-        total = torch.zeros_like(self._flat(self.parameters))
+        total = self.parameters.zeros()
         for rows in self._chunks():
             logits, penalty, bend = self._forward(rows, self.samples.anchor)
             for _ in range(_PROBES):
                 signs = _signs(logits, generator)
-                total += self._flat(self._grad(logits, signs * bend.sqrt(), retain=True)).square() / _PROBES
-            by_penalty = self._flat(self._grad(penalty, create=True))
+                total += self.parameters.slopes(logits, signs * bend.sqrt(), retain=True).square() / _PROBES
+            by_penalty = self.parameters.slopes(penalty, create=True)
             signs = _signs(total, generator)
-            total += (self._by_parameters(by_penalty @ signs) * signs).clamp_min(0)
+            total += (self.parameters.constants(by_penalty @ signs) * signs).clamp_min(0)
         return total
 
     @cached_property
@@ -110,13 +115,13 @@ class Autodiff:
         The parameters of unknown users and items are not learnt: they never move.
         """
         generator = torch.Generator().manual_seed(0)
-        depends = torch.zeros_like(self._flat(self.parameters), dtype=torch.bool)
+        depends = self.parameters.zeros().bool()
         for rows in self._chunks():
             logits, penalty, _ = self._forward(rows, torch.ones_like(self.samples.anchor))
             # Weights that are no round numbers, so that equal derivatives do not cancel.
             along = torch.rand(logits.shape, generator=generator).to(logits)
-            depends |= self._flat(self._grad(logits, along, retain=True)) != 0
-            depends |= self._flat(self._grad(penalty, retain=True)) != 0
+            depends |= self.parameters.slopes(logits, along, retain=True) != 0
+            depends |= self.parameters.slopes(penalty, retain=True) != 0
         return depends
 
     def row_product(self, row: int, x: Tensor) -> Tensor:
@@ -124,8 +129,8 @@ class Autodiff:
         here = slice(row, row + 1)
         prepared = self._prepare(self.samples.anchor)
         losses = self.model.losses(self.samples.users[here], self.samples.items[here], prepared)
-        gradient = self._flat(self._grad((losses @ self.samples.weights).sum(), create=True))
-        return self._by_parameters(gradient @ x)
+        gradient = self.parameters.slopes((losses @ self.samples.weights).sum(), create=True)
+        return self.parameters.constants(gradient @ x)
 
     def valid_scores(self) -> Tensor:
         """The scores of every validation row's candidates: [n, 1 + m]."""
@@ -149,8 +154,8 @@ class Autodiff:
         for rows in self._valid_chunks(weights):
             o = self.samples.anchor.clone().requires_grad_()
             value = self._valid(rows, self._prepare(o)) @ weights[rows]
-            *parts, direct = torch.autograd.grad(value, (*self.parameters, o), allow_unused=True)
-            by_parameters += self._flat(parts)
+            *parts, direct = torch.autograd.grad(value, (*self.parameters.tensors, o), allow_unused=True)
+            by_parameters += self.parameters.flat(parts)
             by_o += torch.zeros_like(o) if direct is None else direct
         return torch.where(self.learnt, by_parameters, 0), by_o
 
@@ -162,9 +167,9 @@ class Autodiff:
             losses = self._valid(rows, self._prepare(o))
             lever = torch.ones_like(losses, requires_grad=True)
             *by_parameters, by_o = torch.autograd.grad(
-                losses, (*self.parameters, o), lever, create_graph=True, allow_unused=True
+                losses, (*self.parameters.tensors, o), lever, create_graph=True, allow_unused=True
             )
-            moved = self._flat(by_parameters) @ x
+            moved = self.parameters.flat(by_parameters) @ x
             moved = moved if by_o is None else moved + by_o @ change
             parts.append(torch.autograd.grad(moved, lever)[0])
         return torch.cat(parts)
@@ -197,7 +202,7 @@ class Autodiff:
             o = self.samples.anchor.clone().requires_grad_()
             losses = self.model.losses(self.samples.users[rows], self.samples.items[rows], self._prepare(o))
             loss = o[rows] @ (losses @ self.samples.weights)
-            yield Graph(o, loss, self._flat(self._grad(loss, create=True)))
+            yield Graph(o, loss, self.parameters.slopes(loss, create=True))
 
     @cached_property
     def _kept_graphs(self) -> list[Graph] | None:
@@ -223,42 +228,10 @@ class Autodiff:
             )
         logits, penalty, bend = self._forward(rows, self.samples.anchor)
         lever = torch.zeros_like(logits, requires_grad=True)
-        pulled = self._flat(self._grad(logits, lever, create=True))
+        pulled = self.parameters.slopes(logits, lever, create=True)
         (moved,) = torch.autograd.grad(pulled @ x, lever, retain_graph=True)
-        by_logits = self._flat(self._grad(logits, bend * moved, retain=True))
-        return by_logits + self._by_parameters(self._flat(self._grad(penalty, create=True)) @ x)
-
-    # -- first derivatives, with zeros where there is no dependence --------------------------------
-
-    def _grad(
-        self, output: Tensor, along: Tensor | None = None, *, create: bool = False, retain: bool = False
-    ) -> tuple[Tensor | None, ...]:
-        if not output.requires_grad:
-            return (None,) * len(self.parameters)
-        return torch.autograd.grad(
-            output,
-            self.parameters,
-            along,
-            create_graph=create,
-            retain_graph=create or retain,
-            allow_unused=True,
-        )
-
-    def _flat(self, parts: Sequence[Tensor | None]) -> Tensor:
-        filled = zip(parts, self.parameters, strict=True)
-        return torch.cat(
-            [(torch.zeros_like(like) if part is None else part).flatten() for part, like in filled]
-        )
-
-    def _by_parameters(self, output: Tensor) -> Tensor:
-        return self._flat(self._grad(output, retain=True)).detach()
-
-    def _by_selection(self, output: Tensor, o: Tensor) -> Tensor:
-        (found,) = torch.autograd.grad(output, o, retain_graph=True, allow_unused=True)
-        return torch.zeros_like(o) if found is None else found
-
-    def _summed(self, parts: Sequence[Tensor]) -> Tensor:
-        return torch.stack(list(parts)).sum(0)
+        by_logits = self.parameters.slopes(logits, bend * moved, retain=True)
+        return by_logits + self.parameters.constants(self.parameters.slopes(penalty, create=True) @ x)
 
 
 def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
