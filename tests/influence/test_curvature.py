@@ -22,7 +22,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 @pytest.fixture(params=[2**18, 7], ids=["one block", "many blocks"])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many samples are handled at once must not matter."""
-    monkeypatch.setattr("assent.influence.mf.curvature._CHUNK", request.param)
+    monkeypatch.setattr("assent.influence.mf.blocks._CHUNK", request.param)
 
 
 @pytest.fixture(params=[FULL, GAUSS_NEWTON])

@@ -99,7 +99,7 @@ def test_the_size_of_the_chunks_does_not_matter(case: Case, monkeypatch: pytest.
     settings = case.settings(Estimator.TRUNCATED)
     whole = effects_of(case, settings).toarray()
     monkeypatch.setattr("assent.influence.mf.effects._CHUNK", 5)
-    monkeypatch.setattr("assent.influence.mf.curvature._CHUNK", 7)
+    monkeypatch.setattr("assent.influence.mf.blocks._CHUNK", 7)
     assert_close(effects_of(case, settings).toarray(), whole)
 
 

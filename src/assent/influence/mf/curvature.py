@@ -18,31 +18,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from assent.influence.mf.blocks import Block, chunks, make_blocks, row_derivatives
 from assent.influence.samples import TrainSamples, ValidSamples
 from assent.losses import Loss
 from assent.models.mf import MF
-
-_CHUNK = 2**18
-"""Samples handled at once: 64 MB per gathered embedding table at dimension 64."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some training rows with what every product needs of them; rows [n], samples [n, 1 + draws]."""
-
-    rows: slice
-    users: Tensor
-    items: Tensor
-    p: Tensor
-    """[n, d]"""
-    q: Tensor
-    """[n, 1 + draws, d]"""
-    slope: Tensor
-    """∂ℓ/∂s of each sample, times its weight: a-free, so also for rows outside the anchor."""
-    bend: Tensor
-    """a σ(1−σ), [n, 1 + draws]"""
-    twist: Tensor
-    """a (σ − y) for the full Hessian, 0 for Gauss-Newton, [n, 1 + draws]"""
 
 
 @dataclass(frozen=True)
@@ -72,39 +51,18 @@ class Curvature:
         """Users, and the row at which the items begin."""
         return self.model.n_users
 
-    def _make_blocks(self) -> Iterator[Block]:
-        users, items = self.tables
-        labels = torch.zeros_like(self.samples.weights)
-        labels[0] = 1
-        size = max(1, _CHUNK // self.samples.items.shape[1])
-        for start in range(0, len(self.samples.users), size):
-            rows = slice(start, start + size)
-            p = F.embedding(self.samples.users[rows], users)
-            q = F.embedding(self.samples.items[rows], items)
-            sigma = torch.sigmoid((q @ p.unsqueeze(-1)).squeeze(-1))
-            slope = self.samples.weights * (sigma - labels)
-            at_anchor = self.samples.anchor[rows, None]
-            yield Block(
-                rows=rows,
-                users=self.samples.users[rows],
-                items=self.samples.items[rows],
-                p=p,
-                q=q,
-                slope=slope,
-                bend=at_anchor * self.samples.weights * sigma * (1 - sigma),
-                twist=at_anchor * slope if self.full else torch.zeros_like(slope),
-            )
-
     @cached_property
     def _only_block(self) -> Block | None:
         """The one block of a small problem, kept between products."""
-        blocks = self._make_blocks()
+        blocks = make_blocks(self.samples, self.tables, full=self.full)
         first = next(blocks)
         return first if next(blocks, None) is None else None
 
     def blocks(self) -> Iterator[Block]:
         """The training rows in chunks that bound memory."""
-        return self._make_blocks() if self._only_block is None else iter((self._only_block,))
+        if self._only_block is not None:
+            return iter((self._only_block,))
+        return make_blocks(self.samples, self.tables, full=self.full)
 
     @cached_property
     def ridge(self) -> Tensor:
@@ -237,19 +195,9 @@ class Curvature:
     def _valid_blocks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Some validation rows, their users' embeddings, [n, d], and their items', [n, 1 + m, d]."""
         users, items = self._whole_tables
-        size = max(1, _CHUNK // self.valid.items.shape[1])
-        for start in range(0, len(self.valid.users), size):
-            rows = slice(start, start + size)
+        for rows in chunks(self.valid.items):
             yield rows, F.embedding(self.valid.users[rows], users), F.embedding(self.valid.items[rows], items)
 
     def _zeros(self) -> Tensor:
         users, items = self.tables
         return users.new_zeros(len(users) + len(items), users.shape[1])
-
-
-def row_derivatives(block: Block, xu: Tensor, xi: Tensor, weights: Tensor, c: float) -> Tensor:
-    """The derivative of each row's loss along `xu[n, 1, d]` of its user and `xi[n, 1 + draws, d]`: [n]."""
-    p = block.p.unsqueeze(1)
-    by_score = block.slope * ((xu * block.q) + (xi * p)).sum(-1)
-    by_penalty = c * weights * ((xu * p) + (xi * block.q)).sum(-1)
-    return (by_score + by_penalty).sum(1)

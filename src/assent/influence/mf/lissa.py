@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from assent.arrays import Ints
-from assent.influence.mf.curvature import Curvature, row_derivatives
+from assent.influence.mf.blocks import row_derivatives
+from assent.influence.mf.curvature import Curvature
 
 
 @dataclass(frozen=True)

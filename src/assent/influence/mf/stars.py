@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from assent.influence.linearised import solve
-from assent.influence.mf.curvature import Block, Curvature, row_derivatives
+from assent.influence.mf.blocks import Block, row_derivatives
+from assent.influence.mf.curvature import Curvature
 from assent.influence.settings import InfluenceSettings
 from assent.influence.solvers import Solution, system_per_row
 
