@@ -47,13 +47,15 @@ def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) 
     assert done.stderr.splitlines() == [f"Report: {tmp_path / 'run' / 'report.html'}"]
 
 
-def test_a_pipe_gets_tables_wide_enough_for_names() -> None:
+@pytest.mark.parametrize(("asked", "whole"), [({}, True), ({"COLUMNS": "60"}, False)])
+def test_a_pipe_gets_tables_wide_enough_for_names(asked: dict[str, str], whole: bool) -> None:
     script = "from assent.cli.console import show_table\nshow_table('t', ['a', 'b'], [['n' * 100, '1']])"
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | asked
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
     )
-    assert "n" * 100 in done.stdout
+    assert ("n" * 100 in done.stdout) is whole
+    assert whole or max(map(len, done.stdout.splitlines())) <= 60
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

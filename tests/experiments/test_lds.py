@@ -16,13 +16,14 @@ from assent.experiments import lds
 from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score
 from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, over_folds, with_own
 from assent.experiments.rank_scores import SCORES, score_orders
+from assent.hashing import mixed
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.linearised import Linearised
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.losses import Loss
 from assent.metrics import RewardForm
-from assent.models import MFSettings
+from assent.models import MFSettings, NeuMFSettings
 from assent.settings import Settings
 from assent.training import TrainingSettings
 from assent.value.settings import Source, ValueSettings
@@ -49,6 +50,7 @@ SETTINGS = Settings(
     value=ValueSettings(source=Source.INFLUENCE),
 )
 POOLED = SETTINGS.model_copy(update={"value": ValueSettings()})
+GROUPED = POOLED.model_copy(update={"model": "neumf", "model_settings": NeuMFSettings(dimension=4)})
 
 
 @pytest.fixture(scope="module")
@@ -145,17 +147,18 @@ def predicted(model: Linearised, settings: InfluenceSettings, drawn: list[Bools]
 
 def measured_own(folds: Workbench) -> Floats:
     """Own influence on the validation rows, the mean over the anchors of all folds and everything: [Z]."""
-    models = [folds.linearise(t) for t in range(6)]
-    found: Floats = np.mean(
-        [own_influence(model, folds.settings.influence, SEED)[0].double().numpy() for model in models], axis=0
-    )
+    settings = folds.settings.influence
+    solved = [own_influence(folds.linearise(t), settings, mixed(SEED, t)) for t in range(6)]
+    found: Floats = np.mean([own.double().numpy() for own, _ in solved], axis=0)
     return found
 
 
+@pytest.mark.parametrize("settings", [POOLED, GROUPED], ids=lambda settings: settings.model)
 def test_values_like_those_measured_give_the_average_back(
-    problem: Problem, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folds, drawn = Workbench(problem, POOLED, SEED), np.array(selections(problem))
+    """What is put in the values' place is measured with all groups, though values make do with fewer."""
+    folds, drawn = Workbench(problem, settings, SEED), np.array(selections(problem))
     known, measured = folds.estimates(1), measured_own(folds)
 
     def predict(own: Floats) -> tuple[Floats, Floats]:
