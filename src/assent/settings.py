@@ -38,6 +38,9 @@ class Settings(BaseModel):
     value: ValueSettings = Field(ValueSettings(), description="where the value of a row comes from")
     anchors: int = Field(3, ge=1, description="T, selections that IFRQE++ trains a model on")
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
+    adaptive: int = Field(
+        0, ge=0, description="how often IFRQE++ solves again with one more anchor, where its solution lies"
+    )
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
     strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
     table: TableSettings = Field(TableSettings(), description="how tables are learnt")

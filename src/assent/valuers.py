@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,6 +17,7 @@ from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.hashing import mixed
 from assent.influence.estimate import Influence, influence
+from assent.influence.linearised import Linearised
 from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.effects import effect_matrix
 from assent.metrics import RewardForm
@@ -24,6 +27,17 @@ from assent.value.pooled import Pooled, pooled
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class AtPlace:
+    """What is known around one anchor that was placed on purpose."""
+
+    estimates: Estimates
+    """With that anchor alone."""
+    influence: Influence
+    owed: float
+    """Seconds of its training that were spent in killed processes."""
 
 
 class Valuer(Protocol):
@@ -38,14 +52,17 @@ class Valuer(Protocol):
     def estimates(self, anchors: int, *, effects: bool) -> Estimates:
         """The game's input at the first `anchors` anchors."""
 
+    def at(self, selection: Bools, *, effects: bool) -> AtPlace:
+        """The game's input at one more anchor, which discloses `selection[Z]`."""
+
     def errors(self, anchors: int, objective: Objective) -> Floats | None:
         """How far the truth may be from each value, as a standard deviation: [Z]; None where unknown."""
 
     def resting_on(self, anchors: int) -> int:
         """How many anchors that input rests on."""
 
-    def trust(self, anchors: int) -> dict[str, object]:
-        """How far it can be trusted, for the certificate."""
+    def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
+        """How far it can be trusted, with further anchors that were `placed`, for the certificate."""
 
 
 class AtEachAnchor:
@@ -70,24 +87,28 @@ class AtEachAnchor:
         """Influence at each of the anchors."""
         bench = self._bench
         while len(self._influences) < anchors:
-            start = time.perf_counter()
-            linearised = bench.linearise(len(self._influences))
-            with bench.progress.task(f"influence at anchor {len(self._influences) + 1}", 1):
-                found = influence(linearised, bench.settings.linearisation, bench.seed, bench.weights)
-            self._influences.append(found)
+            start, t = time.perf_counter(), len(self._influences)
+            self._influences.append(self._value(bench.linearise(t), f"anchor {t + 1}"))
             bench.anchor_seconds.append(time.perf_counter() - start)
         while effects and len(self._effects) < anchors:
-            with bench.progress.task(f"effects on others at anchor {len(self._effects) + 1}", 1):
-                self._effects.append(self._value_others(len(self._effects)))
-        known = self._influences[:anchors]
-        return _game(
-            bench,
-            anchors=np.array([bench.anchor(t)[0] for t in range(anchors)]),
-            own=np.array([each.own for each in known]) * bench.weights[bench.problem.train.users],
-            social=np.array([each.social for each in known]),
-            losses=np.array([each.losses for each in known]),
-            effects=tuple(self._effects[:anchors]) if effects else (),
+            t = len(self._effects)
+            others = self._value_others(bench.linearise(t), self._influences[t].own, f"anchor {t + 1}")
+            self._effects.append(others)
+        return self._known(
+            [bench.anchor(t)[0] for t in range(anchors)],
+            self._influences[:anchors],
+            tuple(self._effects[:anchors]) if effects else (),
         )
+
+    def at(self, selection: Bools, *, effects: bool) -> AtPlace:
+        """Trained from the parameters that all anchors start from."""
+        bench, label = self._bench, "anchor at the solution"
+        name = f"anchor-{blake2b(selection.tobytes(), digest_size=6).hexdigest()}"
+        trained, owed, _ = bench.train_anchor(selection, name, label, seed=bench.seed)
+        linearised = bench.linearise_at(selection, trained, seed=bench.seed)
+        found = self._value(linearised, label)
+        others = (self._value_others(linearised, found.own, label),) if effects else ()
+        return AtPlace(self._known([selection], [found], others), found, owed)
 
     def errors(self, anchors: int, objective: Objective) -> Floats | None:
         """How far the anchors are from each other, which says nothing of what they all get wrong."""
@@ -100,19 +121,39 @@ class AtEachAnchor:
         """Those anchors alone."""
         return anchors
 
-    def trust(self, anchors: int) -> dict[str, object]:
+    def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
         """The largest residuals."""
-        return _residuals(self._influences[:anchors])
+        return _residuals([*self._influences[:anchors], *(each.influence for each in placed)])
 
-    def _value_others(self, t: int) -> SparseMatrix:
+    def _known(
+        self,
+        anchors: Sequence[Bools],
+        known: Sequence[Influence],
+        effects: tuple[SparseMatrix, ...],
+    ) -> Estimates:
         bench = self._bench
-        curvature = bench.linearise(t)
+        return _game(
+            bench,
+            anchors=np.array(anchors),
+            own=np.array([each.own for each in known]) * bench.weights[bench.problem.train.users],
+            social=np.array([each.social for each in known]),
+            losses=np.array([each.losses for each in known]),
+            effects=effects,
+        )
+
+    def _value(self, linearised: Linearised, label: str) -> Influence:
+        bench = self._bench
+        with bench.progress.task(f"influence at {label}", 1):
+            return influence(linearised, bench.settings.linearisation, bench.seed, bench.weights)
+
+    def _value_others(self, curvature: Linearised, own: Floats, label: str) -> SparseMatrix:
+        bench = self._bench
         if not isinstance(curvature, Curvature):
             raise AssentError(
                 f"effects on single others: not available for model {bench.settings.model}; accepted: mf"
             )
-        own, settings = self._influences[t].own, bench.settings.linearisation
-        effects = effect_matrix(bench.problem, curvature, own, settings)
+        with bench.progress.task(f"effects on others at {label}", 1):
+            effects = effect_matrix(bench.problem, curvature, own, bench.settings.linearisation)
         return effects if bench.settings.reward is RewardForm.SUM else effects.scaled(bench.weights)
 
 
@@ -147,6 +188,10 @@ class Pooling:
             losses=self._everything[None],
         )
 
+    def at(self, selection: Bools, *, effects: bool) -> AtPlace:
+        """Refused: a pooled value has no place."""
+        raise AssentError("anchors at the solution belong to single anchors: ask for --value influence")
+
     def errors(self, anchors: int, objective: Objective) -> Floats | None:
         """Of empirical Bayes."""
         level = self._values.own if objective is Objective.NASH else self._values.social
@@ -156,7 +201,7 @@ class Pooling:
         """The anchors of all folds, and everything."""
         return self._folds + 1
 
-    def trust(self, anchors: int) -> dict[str, object]:
+    def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
         """The largest residuals, and how reliable the values are."""
         values = self._values
         reliable = {"value_own": values.own.facts(), "value_social": values.social.facts()}

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -24,7 +25,7 @@ from assent.settings import Settings
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training.checkpoint import seconds_of
 from assent.training.storage import files_of, load, save
-from assent.valuers import AtEachAnchor, Pooling, Valuer
+from assent.valuers import AtEachAnchor, AtPlace, Pooling, Valuer
 
 
 @dataclass
@@ -80,6 +81,13 @@ class Workbench:
         """
         return self._valuer.estimates(anchors, effects=effects)
 
+    def estimates_at(self, selection: Bools, *, effects: bool = False) -> AtPlace:
+        """The game's input at an anchor of its own, at `selection[Z]`: trained and valued now.
+
+        Not where values are pooled, which have no place.
+        """
+        return self._valuer.at(selection, effects=effects)
+
     def errors(self, anchors: int, objective: Objective) -> Floats | None:
         """How far the truth may be from each of those values (a standard deviation): [Z], or None."""
         return self._valuer.errors(anchors, objective)
@@ -88,9 +96,9 @@ class Workbench:
         """How many anchors the estimates at the first `anchors` rest on."""
         return self._valuer.resting_on(anchors)
 
-    def trust(self, anchors: int) -> dict[str, object]:
-        """How far the estimates at `anchors` anchors can be trusted: residuals, and reliability if known."""
-        return self._valuer.trust(anchors)
+    def trust(self, anchors: int, placed: Sequence[AtPlace] = ()) -> dict[str, object]:
+        """How far the estimates at these anchors can be trusted: residuals, and reliability if known."""
+        return self._valuer.trust(anchors, placed)
 
     @cached_property
     def _valuer(self) -> Valuer:
@@ -131,22 +139,30 @@ class Workbench:
 
     def _make_anchor(self) -> float:
         """Load or train the next anchor: the seconds that training it took just now."""
-        t, start = len(self._anchors), time.perf_counter()
-        drawn = self._valuer.place(t)
-        path = self.folder and self.folder / f"anchor-{t}-{self.mark}"
-        if path and files_of(path)[1].exists() and seconds_of(path).exists():
-            self._anchors.append((drawn, load(path)))
-            self.anchor_owed.append(float(read_json(seconds_of(path))))
-            return 0.0
-        data = disclose(self.problem, drawn, vocabulary=np.ones_like(drawn))
-        trained = self._train(data, f"anchor {t + 1}", f"anchor-{t}", seed=self._valuer.seed_of(t))
+        t = len(self._anchors)
+        drawn, seed = self._valuer.place(t), self._valuer.seed_of(t)
+        trained, owed, took = self.train_anchor(drawn, f"anchor-{t}", f"anchor {t + 1}", seed=seed)
         self._anchors.append((drawn, trained))
-        self.anchor_owed.append(trained.seconds_before)
+        self.anchor_owed.append(owed)
+        return took
+
+    def train_anchor(
+        self, selection: Bools, name: str, label: str, *, seed: int
+    ) -> tuple[Trained, float, float]:
+        """The model of an anchor, kept under `name`: from the folder, or trained now.
+
+        With the seconds of its training that were spent in killed processes, and those spent now.
+        """
+        start, path = time.perf_counter(), self.folder and self.folder / f"{name}-{self.mark}"
+        if path and files_of(path)[1].exists() and seconds_of(path).exists():
+            return load(path), float(read_json(seconds_of(path))), 0.0
+        data = disclose(self.problem, selection, vocabulary=np.ones_like(selection))
+        trained = self._train(data, label, name, seed=seed)
         took = time.perf_counter() - start
         if path:
             write_json(seconds_of(path), took + trained.seconds_before)
             save(trained, path)
-        return took
+        return trained, trained.seconds_before, took
 
     def linearise(
         self, t: int, settings: InfluenceSettings | None = None, *, targets: Ints | None = None
@@ -156,13 +172,25 @@ class Workbench:
         The training rows `targets` serve as further validation rows.
         """
         selection, trained = self.uncounted_anchor(t)
+        return self.linearise_at(selection, trained, settings, seed=self._valuer.seed_of(t), targets=targets)
+
+    def linearise_at(
+        self,
+        selection: Bools,
+        trained: Trained,
+        settings: InfluenceSettings | None = None,
+        *,
+        seed: int,
+        targets: Ints | None = None,
+    ) -> Linearised:
+        """The same for a model that was trained on `selection[Z]`, as anchors are."""
         return linearise(
             self.problem,
             selection,
             trained,
             negatives=self.settings.training.negatives,
             settings=settings or self.settings.linearisation,
-            seed=self._valuer.seed_of(t),
+            seed=seed,
             targets=targets,
         )
 

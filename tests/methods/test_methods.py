@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from assent.models import MFSettings
 from assent.settings import Settings
 from assent.training import TrainingSettings
 from assent.value.settings import Source, ValueSettings
+from assent.valuers import AtPlace
 from assent.workbench import Workbench
 
 SETTINGS = Settings(
@@ -275,8 +276,8 @@ def altered(bench: Workbench, change: Callable[[Estimates], Estimates]) -> Workb
         def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
             return change(bench.estimates(anchors, effects=effects))
 
-        def trust(self, anchors: int) -> dict[str, object]:
-            return bench.trust(anchors)
+        def trust(self, anchors: int, placed: Sequence[AtPlace] = ()) -> dict[str, object]:
+            return bench.trust(anchors, placed)
 
     return Altered(bench.problem, bench.settings, bench.seed)
 
@@ -386,6 +387,7 @@ def test_what_a_method_ignores_are_settings_that_do_not_change_its_choice(
         "influence": InfluenceSettings(loss=Loss.BCE, damping=2.0),
         "anchors": 6,
         "anchor_rate": 0.5,
+        "adaptive": 1,
         "value": ValueSettings(folds=2),
         "rounds": 1,
         "reward": RewardForm.MEAN,

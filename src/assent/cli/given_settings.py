@@ -45,7 +45,7 @@ def read_settings(
         raise AssentError(
             f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
         ) from None
-    idle = sorted({"anchors", "anchor_rate"} & settings.model_fields_set) if settings.value.is_pooled else []
-    if idle:
+    idle = sorted({"anchors", "anchor_rate", "adaptive"} & settings.model_fields_set)
+    if idle and settings.value.is_pooled:
         notice(f"{' and '.join(idle)} say nothing where values are pooled over folds; see --value influence")
     return settings

@@ -29,7 +29,7 @@ def solve_table(
     estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, seed: int
 ) -> Equilibrium:
     """Algorithm 1 for one anchor, Algorithm 2 for more; `seed` is that of all samples."""
-    check_lengths(np.bincount(estimates.owners), estimates.n_anchors)
+    check_lengths(np.bincount(estimates.owners), several=estimates.n_anchors > 1)
     if estimates.n_anchors == 1:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
         strategy = selection.astype(np.float64)
@@ -126,9 +126,9 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     return found
 
 
-def check_lengths(lengths: Ints, n_anchors: int) -> None:
-    """Refuse players with more interactions, `lengths[N]`, than a table can have."""
-    longest = LONGEST_LISTED if n_anchors == 1 else LONGEST
+def check_lengths(lengths: Ints, *, several: bool) -> None:
+    """Refuse players with more interactions, `lengths[N]`, than a table can have with `several` anchors."""
+    longest = LONGEST if several else LONGEST_LISTED
     if lengths.max(initial=0) > longest:
         raise AssentError(
             f"strategy table: a history of {lengths.max()} interactions has 2^{lengths.max()} selections; "

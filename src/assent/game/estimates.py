@@ -1,6 +1,6 @@
 """What the game is played with: unwillingness, and the value of every interaction at T anchors."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -50,6 +50,17 @@ class Estimates:
     def n_anchors(self) -> int:
         """T."""
         return len(self.anchors)
+
+    def joined(self, others: "Estimates") -> "Estimates":
+        """What is known around these anchors and around `others` of the same game."""
+        return replace(
+            self,
+            anchors=np.concatenate([self.anchors, others.anchors]),
+            own=np.concatenate([self.own, others.own]),
+            social=np.concatenate([self.social, others.social]),
+            losses=np.concatenate([self.losses, others.losses]),
+            effects=self.effects + others.effects,
+        )
 
     def values(self, objective: Objective) -> Floats:
         """The influence that the objective counts: [T, Z]."""

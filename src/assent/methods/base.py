@@ -38,7 +38,9 @@ class Choice:
     """Seconds of trainings, not of anchors, that it rests on but found done, by the wall clock."""
 
 
-VALUING = frozenset({"influence", "anchors", "anchor_rate", "rounds", "reward", "strategy", "table", "value"})
+VALUING = frozenset(
+    {"influence", "anchors", "anchor_rate", "adaptive", "rounds", "reward", "strategy", "table", "value"}
+)
 """Settings of the game and of what interactions are worth."""
 
 

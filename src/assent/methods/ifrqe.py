@@ -1,5 +1,6 @@
 """IFRQE: influence at one anchor, and the solution of its game: in closed form, or by the paper's tables."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from assent.game.solve import Equilibrium, solve
 from assent.game.strategy import Strategy
 from assent.methods.base import Choice, Method, players_of
 from assent.models import MF
+from assent.valuers import AtPlace
 from assent.workbench import Workbench
 
 
@@ -28,8 +30,7 @@ class IFRQE(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""
-        estimates = self._estimates(bench)
-        return self._choice(bench, estimates, price, self._play(bench, estimates, price))
+        return self._adapted(bench, lambda estimates: (self._play(bench, estimates, price), price))
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
@@ -37,10 +38,27 @@ class IFRQE(Method):
         The price is found by bisection, because with several anchors the values themselves depend on it. What
         the budget leaves over at price 0 goes to the interactions without value that are minded least.
         """
-        unwillingness = bench.problem.unwillingness
-        allowed = budget * float(unwillingness.sum())
+        allowed = budget * float(bench.problem.unwillingness.sum())
         check_floors(players_of(bench.problem), allowed)
-        estimates = self._estimates(bench)
+        return self._adapted(bench, lambda estimates: self._fitted(bench, estimates, allowed))
+
+    def _adapted(self, bench: Workbench, decide: Callable[[Estimates], tuple[Equilibrium, float]]) -> Choice:
+        """Decide, as often as settings ask for once more with an anchor where the last decision lies.
+
+        `decide` returns a solution and its price. Where the solution is an anchor already, nothing is left to
+        be learnt about it.
+        """
+        estimates, placed = self._estimates(bench), list[AtPlace]()
+        found, price = decide(estimates)
+        while len(placed) < self._adaptive(bench) and estimates.distances_of(found.selection).min() > 0:
+            placed.append(bench.estimates_at(found.selection, effects=bool(estimates.effects)))
+            estimates = estimates.joined(placed[-1].estimates)
+            found, price = decide(estimates)
+        return self._choice(bench, estimates, price, found, placed)
+
+    def _fitted(self, bench: Workbench, estimates: Estimates, allowed: float) -> tuple[Equilibrium, float]:
+        """The solution that keeps within `allowed` violation, and its price."""
+        unwillingness = estimates.unwillingness
 
         def fits(found: Equilibrium) -> bool:
             return fits_into(float(unwillingness[found.selection].sum()), allowed)
@@ -60,8 +78,7 @@ class IFRQE(Method):
                 high, found = middle, trial
             else:
                 low = middle
-        filled, price = self._filled(estimates, found, high, allowed)
-        return self._choice(bench, estimates, price, filled)
+        return self._filled(estimates, found, high, allowed)
 
     def _filled(
         self, estimates: Estimates, found: Equilibrium, price: float, allowed: float
@@ -78,10 +95,17 @@ class IFRQE(Method):
         regret = regret_of(estimates, selection, objective=self.objective, price=price)
         return replace(found, selection=selection, regret=regret), price
 
-    def _choice(self, bench: Workbench, estimates: Estimates, price: float, found: Equilibrium) -> Choice:
+    def _choice(
+        self,
+        bench: Workbench,
+        estimates: Estimates,
+        price: float,
+        found: Equilibrium,
+        placed: Sequence[AtPlace],
+    ) -> Choice:
         anchors = self._anchors(bench)
         certificate = {
-            **bench.trust(anchors),
+            **bench.trust(anchors, placed),
             **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
         }
         return Choice(
@@ -91,10 +115,15 @@ class IFRQE(Method):
             anchors=bench.resting_on(anchors),
             values=found.values,
             errors=bench.errors(anchors, self.objective),
+            explored=len(placed),
+            owed=sum(each.owed for each in placed),
         )
 
     def _anchors(self, bench: Workbench) -> int:
         return 1
+
+    def _adaptive(self, bench: Workbench) -> int:
+        return 0
 
     def _play(self, bench: Workbench, estimates: Estimates, price: float) -> Equilibrium:
         settings = bench.settings
@@ -112,9 +141,10 @@ class IFRQE(Method):
         wishes = bench.problem.wishes
         if not wishes.are_plain or wishes.prior is not None:
             raise AssentError("wishes: tables know none; play with --set strategy=factored")
-        check_lengths(np.bincount(bench.problem.train.users), anchors)
+        several = anchors + self._adaptive(bench) > 1
+        check_lengths(np.bincount(bench.problem.train.users), several=several)
         known = bench.settings.model == MF.name and not bench.settings.value.is_pooled
-        return bench.estimates(anchors, effects=anchors > 1 and known)
+        return bench.estimates(anchors, effects=several and known)
 
 
 _PRECISION = 1e-2

@@ -13,3 +13,6 @@ class IFRQEpp(IFRQE):
 
     def _anchors(self, bench: Workbench) -> int:
         return bench.settings.anchors
+
+    def _adaptive(self, bench: Workbench) -> int:
+        return 0 if bench.settings.value.is_pooled else bench.settings.adaptive

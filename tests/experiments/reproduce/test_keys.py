@@ -21,6 +21,7 @@ CHANGES: dict[str, Any] = {
     "value": {"folds": 7},
     "anchors": 9,
     "anchor_rate": 0.5,
+    "adaptive": 1,
     "rounds": 3,
     "strategy": "table",
     "table": {"samples": 7},
@@ -29,7 +30,7 @@ CHANGES: dict[str, Any] = {
     "scratch": {"rounds": 3},
 }
 RIVALS = {"proactive", "scratch"}
-GAME = {"rounds", "strategy", "table"}
+GAME = {"adaptive", "rounds", "strategy", "table"}
 VALUING = GAME | {"influence", "value", "anchors", "anchor_rate", "reward"}
 TASKS: list[tuple[Task, set[str]]] = [
     (task_at_price(OURS, 1.0), RIVALS),

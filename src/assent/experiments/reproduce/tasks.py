@@ -116,7 +116,7 @@ def settings_key(
 
     T counts where values are `pooled`, as it sets how many folds there are; by default the settings say so.
     """
-    ignored = {"proactive", "scratch", "rounds", "strategy", "table"}
+    ignored = {"proactive", "scratch", "adaptive", "rounds", "strategy", "table"}
     if not (settings.value.is_pooled if pooled is None else pooled):
         ignored.add("anchors")
     read = settings.model_dump(mode="json", exclude=ignored)
