@@ -15,7 +15,7 @@ from assent.influence.groups import own_by_groups
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator
 from assent.losses import Loss
-from assent.models import ModelSettings
+from assent.models import ModelSettings, Recommender
 
 from .cases import CASES, STAR_CASES, Case, settled_case
 from .oracle import minimise
@@ -49,7 +49,7 @@ def random_vector(like: Tensor, seed: int = 0) -> Tensor:
 @pytest.fixture(params=[2**15, 7], ids=["one chunk", "many chunks"])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many samples are handled at once, and whether graphs are kept, must not matter."""
-    monkeypatch.setattr(autodiff, "_CHUNK", request.param)
+    monkeypatch.setattr(Recommender, "samples_at_once", request.param)
     monkeypatch.setattr(autodiff, "_KEPT", request.param)
 
 

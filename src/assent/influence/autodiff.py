@@ -24,8 +24,6 @@ from assent.influence.samples import TrainSamples, ValidSamples
 from assent.losses import Loss
 from assent.models import Evidence, Recommender
 
-_CHUNK = 2**15
-"""Samples whose graph is built at once."""
 _KEPT = 2**17
 """Samples up to which the graphs are kept between products."""
 _PROBES = 8
@@ -189,13 +187,16 @@ class Autodiff:
     def _valid_chunks(self, weights: Tensor | None = None) -> tuple[Tensor, ...]:
         """The validation rows that count, in chunks that bound memory."""
         counted = torch.ones(len(self.valid.users)) if weights is None else weights
-        rows, size = torch.nonzero(counted).flatten(), max(1, _CHUNK // self.valid.items.shape[1])
-        return torch.split(rows, size)
+        return torch.split(torch.nonzero(counted).flatten(), self._size(self.valid.items))
 
     def _chunks(self) -> Iterator[slice]:
-        size = max(1, _CHUNK // self.samples.items.shape[1])
+        size = self._size(self.samples.items)
         for start in range(0, len(self.samples.users), size):
             yield slice(start, start + size)
+
+    def _size(self, items: Tensor) -> int:
+        """Rows of `items[n, samples]` in a chunk."""
+        return max(1, self.model.samples_at_once // items.shape[1])
 
     def _make_graphs(self) -> Iterator[Graph]:
         for rows in self._chunks():

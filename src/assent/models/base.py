@@ -62,7 +62,9 @@ class Recommender(nn.Module, ABC):
     Settings: ClassVar[type[ModelSettings]]
     """The class of its settings."""
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Defaults of `training` and `influence` that differ from assent's own for this model."""
+    """Defaults of `training`, `influence` and `value` that differ from assent's own for this model."""
+    samples_at_once: ClassVar[int] = 2**15
+    """Samples whose derivatives are taken together: more of them need more memory, and fewer `prepare`s."""
 
     def __init__(self, sizes: Sizes, settings: Any) -> None:
         super().__init__()

@@ -54,6 +54,7 @@ class LightGCN(Recommender):
         "influence": {"loss": "calibrated"},
         "value": {"folds": 4},
     }
+    samples_at_once: ClassVar[int] = 2**17
     settings: LightGCNSettings
 
     def __init__(self, sizes: Sizes, settings: LightGCNSettings) -> None:
