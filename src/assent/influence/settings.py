@@ -38,7 +38,7 @@ class InfluenceSettings(BaseModel):
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")
     iterations: int = Field(100, ge=1, description="largest number of steps for Gauss-Newton")
     lissa_steps: int = Field(20, ge=1, description="N_J, recursions of LiSSA")
-    groups: int = Field(32, ge=1, description="groups of users that own influence is solved for together")
+    groups: int = Field(16, ge=1, description="groups of users that own influence is solved for together")
 
     def draws_for(self, rows: int) -> int:
         """Negatives per row: where rows are many, the noise of one each averages out."""
