@@ -6,8 +6,9 @@
 
 Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals stand at one anchor, as in
 the paper; `averaged` rows show what averaging over the anchors of the folds gives alone. A pair of data set
-and model where no estimator has a score above 0.1 has no signal and is not judged. With --out, retrainings
-and anchors are kept there, so that a killed benchmark goes on; the folder may be one of `assent lds --out`.
+and model where no estimator has a score above 0.1 has no signal and is not judged. Gauss-Newton, which takes
+hundreds of products for each selection, is judged on MF alone. With --out, retrainings and anchors are kept
+there, so that a killed benchmark goes on; the folder may be one of `assent lds --out`.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any
 
 from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score
 from assent.influence.settings import Estimator
-from assent.models import MODELS
+from assent.models import MF, MODELS
 from assent.settings import Settings
 from assent.value.settings import ValueSettings
 from common import load, verdict
@@ -98,12 +99,13 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    plan = LdsPlan(selections=given.selections, seeds=given.truth_seeds)
     pairs = []
     for name in given.datasets.split(","):
         problem = load(name)
         for model in given.models.split(","):
             settings = Settings.model_validate({"model": model})
+            estimators = tuple(Estimator) if model == MF.name else (settings.influence.estimator, *RIVALS)
+            plan = LdsPlan(selections=given.selections, seeds=given.truth_seeds, estimators=estimators)
             print(f"{name}, {model}, R = {plan.selections}, truth over {plan.seeds} seeds", flush=True)
             found = linear_datamodeling_score(problem, settings, plan, seed=given.seed, cache=given.out)
             show(found)

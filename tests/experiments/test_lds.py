@@ -145,6 +145,13 @@ def predicted(model: Linearised, settings: InfluenceSettings, drawn: list[Bools]
     return losses, -(np.array(drawn) @ social)
 
 
+def test_some_estimators_can_be_left_out(problem: Problem) -> None:
+    few = dataclasses.replace(PLAN, estimators=(Estimator.LISSA,))
+    whole, part = (linear_datamodeling_score(problem, SETTINGS, each, seed=SEED) for each in (PLAN, few))
+    left_out = {each.value for each in Estimator} - {Estimator.LISSA.value}
+    assert [each for each in whole if each["estimator"] not in left_out] == part
+
+
 def measured_own(folds: Workbench) -> Floats:
     """Own influence on the validation rows, the mean over the anchors of all folds and everything: [Z]."""
     settings = folds.settings.influence

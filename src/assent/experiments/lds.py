@@ -42,6 +42,8 @@ class LdsPlan:
     """Share of the interactions that each selection discloses."""
     seeds: int = 3
     """Trainings of each selection whose mean loss is the truth; one more is the yardstick."""
+    estimators: tuple[Estimator, ...] = tuple(Estimator)
+    """Those that are judged at one anchor."""
 
 
 def linear_datamodeling_score(
@@ -74,9 +76,9 @@ def linear_datamodeling_score(
     )
     truth = retrained[:, :-1].mean(axis=1)
     predictions = {RETRAINED: Predicted(retrained[:, -1], retrained[:, -1] @ single.weights)}
-    with progress.task("predicting", pooled.resting_on(1) + len(Estimator)) as advance:
+    with progress.task("predicting", pooled.resting_on(1) + len(plan.estimators)) as advance:
         predictions |= over_folds(pooled, drawn, advance)
-        for estimator in Estimator:
+        for estimator in plan.estimators:
             predictions[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()
     users = np.unique(problem.valid.users)
