@@ -39,7 +39,9 @@ class Settings(BaseModel):
     anchors: int = Field(3, ge=1, description="T, selections that IFRQE++ trains a model on")
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
     adaptive: int = Field(
-        0, ge=0, description="how often IFRQE++ solves again with one more anchor, where its solution lies"
+        0,
+        ge=0,
+        description="anchors that IFRQE++ adds where its solution lies, to solve again (--value influence)",
     )
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
     strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")

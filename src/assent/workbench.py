@@ -82,15 +82,12 @@ class Workbench:
         return self._valuer.estimates(anchors, effects=effects)
 
     def estimates_at(self, selection: Bools, *, effects: bool = False) -> AtPlace:
-        """The game's input at an anchor of its own, at `selection[Z]`: trained and valued now.
-
-        Not where values are pooled, which have no place.
-        """
+        """The game's input at an anchor of its own, at `selection[Z]`; not where values are pooled."""
         return self._valuer.at(selection, effects=effects)
 
-    def errors(self, anchors: int, objective: Objective) -> Floats | None:
-        """How far the truth may be from each of those values (a standard deviation): [Z], or None."""
-        return self._valuer.errors(anchors, objective)
+    def errors(self, estimates: Estimates, objective: Objective) -> Floats | None:
+        """How far the truth may be from each value of `estimates` (a standard deviation): [Z], or None."""
+        return self._valuer.errors(estimates, objective)
 
     def resting_on(self, anchors: int) -> int:
         """How many anchors the estimates at the first `anchors` rest on."""
@@ -151,7 +148,7 @@ class Workbench:
     ) -> tuple[Trained, float, float]:
         """The model of an anchor, kept under `name`: from the folder, or trained now.
 
-        With the seconds of its training that were spent in killed processes, and those spent now.
+        With the seconds of its training that were spent before, and those spent now.
         """
         start, path = time.perf_counter(), self.folder and self.folder / f"{name}-{self.mark}"
         if path and files_of(path)[1].exists() and seconds_of(path).exists():

@@ -69,6 +69,9 @@ def test_it_solves_again_with_an_anchor_at_the_solution(objective: Objective, be
     assert choice.certificate["predicted_reward"] == expected.predicted_reward
     assert choice.certificate["nearest_anchor"] == expected.nearest_anchor
     assert len(expected.rounds_nearest) == 4
+    assert choice.certificate["anchors_at_solution"] == 2
+    assert choice.errors is not None
+    np.testing.assert_allclose(choice.errors, known.values(objective).std(axis=0, ddof=1))
     before = make_method("ifrqe++", objective).at_price(Workbench(problem, with_adaptive(0), seed=0), PRICE)
     assert not np.array_equal(choice.selection, before.selection)
     assert (before.anchors, before.explored) == (2, 0)
@@ -104,7 +107,7 @@ def test_where_the_solution_is_an_anchor_nothing_is_trained(problem: Problem) ->
     choice = make_method("ifrqe++").within(everything, 1.0)
     assert choice.selection.all()
     assert choice.explored == 0
-    assert everything.trainings == 1 + (SETTINGS.anchors - 1)
+    assert everything.trainings == SETTINGS.anchors
 
 
 def test_they_are_counted_as_trainings_and_seconds(bench: Workbench) -> None:

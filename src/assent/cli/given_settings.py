@@ -47,5 +47,6 @@ def read_settings(
         ) from None
     idle = sorted({"anchors", "anchor_rate", "adaptive"} & settings.model_fields_set)
     if idle and settings.value.is_pooled:
-        notice(f"{' and '.join(idle)} say nothing where values are pooled over folds; see --value influence")
+        named = " and ".join(idle)
+        notice(f"no effect where values are pooled over folds: {named}; see --value influence")
     return settings

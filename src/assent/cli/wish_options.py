@@ -77,7 +77,7 @@ class WishOptions:
     def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
         """Say so where a prior is given and no method starts from it."""
         start = [each for each in methods if isinstance(each, IFRQEpp) and each.objective is Objective.NASH]
-        is_one_game = settings.anchors == 1 or settings.value.is_pooled
+        is_one_game = settings.anchors + settings.adaptive == 1 or settings.value.is_pooled
         if self.prior is not None and (not start or is_one_game):
             notice(
                 "--prior changes nothing here: ifrqe++ alone starts from it, with nash, several anchors and "

@@ -30,7 +30,7 @@ class Certificate:
     nearest_anchor: int
     """The anchor, counted from 1, that is nearest to the selection and predicts for it."""
     rounds_nearest: list[int]
-    """[T], in how many rounds each anchor was nearest."""
+    """[T], in how many rounds each anchor was nearest; those at solutions come last."""
     largest_gain: float
     """At most what a player could gain by deviating alone, in units of the loss."""
     mean_gain: float

@@ -27,15 +27,15 @@ class Choice:
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`); empty where nothing is solved."""
     anchors: int = 0
-    """How many anchors it rests on."""
+    """How many of the workbench's anchors it rests on."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
     errors: Floats | None = None
     """[Z], how far the truth may be from `values`, as a standard deviation; None where that is unknown."""
     explored: int = 0
-    """How many models were trained on selections that were tried out."""
+    """How many models were trained on selections that were tried out, or as anchors of its own."""
     owed: float = 0.0
-    """Seconds of trainings, not of anchors, that it rests on but found done, by the wall clock."""
+    """Seconds of trainings that it found done, but for the workbench's anchors, by the wall clock."""
 
 
 VALUING = frozenset(

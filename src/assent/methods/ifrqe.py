@@ -106,6 +106,7 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         certificate = {
             **bench.trust(anchors, placed),
+            "anchors_at_solution": len(placed),
             **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
         }
         return Choice(
@@ -114,7 +115,7 @@ class IFRQE(Method):
             certificate,
             anchors=bench.resting_on(anchors),
             values=found.values,
-            errors=bench.errors(anchors, self.objective),
+            errors=bench.errors(estimates, self.objective),
             explored=len(placed),
             owed=sum(each.owed for each in placed),
         )

@@ -17,6 +17,10 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
     """What the certificate says, in sentences; figures that it lacks are left out."""
     figures = {key: value for key, value in certificate.items() if isinstance(value, int | float)}
     facts = []
+    for level, whom in (("value_social", "everybody"), ("value_own", "its owner")):
+        reliability = certificate.get(level)
+        if isinstance(reliability, Mapping):
+            facts.append(_values(whom, reliability))
     if "largest_gain" in figures:
         share = (
             f" ({percent(figures['largest_gain_share'], 2)} of the mean reward)"
@@ -32,8 +36,12 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
     rounds = certificate.get("rounds_nearest")
     if isinstance(rounds, Sequence) and len(rounds) > 1:
         counts = [f"{count} for anchor {t}" for t, count in enumerate(rounds, 1) if count]
+        placed = int(figures.get("anchors_at_solution", 0))
+        last = (
+            f" ({plural(placed, 'anchor')} of {len(rounds)} placed where the solution lay)" if placed else ""
+        )
         facts.append(
-            f"Anchor {certificate['nearest_anchor']} is the nearest to what was decided. Of "
+            f"Anchor {certificate['nearest_anchor']} is the nearest to what was decided{last}. Of "
             f"{plural(sum(rounds), 'round')}, so many ended nearest to each: {listed(counts)}."
         )
     if "true_reward" in figures:
@@ -47,6 +55,22 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
     if figures.get("budgets_exceeded"):
         facts.append(f"{plural(int(figures['budgets_exceeded']), 'budget')} of single users are exceeded.")
     return facts
+
+
+def _values(whom: str, reliability: Mapping[str, float]) -> str:
+    """How reliable the values on one level are (`value.shrinkage.Reliability`)."""
+    structure, measurement = reliability["structure"], reliability["measurement"]
+    if not structure and not measurement:
+        return (
+            f"What an interaction is worth to {whom} could not be told from noise: there all count the same, "
+            "and unwillingness alone decides."
+        )
+    return (
+        f"What an interaction is worth to {whom} was measured twice, with a correlation of "
+        f"{reliability['agreement']:.2f}. Its place among the others explains "
+        f"{percent(structure, 0)} of the differences; what was measured beyond that counts "
+        f"{percent(measurement, 0)}. A value may be off by {number(reliability['error'])} loss units."
+    )
 
 
 def _anarchy(figures: Mapping[str, float]) -> str:

@@ -1,0 +1,38 @@
+"""The certificate in sentences."""
+
+from typing import Any
+
+import pytest
+
+from assent.report import certificate_facts
+from assent.report.numbers import THIN
+
+RELIABLE = {"structure": 0.34, "measurement": 0.21, "agreement": 0.437, "count": 1.0, "error": 0.25}
+NOISE = {"structure": 0.0, "measurement": 0.0, "agreement": 0.01, "count": 0.0, "error": 0.0}
+
+
+def only(certificate: dict[str, Any]) -> str:
+    (fact,) = certificate_facts(certificate)
+    return fact.replace(THIN, " ")
+
+
+def test_how_reliable_values_are() -> None:
+    fact = only({"value_own": RELIABLE})
+    assert fact.startswith("What an interaction is worth to its owner was measured twice")
+    for part in ("correlation of 0.44", "explains 34 %", "counts 21 %", "off by 0.250 loss units"):
+        assert part in fact
+    assert "to everybody" in only({"value_social": RELIABLE})
+
+
+@pytest.mark.parametrize("known", [{"structure": 0.1}, {"measurement": 0.1}])
+def test_no_signal_is_said(known: dict[str, float]) -> None:
+    assert "could not be told from noise" in only({"value_social": NOISE})
+    assert "unwillingness alone decides" in only({"value_social": NOISE})
+    assert "noise" not in only({"value_social": NOISE | known})
+
+
+def test_anchors_at_the_solution_are_named() -> None:
+    certificate = {"nearest_anchor": 4, "rounds_nearest": [1, 0, 0, 2]}
+    assert only(certificate).startswith("Anchor 4 is the nearest to what was decided. Of 3 rounds")
+    placed = only(certificate | {"anchors_at_solution": 1})
+    assert "(1 anchor of 4 placed where the solution lay)" in placed
