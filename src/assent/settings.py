@@ -53,6 +53,11 @@ class Settings(BaseModel):
     scratch: ScratchSettings = Field(ScratchSettings(), description="how SCR explores")
 
     @property
+    def idle(self) -> frozenset[str]:
+        """Settings that the others leave nothing to say: those of random anchors, where folds are pooled."""
+        return frozenset({"anchors", "anchor_rate", "adaptive"} if self.value.is_pooled else ())
+
+    @property
     def linearisation(self) -> InfluenceSettings:
         """How influence is computed where the source of values has a say in it."""
         if self.value.source is not Source.LISSA:

@@ -128,7 +128,7 @@ class Workbench:
     def mark(self) -> str:
         """A short name for all that anchors depend on, so that nobody else's are taken from the folder."""
         how = self.settings.model_dump(
-            mode="json", include={"model", "model_settings", "training", "anchor_rate", "anchors", "value"}
+            mode="json", include={"model", "model_settings", "training", "anchor_rate", "value"}
         )
         about = [version("assent"), self.problem.fingerprint(), how, code_of(self.settings.model), self.seed]
         described = json.dumps(about)

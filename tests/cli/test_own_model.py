@@ -11,10 +11,12 @@ import pytest
 
 from assent.errors import AssentError
 from assent.experiments.run import open_run
+from assent.influence.settings import Estimator
 from tests.cli.conftest import Assent, records
 
 MINE = """
 from pydantic import Field
+from torch.nn import functional
 from assent.models import MF, MFSettings
 
 
@@ -34,6 +36,14 @@ class Mine(MF):
 
     def score_all(self, users, prepared=None):
         return super().score_all(users) + self.settings.bonus
+
+
+class Ranking(Mine):
+    name = "ranking"
+
+    def losses(self, users, items, prepared):
+        logits, penalties = self.forward(users, items, prepared)
+        return functional.softplus(logits - logits[:, :1]) + penalties
 
 
 class Broken(Mine):
@@ -119,16 +129,26 @@ def test_the_run_says_what_it_lacks_where_the_model_is_not(
 
 
 @pytest.mark.usefixtures("here")
-def test_frontier_and_lds_take_it(log_file: Path, assent: Assent) -> None:
+def test_frontier_takes_it(log_file: Path, assent: Assent) -> None:
     own = ["--model", "mine:Mine", *SETTINGS]
     code, _, err = assent(
         "frontier", log_file, *own, "--points", 0.5, "--seeds", 1, "--methods", "random", "--json", "f.json"
     )
     assert code == 0, err
     assert {record["model"] for record in records(Path("f.json"))} == {"mine:Mine"}
-    code, _, err = assent("lds", log_file, *own, "--selections", 3, "--truth-seeds", 1, "--json", "l.json")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("name", "lacks"), [("Mine", set()), ("Ranking", {"gauss-newton"})])
+def test_lds_takes_it_with_the_estimators_that_it_has(
+    name: str, lacks: set[str], log_file: Path, assent: Assent
+) -> None:
+    few = ["--model", f"mine:{name}", *SETTINGS, "--selections", 3, "--truth-seeds", 1, "--json", "l.json"]
+    code, _, err = assent("lds", log_file, *few)
     assert code == 0, err
-    assert records(Path("l.json"))
+    assert {each.value for each in Estimator} - {
+        each["estimator"] for each in records(Path("l.json"))
+    } == lacks
 
 
 @pytest.mark.usefixtures("here")

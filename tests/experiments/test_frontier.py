@@ -147,8 +147,8 @@ def test_the_methods_of_a_seed_share_its_anchors(problem: Problem, monkeypatch: 
     labels = count_trainings(monkeypatch)
     measure(problem, "ifrqe,ifrqe++", points=(0.5, 0.25), seeds=(4,))
     assert [label for label in labels if label.startswith("anchor")] == ["anchor 1", "anchor 2"]
-    assert len(labels) == 2 + 4 * 2 + 2
-    assert "ifrqe++ at 25%" in labels
+    assert 2 + 4 + 2 <= len(labels) <= 2 + 4 * 2 + 2  # a selection that is chosen twice is trained on once
+    assert {"ifrqe at 50%", "ifrqe at 25%", "all at 100%", "nothing at 0%"} <= {*labels}
 
 
 def test_finished_records_are_not_computed_again(
@@ -184,11 +184,12 @@ def test_a_killed_frontier_goes_on_where_it_was(
         patched.setattr(Workbench, "final", killed)
         with pytest.raises(KeyboardInterrupt):
             measure(problem, cache=cache)
-    assert len(list(cache.iterdir())) == 2
+    assert len(list(cache.glob("cell-*"))) == 2
     labels = count_trainings(monkeypatch)
     whole = measure(problem, cache=cache)
-    assert labels == ["anchor 1", "ifrqe at 50%", "all at 100%", "nothing at 0%"]
+    assert labels == ["ifrqe at 50%", "all at 100%", "nothing at 0%"]
     assert timeless(whole) == timeless(measure(problem))
+    assert not list(cache.glob("work-*"))
 
 
 def test_only_what_a_setting_touches_is_computed_again(
@@ -200,7 +201,7 @@ def test_only_what_a_setting_touches_is_computed_again(
     labels = count_trainings(monkeypatch)
     three = SETTINGS.model_copy(update={"anchors": 3})
     assert timeless(measure(problem, methods, settings=three, cache=cache))[:2] == timeless(first)[:2]
-    assert labels == ["anchor 1", "ifrqe at 50%", "anchor 2", "anchor 3", "ifrqe++ at 50%"]
+    assert labels == ["anchor 1", "anchor 2", "anchor 3", "ifrqe++ at 50%"]
     assert measure(problem, methods, cache=cache) == first
     labels.clear()
     measure(problem, "threshold", price=0.2, cache=cache)

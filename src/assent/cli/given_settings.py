@@ -45,8 +45,7 @@ def read_settings(
         raise AssentError(
             f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
         ) from None
-    idle = sorted({"anchors", "anchor_rate", "adaptive"} & settings.model_fields_set)
-    if idle and settings.value.is_pooled:
+    if idle := sorted(settings.idle & settings.model_fields_set):
         named = " and ".join(idle)
         notice(f"no effect where values are pooled over folds: {named}; see --value influence")
     return settings

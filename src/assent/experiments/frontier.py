@@ -1,14 +1,13 @@
 """The frontier: quality against violation for every method, measured by retraining."""
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from assent.data.problem import Problem
 from assent.errors import AssentError
-from assent.experiments.records import REFERENCES, Stopwatch, check_price, record
-from assent.experiments.store import Store, choice_key
+from assent.experiments.records import REFERENCES, check_price
+from assent.experiments.units import Unit, Wanted, measured
 from assent.game.fill import check_floors
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
@@ -17,7 +16,6 @@ from assent.methods.explored import check_wishes
 from assent.methods.ifrqe import IFRQE
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
-from assent.workbench import Workbench
 
 
 def all_methods(*, pooled: bool = False) -> list[Method]:
@@ -80,29 +78,7 @@ def frontier(
     for method in methods:
         if method.retrains:
             check_wishes(method.name, problem)
-    store, fingerprint = cache and Store(cache), problem.fingerprint()
-    cells = [(method, point) for method in methods for point in dict.fromkeys(points)]
-    cells += [(make_method("all"), 1.0), (make_method("nothing"), 0.0)]
-    records = []
-    with progress.task("frontier", len(seeds) * len(cells)) as advance:
-        for seed in seeds:
-            bench = Workbench(problem, settings, seed, progress)
-            for method, point in cells:
-                about = choice_key(fingerprint, settings, seed, method)
-                key = about | {"kind": "budget", "point": point, "price": price}
-                found = store.get(key) if store else None
-                if found is None:
-                    start = time.perf_counter()
-                    found = _measure(bench, method, point, price)
-                    if store:
-                        store.put(key, found, seconds=time.perf_counter() - start)
-                records.append(found)
-                advance()
-    return records
-
-
-def _measure(bench: Workbench, method: Method, point: float, price: float) -> dict[str, Any]:
-    watch = Stopwatch(bench)
-    choice = method.within(bench, point)
-    trained = bench.final(choice.selection, label=f"{method.name} at {point:.0%}")
-    return record(bench, method, choice, trained, price=price, watch=watch, point=point)
+    cells = [Wanted(method, price, point) for method in methods for point in dict.fromkeys(points)]
+    cells += [Wanted(make_method("all"), price, 1.0), Wanted(make_method("nothing"), price, 0.0)]
+    units = [Unit(settings, seed, tuple(cells)) for seed in seeds]
+    return measured(problem, units, folder=cache, jobs=0, label="frontier", progress=progress)

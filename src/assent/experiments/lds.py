@@ -21,8 +21,9 @@ from assent.experiments.lds_predictions import Predicted, at_one_anchor, over_fo
 from assent.experiments.rank_scores import score_orders
 from assent.experiments.store import digest
 from assent.files import write_with
+from assent.influence.autodiff import knows
 from assent.influence.settings import Estimator
-from assent.models import code_of
+from assent.models import code_of, model_class
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 from assent.value.settings import Source
@@ -43,7 +44,7 @@ class LdsPlan:
     seeds: int = 3
     """Trainings of each selection whose mean loss is the truth; one more is the yardstick."""
     estimators: tuple[Estimator, ...] = tuple(Estimator)
-    """Those that are judged at one anchor."""
+    """Those that are judged at one anchor, if the model has them."""
 
 
 def linear_datamodeling_score(
@@ -76,9 +77,10 @@ def linear_datamodeling_score(
     )
     truth = retrained[:, :-1].mean(axis=1)
     predictions = {RETRAINED: Predicted(retrained[:, -1], retrained[:, -1] @ single.weights)}
-    with progress.task("predicting", pooled.resting_on(1) + len(plan.estimators)) as advance:
+    estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
+    with progress.task("predicting", pooled.resting_on(1) + len(estimators)) as advance:
         predictions |= over_folds(pooled, drawn, advance)
-        for estimator in plan.estimators:
+        for estimator in estimators:
             predictions[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()
     users = np.unique(problem.valid.users)

@@ -136,9 +136,9 @@ def unit_key(fingerprint: str, settings: Settings, seed: int) -> dict[str, Any]:
 def choice_key(fingerprint: str, settings: Settings, seed: int, method: Method) -> dict[str, Any]:
     """What determines what a method chooses and what comes of it, but for the price or the budget.
 
-    Settings that the method ignores are left out.
+    Settings that the method ignores, and idle ones, are left out.
     """
-    read = settings.model_dump(mode="json", exclude=set(method.ignores))
+    read = settings.model_dump(mode="json", exclude=set(method.ignores | settings.idle))
     about = {"method": method.name, "objective": method.objective.value if method.objectives else ""}
     return unit_key(fingerprint, settings, seed) | {"settings": read} | about
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from assent.errors import AssentError
 from assent.influence.parameters import Parameters
 from assent.influence.samples import TrainSamples, ValidSamples
+from assent.influence.settings import Estimator
 from assent.losses import Loss
 from assent.models import Evidence, Recommender
 
@@ -222,7 +223,7 @@ class Autodiff:
 
     def _gauss_newton(self, rows: slice, x: Tensor) -> Tensor:
         """Jᵀ (a σ(1−σ)) J x of the logits, plus the penalties' Hessian times x."""
-        if type(self.model).losses is not Recommender.losses:
+        if not knows(type(self.model), Estimator.GAUSS_NEWTON):
             raise AssentError(
                 f"influence: Gauss-Newton needs the cross-entropy of the logits, and model {self.model.name} "
                 "has losses of its own; accepted: another estimator"
@@ -233,6 +234,11 @@ class Autodiff:
         (moved,) = torch.autograd.grad(pulled @ x, lever, retain_graph=True)
         by_logits = self.parameters.slopes(logits, bend * moved, retain=True)
         return by_logits + self.parameters.constants(self.parameters.slopes(penalty, create=True) @ x)
+
+
+def knows(model: type[Recommender], estimator: Estimator) -> bool:
+    """Whether an estimator can be had for a model: Gauss-Newton rests on the cross-entropy of its logits."""
+    return estimator is not Estimator.GAUSS_NEWTON or model.losses is Recommender.losses
 
 
 def _signs(like: Tensor, generator: torch.Generator) -> Tensor:

@@ -27,6 +27,7 @@ class IFRQE(Method):
 
     name: ClassVar[str] = "ifrqe"
     objectives: ClassVar[tuple[Objective, ...]] = tuple(Objective)
+    ignores: ClassVar[frozenset[str]] = Method.ignores | {"anchors", "adaptive"}
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from assent.methods.base import Method
 from assent.methods.ifrqe import IFRQE
 from assent.workbench import Workbench
 
@@ -10,9 +11,10 @@ class IFRQEpp(IFRQE):
     """The game of IFRQE with T anchors (section 3.2 of the paper)."""
 
     name: ClassVar[str] = "ifrqe++"
+    ignores: ClassVar[frozenset[str]] = Method.ignores
 
     def _anchors(self, bench: Workbench) -> int:
         return bench.settings.anchors
 
     def _adaptive(self, bench: Workbench) -> int:
-        return 0 if bench.settings.value.is_pooled else bench.settings.adaptive
+        return 0 if "adaptive" in bench.settings.idle else bench.settings.adaptive

@@ -8,7 +8,7 @@ from assent.experiments.reproduce import ITEMS
 from assent.experiments.reproduce.approximation import Approximated
 from assent.experiments.reproduce.lds import Scored
 from assent.experiments.reproduce.plan import OURS, Plan
-from assent.experiments.reproduce.reliability import ESTIMATES, POOLED, Agreement
+from assent.experiments.reproduce.reliability import ESTIMATES, Agreement
 from assent.experiments.reproduce.search import Searched
 from assent.experiments.reproduce.tasks import Certified, Task, Within, task_at_price
 from assent.experiments.store import digest
@@ -34,7 +34,7 @@ GAME = {"adaptive", "rounds", "strategy", "table"}
 VALUING = GAME | {"influence", "value", "anchors", "anchor_rate", "reward"}
 TASKS: list[tuple[Task, set[str]]] = [
     (task_at_price(OURS, 1.0), RIVALS),
-    (task_at_price(("ifrqe", "nash"), 1.0), RIVALS),
+    (task_at_price(("ifrqe", "nash"), 1.0), RIVALS | {"anchors", "adaptive"}),
     (task_at_price(("threshold", ""), 1.0), RIVALS | VALUING),
     (task_at_price(("proactive", "nash"), 1.0), VALUING - {"reward"} | {"scratch"}),
     (task_at_price(("scratch", "nash"), 1.0), VALUING - {"reward"} | {"proactive"}),
@@ -42,8 +42,8 @@ TASKS: list[tuple[Task, set[str]]] = [
     (Certified(OURS, 1.0), RIVALS),
     (Searched(3), RIVALS),
     (Approximated(0), RIVALS | GAME | {"anchors"}),
-    (Scored(3, 1), RIVALS | GAME),
-    *((Agreement(name), RIVALS | GAME | (set() if name in POOLED else {"anchors"})) for name in ESTIMATES),
+    (Scored(3, 1), RIVALS | GAME | {"anchors"}),
+    *((Agreement(name), RIVALS | GAME | {"anchors"}) for name in ESTIMATES),
 ]
 
 
@@ -62,8 +62,8 @@ def test_a_changed_setting_is_another_cell_where_it_matters(task: Task, ignored:
     assert set(CHANGES) | {"model"} == set(Settings.model_fields)
     assert changed == set(CHANGES) - ignored
     pooled = {"value": {"source": "combined"}}
-    several = {name(plan.settings("mf", "diginetica", anchors=t, **pooled)) for t in (1, 9)}
-    assert (len(several) == 2) == ("value" not in ignored)
+    several = {name(plan.settings("mf", "diginetica", anchors=t, adaptive=t, **pooled)) for t in (1, 9)}
+    assert len(several) == 1
 
 
 def test_every_task_is_looked_at() -> None:

@@ -216,7 +216,7 @@ def test_a_changed_setting_computes_what_it_touches(
     cells = Cells(Store(out / CELLS), Where(data))
     more = replace(available, anchors={"simulation": 3, "diginetica": 3})
     missing = cells.missing(ITEMS["overall"].cells(more))
-    assert {cell.labels["method_name"] for cell in missing} == {"IFRQE (nash)", "IFRQE++ (nash)"}
+    assert {cell.labels["method_name"] for cell in missing} == {"IFRQE++ (nash)"}
     longer = replace(available, overrides={**plan.overrides, "training": {"epochs": 3}})
     assert len(cells.missing(ITEMS["overall"].cells(longer))) == 2 * 2 * 7
 

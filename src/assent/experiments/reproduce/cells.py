@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assent.experiments.compare import Models
 from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
 from assent.experiments.reproduce.sources import Source, Where, fingerprint_of, problem_of
 from assent.experiments.reproduce.tasks import Desk, Task
 from assent.experiments.store import Key, Store, digest, unit_key
+from assent.experiments.units import Models
 from assent.progress import SILENT, Advance, Progress
 from assent.settings import Settings
 from assent.workbench import Workbench
@@ -103,9 +103,9 @@ class Cells:
         if cell.task.alone:
             return {"alone": dict(cell.key(self.where))}
         fingerprint = fingerprint_of(cell.source, cell.seed, self.where)
-        pooled = cell.settings.value.is_pooled
-        ignored = {"proactive", "scratch"} | (set() if pooled else {"anchors"})
-        shared = cell.settings.model_dump(mode="json", exclude=ignored)
+        shared = cell.settings.model_dump(
+            mode="json", exclude={"proactive", "scratch", "anchors", "adaptive"}
+        )
         return unit_key(fingerprint, cell.settings, cell.seed) | {"settings": shared}
 
 
@@ -115,9 +115,7 @@ def _work(cells: Cells, unit: Unit, *, wait: bool, tell: Advance, progress: Prog
 
     def bench(folder: Path) -> Workbench:
         problem = problem_of(first.source, first.seed, cells.where)
-        own = Workbench(problem, _shared(first.settings), first.seed, progress, folder)
-        _ = own.mark  # kept: anchors are named by what all cells share, whichever is the first
-        return own
+        return Workbench(problem, first.settings, first.seed, progress, folder)
 
     def steps(own: Workbench) -> Iterator[Step]:
         desk = Desk(own, Models(own), cells.store.folder)
@@ -130,8 +128,3 @@ def _work(cells: Cells, unit: Unit, *, wait: bool, tell: Advance, progress: Prog
 def _run(cell: Cell, desk: Desk) -> Record:
     desk.bench.settings = cell.settings
     return cell.task.run(desk)
-
-
-def _shared(settings: Settings) -> Settings:
-    """Settings that anchors depend on: their number matters where values are pooled from all of them."""
-    return settings if settings.value.is_pooled else settings.model_copy(update={"anchors": 1})

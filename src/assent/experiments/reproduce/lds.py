@@ -28,7 +28,7 @@ class Scored:
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """What models and values depend on, pooled ones among them, and how much is retrained."""
         more = {"selections": self.selections, "seeds": self.seeds}
-        return settings_key("lds", fingerprint, settings, seed, pooled=True, **more)
+        return settings_key("lds", fingerprint, settings, seed, **more)
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """A figure `level:estimator` per estimator and level; retrainings are kept on the way."""

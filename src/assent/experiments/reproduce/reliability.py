@@ -58,8 +58,6 @@ ESTIMATES: Mapping[str, Estimate] = {
     "social, cross-fitted, two seeds": partial(_two_seeds, source=Source.CROSS_FITTED),
     "social, combined, two seeds": partial(_two_seeds, source=Source.COMBINED),
 }
-POOLED = ("social, cross-fitted, two seeds", "social, combined, two seeds")
-"""Estimates that rest on the anchors of all folds, whatever the settings say."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +69,7 @@ class Agreement:
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """What models and influence depend on, and the estimate's name."""
-        pooled = settings.value.is_pooled or self.estimate in POOLED
-        return settings_key("agreement", fingerprint, settings, seed, pooled=pooled, estimate=self.estimate)
+        return settings_key("agreement", fingerprint, settings, seed, estimate=self.estimate)
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """Pearson's and Spearman's correlation over interactions; None for constants."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assent.errors import AssentError
-from assent.experiments.compare import Models
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside
@@ -17,6 +16,7 @@ from assent.experiments.reproduce.grid import Column, grid
 from assent.experiments.reproduce.plan import OURS, Plan, merged
 from assent.experiments.reproduce.tasks import Desk, method_of
 from assent.experiments.store import Key, choice_key, digest
+from assent.experiments.units import Models, Wanted
 from assent.settings import Settings
 from assent.workbench import Workbench
 
@@ -118,7 +118,7 @@ def _settings(start: Settings, params: dict[str, Any]) -> Settings:
 def _reward(bench: Workbench, settings: Settings) -> float:
     """The mean validation reward of IFRQE++ with these settings."""
     own = Workbench(bench.problem, settings, bench.seed, bench.progress)
-    return float(Models(own).measure(method_of(OURS), 1.0)["reward_mean"])
+    return float(Models(own).measure(Wanted(method_of(OURS), 1.0))["reward_mean"])
 
 
 class Search(Item):

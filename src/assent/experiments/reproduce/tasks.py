@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from assent.experiments.compare import Models
 from assent.experiments.store import Key, choice_key, unit_key
+from assent.experiments.units import Models, Wanted
 from assent.game.objective import Objective
 from assent.methods import Method, make_method
 from assent.report.data import Way
@@ -46,12 +46,15 @@ class AtPrice:
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """As `assent compare` has it."""
-        about = choice_key(fingerprint, settings, seed, method_of(self.way))
-        return {"kind": "price", **about, "price": self.price}
+        return self._wanted.key(fingerprint, settings, seed)
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """Choose, train, test."""
-        return desk.models.measure(method_of(self.way), self.price)
+        return desk.models.measure(self._wanted)
+
+    @property
+    def _wanted(self) -> Wanted:
+        return Wanted(method_of(self.way), self.price)
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,15 @@ class Within:
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """As `assent frontier` has it."""
-        about = choice_key(fingerprint, settings, seed, method_of(self.way))
-        return about | {"kind": "budget", "point": self.point, "price": self.price}
+        return self._wanted.key(fingerprint, settings, seed)
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """Choose, train, test."""
-        return desk.models.measure_within(method_of(self.way), self.point, self.price)
+        return desk.models.measure(self._wanted)
+
+    @property
+    def _wanted(self) -> Wanted:
+        return Wanted(method_of(self.way), self.price, self.point)
 
 
 @dataclass(frozen=True)
@@ -109,15 +115,8 @@ def method_of(way: Way) -> Method:
     return make_method(way[0], Objective(way[1])) if way[1] else make_method(way[0])
 
 
-def settings_key(
-    kind: str, fingerprint: str, settings: Settings, seed: int, *, pooled: bool | None = None, **more: object
-) -> Key:
-    """The key of what depends on models and values but on no game.
-
-    T counts where values are `pooled`, as it sets how many folds there are; by default the settings say so.
-    """
-    ignored = {"proactive", "scratch", "adaptive", "rounds", "strategy", "table"}
-    if not (settings.value.is_pooled if pooled is None else pooled):
-        ignored.add("anchors")
+def settings_key(kind: str, fingerprint: str, settings: Settings, seed: int, **more: object) -> Key:
+    """The key of what depends on models and values but on no game."""
+    ignored = {"proactive", "scratch", "anchors", "adaptive", "rounds", "strategy", "table"}
     read = settings.model_dump(mode="json", exclude=ignored)
     return unit_key(fingerprint, settings, seed) | {"settings": read, "kind": kind} | more

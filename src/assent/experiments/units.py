@@ -1,0 +1,149 @@
+"""Measuring methods: each chooses, a model is trained on that, and the model is tested.
+
+The work is divided into units of a model and a seed, which share their anchors; units run beside each other,
+one thread each, so that figures do not depend on how many do. What is done is kept in a store.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from assent.arrays import Bools
+from assent.data.problem import Problem
+from assent.experiments.filling import Step, fill
+from assent.experiments.pool import run_all
+from assent.experiments.records import Stopwatch, record
+from assent.experiments.store import Key, Store, choice_key, unit_key
+from assent.methods import Choice, Method
+from assent.progress import Advance, Progress
+from assent.settings import Settings
+from assent.training import Trained
+from assent.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A method at a price, or within a budget: then the price is that of its rewards alone."""
+
+    method: Method
+    price: float
+    point: float | None = None
+    """The budget, as a share of All's violation."""
+
+    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
+        """What determines its record for the problem of this fingerprint."""
+        about = choice_key(fingerprint, settings, seed, self.method) | {"price": self.price}
+        if self.point is None:
+            return about | {"kind": "price"}
+        return about | {"kind": "budget", "point": self.point}
+
+    @property
+    def name(self) -> str:
+        """What it is called where it fails."""
+        return f"{self.method.name} at {f'{self.price:g}' if self.point is None else f'{self.point:.0%}'}"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The cells of one model and seed."""
+
+    settings: Settings
+    seed: int
+    cells: tuple[Wanted, ...]
+
+    def keys(self, fingerprint: str) -> list[Key]:
+        """Those of all its cells."""
+        return [cell.key(fingerprint, self.settings, self.seed) for cell in self.cells]
+
+
+@dataclass
+class Models:
+    """Trains a unit's models; one on a selection that was met before, at another price, is found again."""
+
+    bench: Workbench
+    _known: dict[bytes, tuple[Trained, float]] = field(default_factory=dict)
+
+    def measure(self, cell: Wanted) -> dict[str, Any]:
+        """The record of a cell."""
+        watch, method = Stopwatch(self.bench), cell.method
+        if cell.point is None:
+            choice = method.at_price(self.bench, cell.price)
+        else:
+            choice = method.within(self.bench, cell.point)
+        trained, owed = self._train(choice.selection, cell.name)
+        charged: Choice = replace(choice, owed=choice.owed + owed)
+        return record(self.bench, method, charged, trained, price=cell.price, watch=watch, point=cell.point)
+
+    def _train(self, selection: Bools, label: str) -> tuple[Trained, float]:
+        """The model of a selection, and the seconds that it took before now."""
+        name = selection.tobytes()
+        if name in self._known:
+            return self._known[name]
+        start = time.perf_counter()
+        trained = self.bench.final(selection, label=label)
+        before = trained.seconds_before
+        self._known[name] = trained, before + time.perf_counter() - start
+        return trained, before
+
+
+def measured(
+    problem: Problem,
+    units: Sequence[Unit],
+    *,
+    folder: Path | None,
+    jobs: int,
+    label: str,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """The records of all units, in order.
+
+    With `folder`, finished cells are kept there: what was killed goes on where it was, and another process
+    may work on it at the same time. With `jobs`, so many processes compute, each with one thread; with 0,
+    this one does.
+    """
+    if folder is None:
+        with TemporaryDirectory(prefix="assent-") as temporary:
+            return measured(problem, units, folder=Path(temporary), jobs=jobs, label=label, progress=progress)
+    store, fingerprint = Store(folder), problem.fingerprint()
+    missing = [unit for unit in units if any(store.get(key) is None for key in unit.keys(fingerprint))]
+    for unit in units:
+        if unit not in missing:  # perhaps killed when all its cells were there
+            store.forget(unit_key(fingerprint, unit.settings, unit.seed))
+    run_all(
+        partial(_work, problem, fingerprint, store),
+        missing,
+        jobs=jobs,
+        steps=sum(len(unit.cells) for unit in missing),
+        label=label,
+        progress=progress,
+    )
+    found = [store.get(key) for unit in units for key in unit.keys(fingerprint)]
+    return [each for each in found if each is not None]
+
+
+def _work(
+    problem: Problem,
+    fingerprint: str,
+    store: Store,
+    unit: Unit,
+    *,
+    wait: bool,
+    tell: Advance,
+    progress: Progress,
+) -> list[str] | None:
+    """Compute the cells of a unit that the store lacks, unless another process is at it."""
+
+    def bench(folder: Path) -> Workbench:
+        return Workbench(problem, unit.settings, unit.seed, progress, folder)
+
+    def steps(own: Workbench) -> Iterator[Step]:
+        models = Models(own)
+        for key, cell in zip(unit.keys(fingerprint), unit.cells, strict=True):
+            yield Step(key, partial(models.measure, cell), cell.name)
+
+    own = unit_key(fingerprint, unit.settings, unit.seed)
+    return fill(store, own, bench=bench, steps=steps, wait=wait, tell=tell)
