@@ -13,7 +13,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import validation_losses
 from assent.experiments import lds
-from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score
+from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score, predict_orders
 from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, over_folds, with_own
 from assent.experiments.rank_scores import SCORES, score_orders
 from assent.hashing import mixed
@@ -143,6 +143,15 @@ def predicted(model: Linearised, settings: InfluenceSettings, drawn: list[Bools]
     losses = np.array([predicted_losses(model, each, settings, SEED) for each in drawn])
     social = social_influence(model, settings, SEED)[0].double().numpy()
     return losses, -(np.array(drawn) @ social)
+
+
+def test_any_of_them_can_be_what_others_are_compared_with(problem: Problem, records: list[Record]) -> None:
+    orders = predict_orders(problem, SETTINGS, PLAN, seed=SEED)
+    assert orders.records() == records
+    for each in orders.records(AVERAGED):
+        scores = {one["estimator"]: one["lds"] for one in records if one["level"] == each["level"]}
+        assert each["behind"] == pytest.approx(scores[AVERAGED] - each["lds"])
+        assert each["lds"] == scores[each["estimator"]]
 
 
 def test_some_estimators_can_be_left_out(problem: Problem) -> None:

@@ -6,6 +6,7 @@ training seeds. Beside the estimators stands what a retraining with another seed
 expected to do much better than that. docs/influence.md says what each row stands for.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
 from assent.experiments.lds_predictions import Predicted, at_one_anchor, over_folds
@@ -47,6 +48,49 @@ class LdsPlan:
     """Those that are judged at one anchor, if the model has them."""
 
 
+@dataclass(frozen=True)
+class Orders:
+    """What each estimator predicts of the drawn selections, and what is true of them."""
+
+    dataset: str
+    model: str
+    seed: int
+    predicted: Mapping[str, Predicted]
+    truth: Predicted
+    users: Ints
+    """Those who have validation rows."""
+    judged: str
+    """The name of the values that are judged."""
+
+    def records(self, reference: str | None = None) -> list[dict[str, Any]]:
+        """One per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
+
+        `low` and `high` bound the 95 % bootstrap interval, over selections and, for `own`, over users.
+        `behind` is by how much the estimator falls short of `reference`, by default the values that are
+        judged, with `behind_low` and `behind_high` of the paired difference.
+        """
+        reference = reference or self.judged
+        scored = {
+            "own": score_orders(
+                {name: each.losses[:, self.users] for name, each in self.predicted.items()},
+                self.truth.losses[:, self.users],
+                reference=reference,
+                seed=self.seed,
+            ),
+            "social": score_orders(
+                {name: each.total[:, None] for name, each in self.predicted.items()},
+                self.truth.total[:, None],
+                reference=reference,
+                seed=self.seed,
+            ),
+        }
+        return [
+            {"dataset": self.dataset, "model": self.model, "estimator": name, "level": level} | scores[name]
+            for name in self.predicted
+            for level, scores in scored.items()
+        ]
+
+
 def linear_datamodeling_score(
     problem: Problem,
     settings: Settings,
@@ -56,12 +100,23 @@ def linear_datamodeling_score(
     cache: Path | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """One record per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
+    """The scores of each estimator (`Orders.records`), compared with the values that are judged."""
+    return predict_orders(problem, settings, plan, seed=seed, cache=cache, progress=progress).records()
 
-    `low` and `high` bound the 95 % bootstrap interval, over selections and, for `own`, over users. `behind`
-    is by how much the estimator falls short of the values that are judged (`judged_source`), with
-    `behind_low` and `behind_high` of the paired difference. With `cache`, the losses of each training and the
-    anchors are kept in that folder and found again by a later call. They know withheld interactions.
+
+def predict_orders(
+    problem: Problem,
+    settings: Settings,
+    plan: LdsPlan,
+    *,
+    seed: int,
+    cache: Path | None = None,
+    progress: Progress = SILENT,
+) -> Orders:
+    """Draw selections, retrain on them, and predict what that gives by each estimator.
+
+    With `cache`, the losses of each training and the anchors are kept in that folder and found again by a
+    later call. They know withheld interactions.
     """
     drawn = np.array(
         [
@@ -75,34 +130,19 @@ def linear_datamodeling_score(
         Workbench(problem, _valued_by(settings, source), seed, progress, cache)
         for source in (judged, Source.INFLUENCE)
     )
-    truth = retrained[:, :-1].mean(axis=1)
-    predictions = {RETRAINED: Predicted(retrained[:, -1], retrained[:, -1] @ single.weights)}
+    truth, other = (
+        Predicted(losses, losses @ single.weights)
+        for losses in (retrained[:, :-1].mean(axis=1), retrained[:, -1])
+    )
+    predicted = {RETRAINED: other}
     estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
     with progress.task("predicting", pooled.resting_on(1) + len(estimators)) as advance:
-        predictions |= over_folds(pooled, drawn, advance)
+        predicted |= over_folds(pooled, drawn, advance)
         for estimator in estimators:
-            predictions[estimator.value] = at_one_anchor(single, estimator, drawn)
+            predicted[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()
     users = np.unique(problem.valid.users)
-    scored = {
-        "own": score_orders(
-            {name: each.losses[:, users] for name, each in predictions.items()},
-            truth[:, users],
-            reference=judged.value,
-            seed=seed,
-        ),
-        "social": score_orders(
-            {name: each.total[:, None] for name, each in predictions.items()},
-            (truth @ single.weights)[:, None],
-            reference=judged.value,
-            seed=seed,
-        ),
-    }
-    return [
-        {"dataset": problem.name, "model": settings.model, "estimator": name, "level": level} | scores[name]
-        for name in predictions
-        for level, scores in scored.items()
-    ]
+    return Orders(problem.name, settings.model, seed, predicted, truth, users, judged.value)
 
 
 def judged_source(settings: Settings) -> Source:
