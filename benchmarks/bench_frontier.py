@@ -4,7 +4,9 @@
     bench_frontier.py --models lightgcn,din --seeds 3 --datasets diginetica --unwillingness random-category
 
 Test NDCG@5 after retraining, in %, mean and standard error of the paired difference to each rival. With
---out, finished cells are kept there and not computed again.
+--out, finished cells are kept there and not computed again. With --earlier, the last row of every user is
+left out and the one before it is the test row: what settings (--set value.source=structure) and versions are
+compared on.
 """
 
 import argparse
@@ -13,8 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from assent.arrays import Floats
+from assent.cli.given_settings import read_settings
 from assent.data.problem import Problem
 from assent.experiments.frontier import frontier, parse_methods
+from assent.game.objective import Objective
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import load, seconds, verdict
@@ -30,10 +34,16 @@ ASKED = {
 
 
 def judge(
-    problem: Problem, settings: Settings, seeds: int, out: Path | None, asked: tuple[float, ...]
+    problem: Problem,
+    settings: Settings,
+    objective: Objective,
+    *,
+    seeds: int,
+    out: Path | None,
+    asked: tuple[float, ...],
 ) -> Floats:
     """Print a data set's frontier; the gain over the better rival at each point, as a share: [points]."""
-    methods = parse_methods(f"{OURS}:welfare,{','.join(RIVALS)}")
+    methods = parse_methods(f"{OURS}:{objective},{','.join(RIVALS)}")
     records = frontier(
         problem, settings, methods=methods, points=POINTS, seeds=range(seeds), price=0.1, cache=out
     )
@@ -84,6 +94,9 @@ if __name__ == "__main__":
     parser.add_argument("--models", default="mf")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--unwillingness", default="random")
+    parser.add_argument("--objective", type=Objective, default=Objective.WELFARE, help="nash or welfare")
+    parser.add_argument("--earlier", action="store_true", help="the split one row earlier")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE, a setting")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.seeds < 2:
@@ -91,12 +104,14 @@ if __name__ == "__main__":
     for model in given.models.split(","):
         gains = []
         for name in given.datasets.split(","):
-            problem, settings = (
-                load(name, source=given.unwillingness),
-                Settings.model_validate({"model": model}),
-            )
+            problem = load(name, source=given.unwillingness, earlier=given.earlier)
+            settings = read_settings(model, overrides=given.set)
             price(problem, settings)
-            asked = ASKED.get((name, model), ()) if given.unwillingness == "random" else ()
-            gains.append(judge(problem, settings, given.seeds, given.out, asked))
+            asked = (
+                ASKED.get((name, model), ()) if given.unwillingness == "random" and not given.earlier else ()
+            )
+            gains.append(
+                judge(problem, settings, given.objective, seeds=given.seeds, out=given.out, asked=asked)
+            )
         for point, gain in zip(POINTS[1:3], np.mean(gains, axis=0)[1:3], strict=True):
             verdict(f"{model} at {point:.0%}: mean gain", 100 * gain, 10, "%", at_most=False)

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from assent.arrays import Floats
 from assent.data.problem import Problem, Protocol, Rows
@@ -37,13 +38,24 @@ def data_folder() -> Path:
 
 
 def load(
-    name: str, *, protocol: Protocol = Protocol.PAPER_TABLES, seed: int = 0, source: str = "random"
+    name: str,
+    *,
+    protocol: Protocol = Protocol.PAPER_TABLES,
+    seed: int = 0,
+    source: str = "random",
+    earlier: bool = False,
 ) -> Problem:
-    """A real data set, or the `simulation` of the demo, with unwillingness from `source`, split."""
+    """A real data set, or the `simulation` of the demo, with unwillingness from `source`, split.
+
+    With `earlier`, the last row of every user is left out first: a split to make choices on.
+    """
     if name == "simulation":
         log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
     else:
         log = read_interactions(data_folder() / name)
+    if earlier:
+        at = pl.struct("time", pl.int_range(pl.len()))
+        log = replace(log, table=log.table.filter(at.rank("ordinal").over("user") < pl.len().over("user")))
     return make_problem(assign(log, source, seed), protocol, seed=seed)
 
 
