@@ -19,6 +19,7 @@ from assent.files import read_json
 from assent.game.objective import Objective
 from assent.methods import make_method
 from assent.settings import Settings
+from assent.value.settings import Source, ValueSettings
 from assent.training import checkpoint, disclose
 from assent.workbench import Workbench
 
@@ -92,8 +93,10 @@ def test_a_choice_is_determined_by_the_settings_that_its_method_reads() -> None:
         return digest(choice_key("problem", settings, 0, make_method(method, objective)))
 
     assert key("threshold") == key("threshold", anchors=5)
-    assert len({key("ifrqe"), key("ifrqe", anchors=5), key("ifrqe", rounds=5)}) == 3
-    assert key("ifrqe++") != key("ifrqe++", anchors=5)
+    assert key("ifrqe") == key("ifrqe", anchors=5) != key("ifrqe", rounds=5)
+    assert key("ifrqe++") == key("ifrqe++", anchors=5, adaptive=1)  # pooled values know no anchors
+    at_anchors = {"value": ValueSettings(source=Source.INFLUENCE)}
+    assert len({key("ifrqe++", **at_anchors, **more) for more in ({}, {"anchors": 5}, {"adaptive": 1})}) == 3
     assert key("ifrqe", Objective.NASH) != key("ifrqe", Objective.WELFARE)
     assert key("threshold", Objective.NASH) == key("threshold", Objective.WELFARE)
     assert key("threshold") != key("random")
