@@ -19,8 +19,8 @@ from assent.files import read_json
 from assent.game.objective import Objective
 from assent.methods import make_method
 from assent.settings import Settings
-from assent.value.settings import Source, ValueSettings
 from assent.training import checkpoint, disclose
+from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
@@ -95,8 +95,8 @@ def test_a_choice_is_determined_by_the_settings_that_its_method_reads() -> None:
     assert key("threshold") == key("threshold", anchors=5)
     assert key("ifrqe") == key("ifrqe", anchors=5) != key("ifrqe", rounds=5)
     assert key("ifrqe++") == key("ifrqe++", anchors=5, adaptive=1)  # pooled values know no anchors
-    at_anchors = {"value": ValueSettings(source=Source.INFLUENCE)}
-    assert len({key("ifrqe++", **at_anchors, **more) for more in ({}, {"anchors": 5}, {"adaptive": 1})}) == 3
+    single = ValueSettings(source=Source.INFLUENCE)
+    assert len({key("ifrqe++", value=single, anchors=t, adaptive=a) for t in (3, 5) for a in (0, 1)}) == 4
     assert key("ifrqe", Objective.NASH) != key("ifrqe", Objective.WELFARE)
     assert key("threshold", Objective.NASH) == key("threshold", Objective.WELFARE)
     assert key("threshold") != key("random")
