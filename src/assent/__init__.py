@@ -16,7 +16,7 @@ from assent.errors import AssentError
 from assent.evaluation import evaluate
 from assent.experiments.compare import compare
 from assent.experiments.frontier import frontier
-from assent.experiments.lds import LdsPlan, linear_datamodeling_score
+from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.run import Run, RunPlan, fit, open_run
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, price_path
@@ -52,11 +52,11 @@ __all__ = [
     "evaluate",
     "fit",
     "frontier",
-    "linear_datamodeling_score",
     "make_method",
     "make_problem",
     "make_problem_from_parts",
     "open_run",
+    "predict_orders",
     "price_path",
     "read_interactions",
     "read_wishes",

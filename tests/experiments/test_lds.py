@@ -13,7 +13,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import validation_losses
 from assent.experiments import lds
-from assent.experiments.lds import RETRAINED, LdsPlan, linear_datamodeling_score, predict_orders
+from assent.experiments.lds import RETRAINED, LdsPlan, predict_orders
 from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, over_folds, with_own
 from assent.experiments.rank_scores import SCORES, score_orders
 from assent.hashing import mixed
@@ -60,7 +60,7 @@ def problem() -> Problem:
 
 
 def score(problem: Problem, cache: Path | None, settings: Settings = SETTINGS) -> list[Record]:
-    return linear_datamodeling_score(problem, settings, PLAN, seed=SEED, cache=cache)
+    return predict_orders(problem, settings, PLAN, seed=SEED, cache=cache).records()
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_any_of_them_can_be_what_others_are_compared_with(problem: Problem, reco
 
 def test_some_estimators_can_be_left_out(problem: Problem) -> None:
     few = dataclasses.replace(PLAN, estimators=(Estimator.LISSA,))
-    whole, part = (linear_datamodeling_score(problem, SETTINGS, each, seed=SEED) for each in (PLAN, few))
+    whole, part = (predict_orders(problem, SETTINGS, each, seed=SEED).records() for each in (PLAN, few))
     left_out = {each.value for each in Estimator} - {Estimator.LISSA.value}
     assert [each for each in whole if each["estimator"] not in left_out] == part
 

@@ -20,7 +20,7 @@ from assent.cli.given_settings import read_settings
 from assent.data.problem import Protocol
 from assent.errors import AssentError
 from assent.experiments.frontier import frontier, parse_methods
-from assent.experiments.lds import LdsPlan, linear_datamodeling_score
+from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.records import FIGURES
 from assent.files import refuse_to_overwrite, write_text
 from assent.report import frontier_lines, frontier_svg
@@ -195,14 +195,8 @@ def lds_command(
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest)
     _, problem, _ = options.make(progress)
-    records = linear_datamodeling_score(
-        problem,
-        settings,
-        LdsPlan(selections, rate, truth_seeds),
-        seed=seed,
-        cache=out,
-        progress=progress,
-    )
+    plan = LdsPlan(selections, rate, truth_seeds)
+    records = predict_orders(problem, settings, plan, seed=seed, cache=out, progress=progress).records()
     rows = [
         [
             record["estimator"],

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from assent.data.problem import Problem
-from assent.experiments.records import REFERENCES, check_price
+from assent.experiments.records import REFERENCES
 from assent.experiments.units import Unit, Wanted, measured
 from assent.methods import Method, make_method
-from assent.methods.explored import check_wishes
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
 
@@ -31,11 +30,6 @@ def compare(
     killed comparison goes on where it was, and another process may work on it at the same time. With `jobs`,
     so many processes compute, each with one thread; with 0, this one does.
     """
-    for price in prices:
-        check_price(price)
-    for method in methods:
-        if method.retrains:
-            check_wishes(method.name, problem)
     everyone = [each for each in methods if each.name not in REFERENCES] + [*map(make_method, REFERENCES)]
     cells = tuple(Wanted(method, price) for method in everyone for price in dict.fromkeys(prices))
     units = [Unit(settings, seed, cells) for settings in models for seed in seeds]

@@ -6,13 +6,12 @@ from typing import Any
 
 from assent.data.problem import Problem
 from assent.errors import AssentError
-from assent.experiments.records import REFERENCES, check_price
+from assent.experiments.records import REFERENCES
 from assent.experiments.units import Unit, Wanted, measured
 from assent.game.fill import check_floors
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
 from assent.methods.base import players_of
-from assent.methods.explored import check_wishes
 from assent.methods.ifrqe import IFRQE
 from assent.progress import SILENT, Progress
 from assent.settings import Settings
@@ -72,12 +71,8 @@ def frontier(
     problem's, so that all records of a seed are paired. All stands at point 1, Nothing at 0. With `cache`,
     finished records are kept in that folder (`Store`) and not computed again.
     """
-    check_price(price)
     if methods:
         check_floors(players_of(problem), min(points) * float(problem.unwillingness.sum()))
-    for method in methods:
-        if method.retrains:
-            check_wishes(method.name, problem)
     cells = [Wanted(method, price, point) for method in methods for point in dict.fromkeys(points)]
     cells += [Wanted(make_method("all"), price, 1.0), Wanted(make_method("nothing"), price, 0.0)]
     units = [Unit(settings, seed, tuple(cells)) for seed in seeds]

@@ -91,19 +91,6 @@ class Orders:
         ]
 
 
-def linear_datamodeling_score(
-    problem: Problem,
-    settings: Settings,
-    plan: LdsPlan,
-    *,
-    seed: int,
-    cache: Path | None = None,
-    progress: Progress = SILENT,
-) -> list[dict[str, Any]]:
-    """The scores of each estimator (`Orders.records`), compared with the values that are judged."""
-    return predict_orders(problem, settings, plan, seed=seed, cache=cache, progress=progress).records()
-
-
 def predict_orders(
     problem: Problem,
     settings: Settings,

@@ -16,9 +16,10 @@ from assent.arrays import Bools
 from assent.data.problem import Problem
 from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
-from assent.experiments.records import Stopwatch, record
+from assent.experiments.records import Stopwatch, check_price, record
 from assent.experiments.store import Key, Store, choice_key, unit_key
 from assent.methods import Choice, Method
+from assent.methods.explored import check_wishes
 from assent.progress import Advance, Progress
 from assent.settings import Settings
 from assent.training import Trained
@@ -103,8 +104,13 @@ def measured(
 
     With `folder`, finished cells are kept there: what was killed goes on where it was, and another process
     may work on it at the same time. With `jobs`, so many processes compute, each with one thread; with 0,
-    this one does.
+    this one does. Prices at which nothing can be decided, and wishes that a method does not know, are refused
+    before that.
     """
+    for cell in dict.fromkeys(cell for unit in units for cell in unit.cells):
+        check_price(cell.price)
+        if cell.method.retrains:
+            check_wishes(cell.method.name, problem)
     if folder is None:
         with TemporaryDirectory(prefix="assent-") as temporary:
             return measured(problem, units, folder=Path(temporary), jobs=jobs, label=label, progress=progress)

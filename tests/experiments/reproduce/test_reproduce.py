@@ -110,6 +110,7 @@ def test_fewer_users_are_neighbours(data: Path) -> None:
     assert occurrences(few) > 1.2 * max(by_lot, 1)
 
 
+@pytest.mark.usefixtures("found")
 def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     available = replace(plan, datasets=("simulation", "diginetica"))
     cells = Cells(Store(out / CELLS), Where(data))

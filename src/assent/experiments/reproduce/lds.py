@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from assent.experiments.lds import LdsPlan, linear_datamodeling_score
+from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
@@ -33,7 +33,7 @@ class Scored:
     def run(self, desk: Desk) -> dict[str, Any]:
         """A figure `level:estimator` per estimator and level; retrainings are kept on the way."""
         bench = desk.bench
-        scores = linear_datamodeling_score(
+        orders = predict_orders(
             bench.problem,
             bench.settings,
             LdsPlan(selections=self.selections, seeds=self.seeds),
@@ -41,7 +41,7 @@ class Scored:
             cache=bench.folder,
             progress=bench.progress,
         )
-        found = {f"{each['level']}:{each['estimator']}": each["lds"] for each in scores}
+        found = {f"{each['level']}:{each['estimator']}": each["lds"] for each in orders.records()}
         return {"model": bench.settings.model, **found}
 
 
