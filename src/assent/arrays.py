@@ -1,5 +1,7 @@
 """Names for the arrays that the stages hand to each other."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +20,12 @@ Strings = npt.NDArray[np.str_]
 def sum_by(index: Ints, weights: Floats, length: int) -> Floats:
     """Sum `weights[n]` over equal values of `index[n]`: [length]."""
     return np.bincount(index, weights=weights, minlength=length).astype(np.float64, copy=False)
+
+
+def slices(length: int, size: int) -> Iterator[slice]:
+    """Slices of `size` one after the other up to `length`, the last perhaps shorter: what bounds memory."""
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))
 
 
 def positions(known: Ints | Strings, values: Ints | Strings) -> Ints:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from assent.arrays import Bools, Floats, Ints, positions, sum_by
+from assent.arrays import Bools, Floats, Ints, positions, slices, sum_by
 from assent.data.problem import Problem, Rows
 from assent.losses import Loss
 from assent.metrics import mean_metrics, ranking_metrics, rewards, top_hits
@@ -38,8 +38,7 @@ def view(problem: Problem, trained: Trained) -> View:
 def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
     """Scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m]."""
     parts = []
-    for start in range(0, len(users), _ROWS):
-        here = slice(start, start + _ROWS)
+    for here in slices(len(users), _ROWS):
         u = torch.from_numpy(seen.users[users[here]])
         i = torch.from_numpy(seen.items[candidates[here]])
         parts.append(seen.trained.scores(u, i))
@@ -140,6 +139,4 @@ def _pairs(rows: Rows, users: Ints) -> tuple[Ints, Ints]:
 
 
 def _chunks(users: Ints, n_items: int) -> Iterator[Ints]:
-    size = max(1, _SCORES // n_items)
-    for start in range(0, len(users), size):
-        yield users[start : start + size]
+    return (users[here] for here in slices(len(users), max(1, _SCORES // n_items)))

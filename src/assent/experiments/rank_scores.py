@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, slices
 
 SCORES = ("lds", "low", "high", "behind", "behind_low", "behind_high")
 _RESAMPLED = 2000
@@ -89,8 +89,8 @@ def _means(x: Floats, y: Floats, lots: _Lots) -> Floats:
 def _resampled(rng: np.random.Generator, rows: int, columns: int) -> Iterator[_Lots]:
     """All draws of the bootstrap, as many at once as memory takes."""
     at_once = max(1, _AT_ONCE // columns)
-    for start in range(0, _RESAMPLED, at_once):
-        draws = min(at_once, _RESAMPLED - start)
+    for lot in slices(_RESAMPLED, at_once):
+        draws = lot.stop - lot.start
         yield _Lots(_counts(rng, rows, draws), _counts(rng, columns, draws))
 
 

@@ -8,7 +8,7 @@ regret are taken as for factored strategies, from how likely each interaction is
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, slices
 from assent.errors import AssentError
 from assent.game.estimates import Estimates
 from assent.game.learning import Learning
@@ -77,7 +77,7 @@ def algorithm_2(
     over all players are taken once.
     """
     lengths = rewards.histories.lengths
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(lengths), _BLOCK)]
+    blocks = list(slices(len(lengths), _BLOCK))
     tables = [Tables.prior(lengths[block], settings.prior) for block in blocks]
     for played in range(1, settings.rounds + 1):
         meeting = rewards.meet(draw_all(tables, settings.samples, rng))
@@ -119,8 +119,7 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     """How likely each interaction is disclosed: [Z]."""
     histories = rewards.histories
     found = np.empty(int(histories.lengths.sum()))
-    for start, each in zip(range(0, len(histories.lengths), _BLOCK), tables, strict=True):
-        here = slice(start, start + _BLOCK)
+    for here, each in zip(slices(len(histories.lengths), _BLOCK), tables, strict=True):
         inside = histories.inside[here, : each.levels - 1]
         found[histories.rows[here, : each.levels - 1][inside]] = each.marginals()[inside]
     return found

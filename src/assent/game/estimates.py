@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, sum_by
+from assent.arrays import Bools, Floats, Ints, slices, sum_by
 from assent.data.wishes import PLAIN, Wishes
 from assent.game.objective import Objective
 from assent.game.players import Players
@@ -77,8 +77,7 @@ class Estimates:
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
         """Mean, [T], and covariance, [T, T], of the distances if all decide by `strategy[Z]`."""
         mean, cov = np.zeros(self.n_anchors), np.zeros((self.n_anchors, self.n_anchors))
-        for start in range(0, len(strategy), BLOCK):
-            here = slice(start, start + BLOCK)
+        for here in slices(len(strategy), BLOCK):
             p, anchors = strategy[here], self.anchors[:, here]
             sign = np.where(anchors, -1.0, 1.0)
             mean += sign @ p + anchors.sum(axis=1)

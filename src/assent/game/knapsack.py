@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, slices
 
 ENUMERATED = 10
 """Up to so many units, all selections are looked at."""
@@ -39,9 +39,7 @@ def choose_all(values: Floats, weights: Floats, sizes: Ints, limits: Limits) -> 
     count = values.shape[1]
     bits = ((np.arange(2**count)[:, None] >> np.arange(count)) & 1).astype(np.float64)
     chosen = np.empty(values.shape, dtype=np.bool_)
-    step = max(1, 2**22 >> count)
-    for start in range(0, len(values), step):
-        here = slice(start, start + step)
+    for here in slices(len(values), max(1, 2**22 >> count)):
         paid = weights[here] @ bits.T
         payoff = values[here] @ bits.T - limits.costs(paid)
         number = np.minimum(sizes[here] @ bits.T, limits.floor[here, None])

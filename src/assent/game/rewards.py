@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, slices
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.tables import bits_of
@@ -81,8 +81,7 @@ class Rewards:
     def meet(self, codes: Ints) -> "Meeting":
         """Sum up what everybody's selections `codes[N, B]` do."""
         distances, gains = np.zeros((2, codes.shape[1], self.estimates.n_anchors))
-        for start in range(0, len(codes), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in slices(len(codes), _BLOCK):
             parts = self.parts(block, codes[block])
             distances += parts.distances.sum(axis=0)
             gains += parts.gains.sum(axis=0)
@@ -94,8 +93,7 @@ class Rewards:
         if not self.estimates.effects:
             return None
         felt = np.empty((*codes.shape, self.estimates.n_anchors))
-        for start in range(0, codes.shape[1], _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for block in slices(codes.shape[1], _BLOCK):
             selections = self.histories.selections(codes[:, block]).T.astype(np.float32)
             for t, effects in enumerate(self.estimates.effects):
                 felt[:, block, t] = effects @ (selections - self.estimates.anchors[t][:, None])

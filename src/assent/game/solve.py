@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, slices
 from assent.data.wishes import USUAL_PRIOR
 from assent.game.cells import cells
 from assent.game.estimates import BLOCK, Estimates
@@ -191,8 +191,7 @@ def response_values(estimates: Estimates, strategy: Floats, objective: Objective
     if not here.slopes.any():
         return values, here.probability
     incentive = estimates.payoffs(strategy, objective) @ here.slopes
-    for start in range(0, len(values), BLOCK):
-        some = slice(start, start + BLOCK)
+    for some in slices(len(values), BLOCK):
         owners = estimates.owners[some] if objective is Objective.NASH else 0
         sign = np.where(estimates.anchors[:, some], -1.0, 1.0)
         values[some] += np.einsum("kt,tk->k", np.atleast_2d(incentive[owners]), sign)

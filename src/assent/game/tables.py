@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import comb
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, slices
 
 LONGEST = 62
 """Interactions that a code, a signed integer of 64 bits, has room for."""
@@ -84,8 +84,7 @@ class Tables:
         """Whether selections codes[P] of players[P] are classes of their own: [P]."""
         known = np.zeros(len(codes), dtype=np.bool_)
         if self.codes.shape[1] > self.levels:
-            for start in range(0, len(codes), _BLOCK):
-                part = slice(start, start + _BLOCK)
+            for part in slices(len(codes), _BLOCK):
                 known[part] = (self.codes[players[part], self.levels :] == codes[part, None]).any(axis=1)
         return known
 

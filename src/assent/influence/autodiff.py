@@ -18,6 +18,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from assent.arrays import slices
 from assent.errors import AssentError
 from assent.influence.parameters import Parameters
 from assent.influence.samples import TrainSamples, ValidSamples
@@ -191,9 +192,7 @@ class Autodiff:
         return torch.split(torch.nonzero(counted).flatten(), self._size(self.valid.items))
 
     def _chunks(self) -> Iterator[slice]:
-        size = self._size(self.samples.items)
-        for start in range(0, len(self.samples.users), size):
-            yield slice(start, start + size)
+        return slices(len(self.samples.users), self._size(self.samples.items))
 
     def _size(self, items: Tensor) -> int:
         """Rows of `items[n, samples]` in a chunk."""

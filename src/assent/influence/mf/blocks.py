@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from assent.arrays import slices
 from assent.influence.samples import TrainSamples
 
 _CHUNK = 2**18
@@ -34,9 +35,7 @@ class Block:
 
 def chunks(items: Tensor) -> Iterator[slice]:
     """Slices of the rows of `items[n, samples]` that bound memory."""
-    size = max(1, _CHUNK // items.shape[1])
-    for start in range(0, len(items), size):
-        yield slice(start, start + size)
+    return slices(len(items), max(1, _CHUNK // items.shape[1]))
 
 
 def make_blocks(samples: TrainSamples, tables: tuple[Tensor, Tensor], *, full: bool) -> Iterator[Block]:
