@@ -1,6 +1,8 @@
 """The help as it is read on a terminal: its examples can be copied, its stars are stars."""
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,3 +64,10 @@ def test_stars_are_stars(command: str, assent: Assent) -> None:
     shown = " ".join(out.replace("│", " ").split())
     assert "category:Action=0.9,*=0.2, " in shown
     assert SOURCES in shown
+
+
+def test_the_module_is_the_command() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "assent", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "frontier" in found.stdout
