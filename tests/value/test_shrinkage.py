@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
 
 from assent.arrays import Floats, Ints
+from assent.value import shrinkage
 from assent.value.shrinkage import Shrunk, Twice, shrink
 
 ROWS, VALID, HELD = 20_000, 10.0, 7.0
+FREE = np.zeros(3, dtype=np.bool_)
+"""Nothing is known of the features."""
 
 
 def twice(
@@ -49,7 +53,7 @@ def test_values_are_nearer_to_the_truth_than_either_part(
     structure: float, signal: float, noise: float
 ) -> None:
     truth, measured, features = drawn(structure, signal, noise)
-    found = shrink(measured, features, each_alone(ROWS))
+    found = shrink(measured, features, FREE, each_alone(ROWS))
     assert error(value(found), truth) < min(error(found.measured, truth), error(found.expected, truth))
     for weight in (0.0, 1.0, found.weight):
         said = np.sqrt(np.mean(found.error(weight) ** 2))
@@ -65,7 +69,7 @@ def test_noise_has_no_weight_and_all_are_worth_the_same() -> None:
     constant = 0
     for seed in range(20):
         _, measured, features = drawn(0, 0, 1, mean=0, seed=seed)
-        values = value(shrink(measured, features, each_alone(ROWS)))
+        values = value(shrink(measured, features, FREE, each_alone(ROWS)))
         constant += np.ptp(values) == 0
         assert np.abs(values).max() < 0.1 * np.abs(measured.valid).max()
     assert constant >= 17
@@ -79,16 +83,16 @@ def test_noise_that_the_rows_of_an_item_share_is_no_signal() -> None:
         items = rng.integers(40, size=ROWS)
         features = rng.normal(size=(40, 3))[items]
         valid, held = (np.sqrt(n) * rng.normal(size=40)[items] for n in (VALID, HELD))
-        found = shrink(twice(valid, held), features, [np.arange(ROWS), items])
+        found = shrink(twice(valid, held), features, FREE, [np.arange(ROWS), items])
         sure += found.reliability.structure > 0
     assert sure <= 3
 
 
 def test_a_difference_between_the_two_measurements_does_not_hide_what_they_agree_on() -> None:
     _, measured, features = drawn(0, 0.3, 1)
-    plain = shrink(measured, features, each_alone(ROWS)).reliability.measurement
+    plain = shrink(measured, features, FREE, each_alone(ROWS)).reliability.measurement
     later = twice(measured.valid + 5 + 3 * features[:, 1], measured.held)
-    found = shrink(later, features, each_alone(ROWS)).reliability
+    found = shrink(later, features, FREE, each_alone(ROWS)).reliability
     assert plain > 0.4
     assert found.measurement == pytest.approx(plain, abs=0.1)
 
@@ -99,7 +103,7 @@ def test_who_is_measured_on_more_rows_is_believed_more() -> None:
     truth = rng.normal(size=ROWS)
     valid = truth + 2 * rng.normal(size=ROWS)
     held = n_held * truth + 2 * np.sqrt(n_held) * rng.normal(size=ROWS)
-    found = shrink(twice(valid, held, 1.0, n_held), np.ones((ROWS, 1)), each_alone(ROWS))
+    found = shrink(twice(valid, held, 1.0, n_held), np.ones((ROWS, 1)), FREE[:1], each_alone(ROWS))
     for n in (0, 1, 9):
         assert found.weight[n_held == n][0] == pytest.approx((1 + n) / (1 + n + 4), abs=0.05)
     assert error(value(found), truth) < 0.95 * min(error(found.measured, truth), error(0 * truth, truth))
@@ -107,31 +111,39 @@ def test_who_is_measured_on_more_rows_is_believed_more() -> None:
 
 def test_two_measurements_that_agree_are_believed() -> None:
     truth, measured, features = drawn(0, 1, 0)
-    found = shrink(measured, features, each_alone(ROWS))
+    found = shrink(measured, features, FREE, each_alone(ROWS))
     assert found.reliability.measurement == pytest.approx(1, abs=1e-3)
     assert found.reliability.agreement == pytest.approx(1)
     np.testing.assert_allclose(value(found), truth, atol=1e-1)
 
 
 @pytest.mark.parametrize("structure", [0.3, -0.3])
-def test_more_of_a_feature_is_never_worth_less_and_the_others_are_heard(structure: float) -> None:
+def test_what_is_known_of_a_feature_goes_before_what_is_measured(structure: float) -> None:
+    """What goes against it is not expected; what else features explain is."""
     _, measured, features = drawn(structure, 0.2, 1)
-    more = 0.3 * features[:, 1]
-    both = twice(measured.valid + VALID * more, measured.held + HELD * more)
-    found = shrink(both, features, each_alone(ROWS))
-    slopes = [np.polyfit(features[:, column], found.expected, 1)[0] / VALID for column in (0, 1, 2)]
-    assert slopes[0] == pytest.approx(max(structure, 0), abs=0.02)
-    assert slopes[1] == pytest.approx(0.3, abs=0.05)
-    assert abs(slopes[2]) < 0.02
+    free, bound = (shrink(measured, features, rising, each_alone(ROWS)) for rising in (FREE, ~FREE))
+    slope = np.polyfit(features[:, 0], bound.expected, 1)[0] / VALID
+    assert slope == pytest.approx(max(structure, 0), abs=0.02)
+    assert free.reliability.structure > 0.3
+    assert bound.reliability.structure == pytest.approx(
+        free.reliability.structure if structure > 0 else 0, abs=0.01
+    )
+    other = shrink(measured, features, np.array([True, False, False]), each_alone(ROWS))
+    for column in (1, 2):
+        both = [abs(np.polyfit(features[:, column], each.expected, 1)[0]) for each in (free, other)]
+        assert max(both) < 0.1 * VALID
 
 
 @given(
     seed=st.integers(0, 2**16),
     rows=st.integers(1, 12),
     scale=st.floats(0.1, 100),
+    rising=st.integers(0, 4),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: int, scale: float) -> None:
+def test_any_input_gives_finite_weights_and_units_carry_over(
+    seed: int, rows: int, scale: float, rising: int
+) -> None:
     rng = np.random.default_rng(seed)
     valid, held = rng.normal(size=rows), rng.normal(size=rows)
     n_valid, n_held = rng.integers(2, size=(2, rows)).astype(np.float64)
@@ -141,6 +153,7 @@ def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: in
         return shrink(
             twice(factor * valid * n_valid, factor * held * n_held, n_valid, n_held),
             features,
+            np.arange(4) < rising,
             each_alone(rows),
         )
 
@@ -158,7 +171,7 @@ def test_what_is_measured_worse_is_said_to_be_less_certain() -> None:
     noise = np.where(features[:, 0] > 0, 2.0, 0.5)
     valid = truth + np.sqrt(VALID) * noise * rng.normal(size=ROWS)
     held = HELD / VALID * truth + np.sqrt(HELD) * noise * rng.normal(size=ROWS)
-    found = shrink(twice(valid, held), features, each_alone(ROWS))
+    found = shrink(twice(valid, held), features, FREE, each_alone(ROWS))
     said = found.error(found.weight)
     for some in (features[:, 0] > 0.2, features[:, 0] < -0.2):
         told = np.sqrt(np.mean(said[some] ** 2))
@@ -169,7 +182,18 @@ def test_constant_measurements_stay_what_they_are() -> None:
     found = shrink(
         twice(np.full(9, 2.0 * VALID), np.full(9, 2.0 * HELD)),
         np.ones((9, 4)),
+        np.ones(4, dtype=np.bool_),
         each_alone(9),
     )
     np.testing.assert_allclose(value(found), 2.0 * VALID)
     np.testing.assert_allclose(found.error(found.weight), 0, atol=1e-6)
+
+
+@given(seed=st.integers(0, 2**16), rising=st.lists(st.booleans(), min_size=4, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_least_squares_with_known_signs_are_those_of_scipy(seed: int, rising: list[bool]) -> None:
+    rng = np.random.default_rng(seed)
+    design, target = rng.normal(size=(30, 4)), rng.normal(size=30)
+    bounds = (np.where(rising, 0.0, -np.inf), np.inf)
+    expected = lsq_linear(design, target, bounds=bounds, method="bvls", tol=1e-14).x
+    np.testing.assert_allclose(shrinkage._fit(design, target, np.array(rising)), expected, atol=1e-7)

@@ -10,7 +10,7 @@ from assent.data.problem import Rows
 from assent.value.crossfit import Measured, pool
 from assent.value.settings import Source
 from assent.value.shrinkage import Shrunk, shrink
-from assent.value.structure import features
+from assent.value.structure import RISING, features
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, source: Source,
 
     def level(parts: list[tuple[Floats, Floats]], n_valid: Floats, n_held: Floats) -> Level:
         twice = pool(parts, fold, n_valid, n_held)
-        return Level(shrink(twice, placed, clusters), source, count=0.0)
+        return Level(shrink(twice, placed, RISING, clusters), source, count=0.0)
 
     everybody = np.ones(len(fold))
     own = level([each.own for each in measured], n_valid[rows.users], n_held[:, rows.users])

@@ -5,8 +5,8 @@ noise, and on n' held-out training rows, f = n' τ + noise. Rows count alike, so
 
     y = (v + f) / (n + n')
 
-What structure leads to expect, m, is the regression of y on the features, shrunk by its adjusted R²; more of
-a feature is never worth less. The noises of different rows at
+What structure leads to expect, m, is the regression of y on the features, shrunk by its adjusted R²; of
+some features it is known beforehand that more of them is never worth less. The noises of different rows at
 different anchors are independent, so what is left of v and f after a regression of each gives the variance of
 τ around m, and what is left of y that of the noise:
 
@@ -23,13 +23,13 @@ variances are taken among the interactions of about the same m, and of ω², whi
 one standard error more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations
 
 import numpy as np
-from scipy.optimize import nnls
 
-from assent.arrays import Floats, Ints
+from assent.arrays import Bools, Floats, Ints
 from assent.statistics import correlation
 
 _SURE = 2.0
@@ -94,16 +94,17 @@ class Shrunk:
         return np.sqrt(np.maximum(squared, 0.0))
 
 
-def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
-    """From two measurements and `features[Z, p]`, which nothing is worth less for, to values.
+def shrink(twice: Twice, features: Floats, rising: Bools, clusters: Sequence[Ints]) -> Shrunk:
+    """From two measurements and `features[Z, p]` to values.
 
-    `clusters` are numberings [Z] of interactions that share their noise.
+    `rising[p]` are those that nothing is worth less for. `clusters` are numberings [Z] of interactions that
+    share their noise.
     """
     rows = twice.n_valid + twice.n_held
     measured = _ratio(twice.valid + twice.held, rows)
     centred = features - _mean(rows, features)
-    if _is_sure(_carried(twice, centred), clusters):
-        expected, share = _expect(measured, rows, centred)
+    if _is_sure(_carried(twice, centred, rising), clusters):
+        expected, share = _expect(measured, rows, centred, rising)
     else:
         expected, share = np.full(len(measured), _mean(rows, measured)), 0.0
     products = _products(twice, features)
@@ -126,13 +127,13 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
     )
 
 
-def _expect(measured: Floats, rows: Floats, centred: Floats) -> tuple[Floats, float]:
+def _expect(measured: Floats, rows: Floats, centred: Floats, rising: Bools) -> tuple[Floats, float]:
     """m, and the share of the variance of y that it explains.
 
     The least-squares prediction, rows counting alike, is drawn to the mean by the adjusted R².
     """
     mean, root = _mean(rows, measured), np.sqrt(rows)
-    explained = centred @ _fit(root[:, None] * centred, root * (measured - mean))
+    explained = centred @ _fit(root[:, None] * centred, root * (measured - mean), rising)
     total, freedom = _mean(rows, (measured - mean) ** 2), len(measured) - 1 - centred.shape[1]
     plain = float(_ratio(_mean(rows, explained**2), total))
     if plain == 0 or freedom <= 0:
@@ -146,13 +147,13 @@ def _mean(rows: Floats, values: Floats) -> Floats:
     return _ratio(rows @ values, rows.sum())
 
 
-def _carried(twice: Twice, centred: Floats) -> Floats:
+def _carried(twice: Twice, centred: Floats, rising: Bools) -> Floats:
     """How far what features explain of one measurement goes with the other, of each interaction: [Z]."""
     products = np.zeros(len(twice.valid))
     sets = ((twice.held, twice.n_held), (twice.valid, twice.n_valid))
     for (learnt, n_learnt), (judged, n_judged) in (sets, sets[::-1]):
         design = n_learnt[:, None] * centred
-        explained = centred @ _fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()))
+        explained = centred @ _fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()), rising)
         products += explained * (judged - n_judged * _ratio(judged.sum(), n_judged.sum()))
     rates = [_ratio(np.abs(part).max(), n.max()) for part, n in sets]
     return _rounded(products, rates[0] * rates[1] * max(n.max() for _, n in sets))
@@ -161,8 +162,9 @@ def _carried(twice: Twice, centred: Floats) -> Floats:
 def _products(twice: Twice, features: Floats) -> Floats:
     """What is left of v times what is left of f, across different anchors: [Z]."""
     design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
+    free = np.zeros(design.shape[1], dtype=np.bool_)
     left_valid, left_held = (
-        part - n * (design @ np.linalg.lstsq(n[:, None] * design, part, rcond=None)[0])
+        part - n * (design @ _fit(n[:, None] * design, part, free))
         for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
     )
     products: Floats = twice.joint - twice.valid * twice.held + left_valid * left_held
@@ -174,10 +176,30 @@ def _rounded(products: Floats, scale: float) -> Floats:
     return np.where(np.abs(products) > _ROUNDING * scale, products, 0.0)
 
 
-def _fit(design: Floats, target: Floats) -> Floats:
-    """Least-squares coefficients, none below 0: [p]. What is left is orthogonal to the fit."""
-    found: Floats = nnls(design, target)[0]
-    return found
+def _fit(design: Floats, target: Floats, rising: Bools) -> Floats:
+    """Least-squares coefficients, of `rising[p]` features none below 0: [p].
+
+    They are the plain ones for some of the features, with 0 for the others; there are few subsets to try.
+    What is left is orthogonal to the fit.
+    """
+    best, least = np.zeros(design.shape[1]), np.inf
+    for left_out in _subsets(np.flatnonzero(rising)):
+        kept = np.delete(np.arange(design.shape[1]), left_out)
+        found = np.linalg.lstsq(design[:, kept], target, rcond=None)[0]
+        if (found[rising[kept]] < -_ROUNDING * np.abs(found).max(initial=0)).any():
+            continue
+        squares = float(np.sum((target - design[:, kept] @ found) ** 2))
+        if squares < least * (1 - _ROUNDING):
+            best, least = np.zeros(design.shape[1]), squares
+            best[kept] = found
+        if not left_out:
+            break
+    return best
+
+
+def _subsets(places: Ints) -> Iterator[tuple[int, ...]]:
+    """All of `places`, the smallest first."""
+    return chain.from_iterable(combinations(places, size) for size in range(len(places) + 1))
 
 
 def _is_sure(products: Floats, clusters: Sequence[Ints]) -> bool:

@@ -2,21 +2,23 @@
 
 A recommender carries knowledge from a user to an item, to others who have it, and to their items. Of an item
 that nobody else has, nothing leads on.
-
-More of any of the features is never taken for a sign that an interaction is worth less, whatever is measured.
-Interactions with one item, or of one user, stand in for each other: of many, each is worth little while all
-others stay, though together they are worth most.
 """
 
 import numpy as np
 
-from assent.arrays import Floats, Ints
+from assent.arrays import Bools, Floats, Ints
+
+FEATURES = ("shared", "others", "reached", "history")
+RISING: Bools = np.array([True, True, True, False])
+"""Those that nothing is worth less for. Interactions with one item stand in for each other: of many, each is
+worth little while all others stay, though together they are worth most. So that more people share an item is
+never taken for a sign that it is worth less."""
 
 
 def features(users: Ints, items: Ints) -> Floats:
-    """Of rows (`users[Z]`, `items[Z]`), each log(1 + count) but for the first: [Z, 4].
+    """The `FEATURES` of rows (`users[Z]`, `items[Z]`), each log(1 + count): [Z, 4].
 
-    shared   whether anybody else has the item (0 or 1)
+    shared   whether anybody else has the item (0 or 1, no logarithm)
     others   how many others have it
     reached  how many further interactions those others have: what one step from the item leads to
     history  how many other interactions the user has
