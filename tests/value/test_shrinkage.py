@@ -197,3 +197,17 @@ def test_least_squares_with_known_signs_are_those_of_scipy(seed: int, rising: li
     bounds = (np.where(rising, 0.0, -np.inf), np.inf)
     expected = lsq_linear(design, target, bounds=bounds, method="bvls", tol=1e-14).x
     np.testing.assert_allclose(shrinkage._fit(design, target, np.array(rising)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(("of_valid", "of_held"), [(-0.3, -0.3), (-0.3, 0.3), (0.0, -0.3), (-0.3, 0.0)])
+def test_a_feature_of_unknown_sign_is_heard_where_both_measurements_agree(
+    of_valid: float, of_held: float
+) -> None:
+    _, measured, features = drawn(0.3, 0, 1)
+    more = features[:, 1]
+    both = twice(measured.valid + VALID * of_valid * more, measured.held + HELD * of_held * more)
+    found = shrink(both, features, np.array([True, False, False]), each_alone(ROWS))
+    slopes = [np.polyfit(features[:, column], found.expected, 1)[0] / VALID for column in (0, 1, 2)]
+    assert slopes[0] == pytest.approx(0.3, abs=0.05)
+    assert slopes[1] == pytest.approx(-0.3 if of_valid == of_held else 0, abs=0.05)
+    assert abs(slopes[2]) < 0.02

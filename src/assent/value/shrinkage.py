@@ -14,9 +14,11 @@ different anchors are independent, so what is left of v and f after a regression
     ω² = Σ Cov(v, f) / Σ n n',   σ² = E[(n + n') (y − m)²] − ω² E[n + n']
 
 An estimate that is not twice its standard error counts as 0, for ω² as for what structure learns on one set
-of rows and explains on the other. Rows of a user, or of an item, share their noise, so whole users and whole
-items are what is counted. Without a signal both weights are 0: every interaction is worth the same, and
-unwillingness alone decides. Values are n τ: the effect on all validation rows that the level is about.
+of rows and explains on the other. A feature of which it is not known beforehand which way it works is left
+out unless v and f say the same of it, each for certain. Rows of a user, or of an item, share their noise, so
+whole users and whole items are what is counted. Without a signal both weights are 0: every interaction is
+worth the same, and unwillingness alone decides. Values are n τ: the effect on all validation rows that the
+level is about.
 
 How far τ may be from m + w (y − m), whatever w, is ω² (1 − 2w) + w² Var(y − m) in the mean of squares. Both
 variances are taken among the interactions of about the same m, and of ω², which may come out as 0 by chance,
@@ -102,6 +104,8 @@ def shrink(twice: Twice, features: Floats, rising: Bools, clusters: Sequence[Int
     """
     rows = twice.n_valid + twice.n_held
     measured = _ratio(twice.valid + twice.held, rows)
+    heard = rising | _agreed(twice, features, clusters)
+    features, rising = features[:, heard], rising[heard]
     centred = features - _mean(rows, features)
     if _is_sure(_carried(twice, centred, rising), clusters):
         expected, share = _expect(measured, rows, centred, rising)
@@ -140,6 +144,29 @@ def _expect(measured: Floats, rows: Floats, centred: Floats, rising: Bools) -> t
         return np.full(len(measured), mean), 0.0
     adjusted = min(max(1 - (1 - plain) * (len(measured) - 1) / freedom, 0.0), 1.0)
     return mean + adjusted / plain * explained, adjusted
+
+
+def _agreed(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Bools:
+    """Of which features v and f say the same, each for certain: [p].
+
+    That is by the sign of the coefficient in a regression on all of them, with errors by whole clusters.
+    """
+    signs = []
+    for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held)):
+        design = n[:, None] * np.concatenate([np.ones((len(features), 1)), features], axis=1)
+        inverse = np.linalg.pinv(design.T @ design)
+        found = inverse @ (design.T @ part)
+        pull = design * (part - design @ found)[:, None]
+        errors = [np.sqrt(np.sum((inverse @ _sums(pull, each)) ** 2, axis=1)) for each in clusters]
+        is_sure = np.abs(found) > _SURE * (1 + _ROUNDING) * np.max(errors, axis=0)
+        signs.append(np.sign(found) * is_sure)
+    agreed: Bools = (signs[0] * signs[1] > 0)[1:]
+    return agreed
+
+
+def _sums(values: Floats, cluster: Ints) -> Floats:
+    """The sum of `values[Z, p]` over each cluster: [p, clusters]."""
+    return np.array([np.bincount(cluster, weights=column) for column in values.T])
 
 
 def _mean(rows: Floats, values: Floats) -> Floats:
