@@ -131,11 +131,16 @@ def test_own_values_are_a_ridge_regression(problem: Problem, worth: Floats, expl
     random = np.random.default_rng(2)
     tried = random.random((explored, len(problem.train))) < 0.7
     losses = np.array([linear(problem, worth)(each) for each in tried])
-    values = own_values(problem.train.users, tried, losses, ridge=0.5)
+    rounds = np.arange(explored) // 100
+    losses += rounds[:, None]  # what others do from round to round
+    values = own_values(problem.train.users, tried, losses, rounds, ridge=0.5)
     for user in (0, 3, problem.n_users - 1):
         rows = problem.train.users == user
-        x = np.array(tried, dtype=float)[:, rows]
-        x, y = x - x.mean(0), losses[:, user] - losses[:, user].mean()
+        x, y = np.array(tried, dtype=float)[:, rows], losses[:, user].copy()
+        for here in (rounds == number for number in range(3)):
+            if here.any():
+                x[here] -= x[here].mean(0)
+                y[here] -= y[here].mean()
         slopes = np.linalg.lstsq(
             np.vstack([x, np.sqrt(0.5) * np.eye(rows.sum())]), np.append(y, np.zeros(rows.sum())), rcond=None
         )[0]
@@ -153,6 +158,18 @@ def test_scratch_plays_the_game_of_true_rewards(
     clear = np.abs(worth - problem.unwillingness) > 0.1
     np.testing.assert_array_equal(choice.selection[clear], (worth > problem.unwillingness)[clear])
     assert choice.explored == 200
+
+
+@pytest.mark.parametrize("price", [0.1, 1.0])
+def test_scratch_does_not_take_what_others_do_for_the_work_of_ones_own(
+    price: float, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody's loss falls with what all disclose together: one interaction of one's own hardly matters."""
+    pretend(monkeypatch, lambda selection: np.full(problem.n_users, 5 - 3 * selection.mean()))
+    settings = with_settings(scratch=ScratchSettings(selections=200))
+    choice = make_method("scratch").at_price(Workbench(problem, settings, seed=0), price)
+    assert choice.values is not None
+    assert choice.values.mean() == pytest.approx(3 / len(problem.train), abs=0.01)
 
 
 def test_scratch_explores_around_what_everybody_responded(

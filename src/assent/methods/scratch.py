@@ -4,11 +4,12 @@ Where IFRQE predicts what a user's loss would be, SCR looks. In each of M rounds
 drawn from what everybody does (at first: disclose with probability 0.9) and a model is trained on each. From
 all that was seen so far, a user's loss is taken to be linear in her own bits,
 
-    L_u(o) ≈ c_u − Σ_k v_k o_k,     v by least squares with a ridge,
+    L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m,
 
-the others' bits being averaged over as in the expected reward. She responds by disclosing k iff
-v_k > price · β_k, and the next round's strategy is the average of all responses and the prior: fictitious
-play.
+the others' bits being averaged over as in the expected reward. Within a round they do not depend on hers;
+from one to the next everybody withholds more, and what that does is none of her own doing. She responds by
+disclosing k iff v_k > price · β_k, and the next round's strategy is the average of all responses and the
+prior: fictitious play.
 """
 
 from collections.abc import Callable
@@ -68,23 +69,27 @@ def play(bench: Workbench, respond: Callable[[Floats], Bools]) -> tuple[Floats, 
                 tried.append(drawn)
                 losses.append(explorer.losses(drawn))
                 advance()
-            values = own_values(owners, np.array(tried), np.array(losses), ridge=settings.ridge)
+            rounds_of = np.searchsorted(shares, np.arange(len(tried)), side="right")
+            values = own_values(owners, np.array(tried), np.array(losses), rounds_of, ridge=settings.ridge)
             strategy += (respond(values) - strategy) / (played + 2)
     return values, explorer
 
 
-def own_values(owners: Ints, tried: Bools, losses: Floats, *, ridge: float) -> Floats:
+def own_values(owners: Ints, tried: Bools, losses: Floats, rounds: Ints, *, ridge: float) -> Floats:
     """What each interaction takes off its owner's loss, from joint selections `tried[L, Z]`: [Z].
 
-    For every user the ridge regression of her `losses[L, n_users]` on her own bits, both centred. A bit that
-    never changed has value 0. `owners[Z]` are sorted.
+    For every user the ridge regression of her `losses[L, n_users]` on her own bits, both centred in each of
+    the `rounds[L]`. A bit that never changed in any has value 0. `owners[Z]` are sorted.
     """
+    _, number = np.unique(rounds, return_inverse=True)
+    sizes = np.bincount(number)[:, None]
+    in_round = np.eye(len(sizes))[number]
+    centred = losses - (in_round.T @ losses / sizes)[number]
     values = np.zeros(len(owners))
     users, starts = np.unique(owners, return_index=True)
     for user, start, end in zip(users, starts, np.append(starts[1:], len(owners)), strict=True):
-        x, y = (
-            each - each.mean(axis=0) for each in (tried[:, start:end].astype(np.float64), losses[:, user])
-        )
+        bits = tried[:, start:end].astype(np.float64)
+        x, y = bits - (in_round.T @ bits / sizes)[number], centred[:, user]
         if end - start <= len(x):
             slopes = np.linalg.solve(x.T @ x + ridge * np.eye(end - start), x.T @ y)
         else:
