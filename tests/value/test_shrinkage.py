@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from assent.arrays import Floats, Ints
-from assent.value import shrinkage
+from assent.value.regression import fit
 from assent.value.shrinkage import Shrunk, Twice, shrink
 
 ROWS, VALID, HELD = 20_000, 10.0, 7.0
@@ -196,7 +196,7 @@ def test_least_squares_with_known_signs_are_those_of_scipy(seed: int, rising: li
     design, target = rng.normal(size=(30, 4)), rng.normal(size=30)
     bounds = (np.where(rising, 0.0, -np.inf), np.inf)
     expected = lsq_linear(design, target, bounds=bounds, method="bvls", tol=1e-14).x
-    np.testing.assert_allclose(shrinkage._fit(design, target, np.array(rising)), expected, atol=1e-7)
+    np.testing.assert_allclose(fit(design, target, np.array(rising)), expected, atol=1e-7)
 
 
 @pytest.mark.parametrize(("of_valid", "of_held"), [(-0.3, -0.3), (-0.3, 0.3), (0.0, -0.3), (-0.3, 0.0)])

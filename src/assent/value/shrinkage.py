@@ -25,19 +25,15 @@ variances are taken among the interactions of about the same m, and of ω², whi
 one standard error more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
 
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.statistics import correlation
+from assent.value.regression import ROUNDING, fit, is_sure, sure_signs
 
-_SURE = 2.0
-"""Standard errors above 0 from which an estimate counts."""
-_ROUNDING = 1e-9
-"""Differences below this share are rounding, which decides nothing; few interactions often have them."""
 _GROUPS, _LEAST = 20, 1000
 """Groups of interactions of about the same m, at most, and how many interactions each has at least."""
 
@@ -107,13 +103,13 @@ def shrink(twice: Twice, features: Floats, rising: Bools, clusters: Sequence[Int
     heard = rising | _agreed(twice, features, clusters)
     features, rising = features[:, heard], rising[heard]
     centred = features - _mean(rows, features)
-    if _is_sure(_carried(twice, centred, rising), clusters):
+    if is_sure(_carried(twice, centred, rising), clusters):
         expected, share = _expect(measured, rows, centred, rising)
     else:
         expected, share = np.full(len(measured), _mean(rows, measured)), 0.0
     products = _products(twice, features)
     shared = twice.n_valid * twice.n_held
-    signal = _ratio(products.mean(), shared.mean()) if _is_sure(products, clusters) else 0.0
+    signal = _ratio(products.mean(), shared.mean()) if is_sure(products, clusters) else 0.0
     left = measured - expected
     total = float(np.mean(rows * left**2))
     noise = max(0.0, total - signal * float(rows.mean()))
@@ -137,7 +133,7 @@ def _expect(measured: Floats, rows: Floats, centred: Floats, rising: Bools) -> t
     The least-squares prediction, rows counting alike, is drawn to the mean by the adjusted R².
     """
     mean, root = _mean(rows, measured), np.sqrt(rows)
-    explained = centred @ _fit(root[:, None] * centred, root * (measured - mean), rising)
+    explained = centred @ fit(root[:, None] * centred, root * (measured - mean), rising)
     total, freedom = _mean(rows, (measured - mean) ** 2), len(measured) - 1 - centred.shape[1]
     plain = float(_ratio(_mean(rows, explained**2), total))
     if plain == 0 or freedom <= 0:
@@ -147,26 +143,14 @@ def _expect(measured: Floats, rows: Floats, centred: Floats, rising: Bools) -> t
 
 
 def _agreed(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Bools:
-    """Of which features v and f say the same, each for certain: [p].
-
-    That is by the sign of the coefficient in a regression on all of them, with errors by whole clusters.
-    """
-    signs = []
-    for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held)):
-        design = n[:, None] * np.concatenate([np.ones((len(features), 1)), features], axis=1)
-        inverse = np.linalg.pinv(design.T @ design)
-        found = inverse @ (design.T @ part)
-        pull = design * (part - design @ found)[:, None]
-        errors = [np.sqrt(np.sum((inverse @ _sums(pull, each)) ** 2, axis=1)) for each in clusters]
-        is_sure = np.abs(found) > _SURE * (1 + _ROUNDING) * np.max(errors, axis=0)
-        signs.append(np.sign(found) * is_sure)
-    agreed: Bools = (signs[0] * signs[1] > 0)[1:]
+    """Of which features v and f say the same, each for certain, in a regression on all of them: [p]."""
+    design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
+    of_valid, of_held = (
+        sure_signs(n[:, None] * design, part, clusters)[1:]
+        for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
+    )
+    agreed: Bools = of_valid * of_held > 0
     return agreed
-
-
-def _sums(values: Floats, cluster: Ints) -> Floats:
-    """The sum of `values[Z, p]` over each cluster: [p, clusters]."""
-    return np.array([np.bincount(cluster, weights=column) for column in values.T])
 
 
 def _mean(rows: Floats, values: Floats) -> Floats:
@@ -180,7 +164,7 @@ def _carried(twice: Twice, centred: Floats, rising: Bools) -> Floats:
     sets = ((twice.held, twice.n_held), (twice.valid, twice.n_valid))
     for (learnt, n_learnt), (judged, n_judged) in (sets, sets[::-1]):
         design = n_learnt[:, None] * centred
-        explained = centred @ _fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()), rising)
+        explained = centred @ fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()), rising)
         products += explained * (judged - n_judged * _ratio(judged.sum(), n_judged.sum()))
     rates = [_ratio(np.abs(part).max(), n.max()) for part, n in sets]
     return _rounded(products, rates[0] * rates[1] * max(n.max() for _, n in sets))
@@ -191,7 +175,7 @@ def _products(twice: Twice, features: Floats) -> Floats:
     design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
     free = np.zeros(design.shape[1], dtype=np.bool_)
     left_valid, left_held = (
-        part - n * (design @ _fit(n[:, None] * design, part, free))
+        part - n * (design @ fit(n[:, None] * design, part, free))
         for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
     )
     products: Floats = twice.joint - twice.valid * twice.held + left_valid * left_held
@@ -200,41 +184,7 @@ def _products(twice: Twice, features: Floats) -> Floats:
 
 def _rounded(products: Floats, scale: float) -> Floats:
     """`products[Z]`, those next to nothing beside `scale` taken for 0, as they are where a fit is perfect."""
-    return np.where(np.abs(products) > _ROUNDING * scale, products, 0.0)
-
-
-def _fit(design: Floats, target: Floats, rising: Bools) -> Floats:
-    """Least-squares coefficients, of `rising[p]` features none below 0: [p].
-
-    They are the plain ones for some of the features, with 0 for the others; there are few subsets to try.
-    What is left is orthogonal to the fit.
-    """
-    best, least = np.zeros(design.shape[1]), np.inf
-    for left_out in _subsets(np.flatnonzero(rising)):
-        kept = np.delete(np.arange(design.shape[1]), left_out)
-        found = np.linalg.lstsq(design[:, kept], target, rcond=None)[0]
-        if (found[rising[kept]] < -_ROUNDING * np.abs(found).max(initial=0)).any():
-            continue
-        squares = float(np.sum((target - design[:, kept] @ found) ** 2))
-        if squares < least * (1 - _ROUNDING):
-            best, least = np.zeros(design.shape[1]), squares
-            best[kept] = found
-        if not left_out:
-            break
-    return best
-
-
-def _subsets(places: Ints) -> Iterator[tuple[int, ...]]:
-    """All of `places`, the smallest first."""
-    return chain.from_iterable(combinations(places, size) for size in range(len(places) + 1))
-
-
-def _is_sure(products: Floats, clusters: Sequence[Ints]) -> bool:
-    """Whether the mean of `products[Z]` is above 0 for certain, by whole clusters of each numbering."""
-    mean = float(products.mean())
-    left = products - mean
-    errors = [np.sqrt(np.sum(np.bincount(each, weights=left) ** 2)) / len(left) for each in clusters]
-    return bool(mean > _SURE * (1 + _ROUNDING) * max(errors))
+    return np.where(np.abs(products) > ROUNDING * scale, products, 0.0)
 
 
 def _alike(expected: Floats) -> Ints:
