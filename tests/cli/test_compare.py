@@ -30,6 +30,8 @@ def test_it_prints_standings_and_says_how_they_were_made(
     assert {each["method"] for each in found} == {"random", "ifrqe++", "all", "nothing"}
     whole = json.loads((out / "compare.json").read_text())
     assert whole["reference"] == "IFRQE++ (nash)"
+    assert whole["settings"]["mf"]["value"]["source"] == "combined"
+    assert "Values: combined, one for each interaction" in text
     code, again, _ = assent(*command)
     assert (code, again) == (0, text)
 
@@ -53,10 +55,12 @@ def test_rivals_that_retrain_say_so(log_file: Path, assent: Assent) -> None:
 
 def test_the_user_may_play_for_another_loss_form_and_reference(log_file: Path, assent: Assent) -> None:
     options = ["--set", "influence.loss=pairwise", "--reward", "mean", "--reference", "threshold"]
+    options += ["--value", "influence"]
     code, text, _ = assent("compare", log_file, "--methods", "random,ifrqe:nash", *FEW, *options)
     assert code == 0
     assert "reward (mean)" in text
     assert "by the loss pairwise, not the reward's" in text
+    assert "Values: influence at each anchor for itself" in text
     assert "Threshold is at or above Random in" in text
 
 

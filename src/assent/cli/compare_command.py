@@ -112,7 +112,7 @@ def compare_command(
         folder=out and out / CELLS,
         progress=progress,
     )
-    outcome = Outcome(records, settings[0].reward, against, notes)
+    outcome = Outcome(records, settings[0].reward, against, notes, settings)
     _show(outcome)
     write_records(json, records)
     for file in outcome.write(out) if out else []:
@@ -178,13 +178,27 @@ def _notes(settings: Settings, methods: Sequence[Method]) -> list[str]:
     if names & {"ifrqe", "ifrqe++"}:
         why = "the reward's own" if settings.influence.loss is Loss.BCE else "not the reward's"
         notes.append(f"IFRQE and IFRQE++ value interactions by the loss {settings.influence.loss}, {why}.")
+        notes.append(_game(settings))
     for method, how in (("proactive", settings.proactive), ("scratch", settings.scratch)):
         if method in names:
             warm = f"after the first, each goes on from the one before for {how.warm_epochs} epochs"
             start = "each from scratch" if how.warm_epochs is None else warm
-            about = "a re-implementation; " if method == "proactive" else ""
-            notes.append(f"{name((method, ''))}: {about}explored selections are trained on, {start}.")
+            notes.append(
+                f"{name((method, ''))}: a re-implementation; explored selections are trained on, {start}."
+            )
     return notes
+
+
+def _game(settings: Settings) -> str:
+    """Which game IFRQE and IFRQE++ play with the values."""
+    source = settings.value.source
+    if settings.value.is_pooled:
+        return (
+            f"Values: {source}, one for each interaction, so that IFRQE and IFRQE++ are the same; "
+            "--value influence is the paper's game with T anchors."
+        )
+    anchors = f"T = {settings.anchors} of IFRQE++, 1 of IFRQE"
+    return f"Values: {source} at each anchor for itself ({anchors}), strategies: {settings.strategy}."
 
 
 def _show(outcome: Outcome) -> None:

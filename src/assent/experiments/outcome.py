@@ -14,6 +14,7 @@ from assent.metrics import RewardForm
 from assent.report import rewards_svg
 from assent.report.data import Record, Way, way_of
 from assent.report.words import name
+from assent.settings import Settings
 
 _COLUMNS = (
     "dataset", "model", "price", "method", "objective", "runs", "reward", "reward_error", "ahead",
@@ -33,6 +34,8 @@ class Outcome:
     reference: Way
     notes: Sequence[str] = ()
     """What readers have to know of how it was made."""
+    settings: Sequence[Settings] = ()
+    """Of each model."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -61,6 +64,7 @@ class Outcome:
             "reward": self.form.value,
             "reference": name(self.reference),
             "notes": list(self.notes),
+            "settings": {each.model: each.model_dump(mode="json") for each in self.settings},
             "standings": rows,
             "wins": wins(rows, self.reference),
             "records": [dict(record) for record in self.records],
