@@ -4,7 +4,8 @@ import pytest
 
 from assent.experiments.reproduce import anchors, price, scratch
 from assent.experiments.reproduce.beside import Beside, beside, reasons
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.grid import Amount, Column, Grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.method_items import (
     METHOD_LABEL,
     REFERENCE,
@@ -46,11 +47,13 @@ def test_means_errors_tests_and_the_best() -> None:
     assert ours.amounts["good"].mean == pytest.approx(0.31)
     assert ours.amounts["good"].error == pytest.approx(0.01 / 3**0.5)
     assert ours.amounts["good"].p is None
-    assert theirs.amounts["good"].p == pytest.approx(1.2e-5, rel=0.2)
+    assert theirs.amounts["good"].difference == pytest.approx(-0.0997, abs=1e-4)
+    assert theirs.amounts["good"].p == pytest.approx(2 * 1.2e-5, rel=0.2)  # of two tests, the surer one
     assert (ours.amounts["good"].best, theirs.amounts["good"].best) == (True, False)
     assert (ours.amounts["cost"].best, theirs.amounts["cost"].best) == (False, True)
-    assert r"| here | theirs | 21.0 (0.6)\*\* | **1.50 (0.29)** |" in found.markdown()
+    assert r"| here | theirs | 21.0 (0.6) ↓\*\* | **1.50 (0.29)** |" in found.markdown()
     assert r"here & ours & $\mathbf{31.0}_{(0.6)}$ & $2.10_{(0.06)}$" in found.latex()
+    assert r"$21.0_{(0.6)}^{\downarrow **}$" in found.latex()
     assert r"good \%" in found.latex()
     frame = found.frame()
     assert frame["good"].to_list() == pytest.approx([31.0, 21.033], abs=1e-3)
@@ -64,13 +67,74 @@ def test_pairs_are_made_by_seed_where_some_are_missing() -> None:
         reference={"method": "ours"},
     )  # fmt: skip
     assert [row.runs for row in found.rows] == [2, 3]
-    assert found.rows[1].amounts["good"].p is not None
+    assert found.rows[1].amounts["good"].difference == pytest.approx(-0.0995)
     unknown = [*RECORDS[:3], RECORDS[3] | {"good": None}, *RECORDS[4:]]
     found = grid(
         "name", "title", unknown, labels={"place": "place", "method": "method"}, columns=[GOOD],
         reference={"method": "ours"},
     )  # fmt: skip
     assert found.rows[1].amounts["good"].mean == pytest.approx(0.2155)
+
+
+def table(lines: list[dict[str, object]], *columns: Column) -> Grid:
+    return grid(
+        "name", "title", lines, labels={"place": "place", "method": "method"}, columns=columns,
+        reference={"method": "ours"},
+    )  # fmt: skip
+
+
+def test_two_repeats_are_not_tested() -> None:
+    two = [each for each in RECORDS if each["seed"] != 0]
+    found = table(two, GOOD)
+    assert found.rows[1].amounts["good"].p is None
+    assert found.rows[1].amounts["good"].difference == pytest.approx(-0.0995)
+    assert "Not tested: that takes 3 repeats." in found.caption
+    assert "paired t-test" in table(RECORDS, GOOD).caption
+
+
+def test_tests_are_corrected_for_all_of_the_table() -> None:
+    more = [each | {"place": place} for place in ("here", "there") for each in RECORDS]
+    alone, both = (table(lines, GOOD).rows[1].amounts["good"].p for lines in (RECORDS, more))
+    assert alone is not None
+    assert both == pytest.approx(2 * alone)
+
+
+def test_what_follows_from_the_choice_is_neither_tested_nor_ranked() -> None:
+    found = table(RECORDS, GOOD, Column("cost", "cost"))
+    cost = found.rows[1].amounts["cost"]
+    assert (cost.p, cost.difference, cost.best) == (None, None, False)
+    assert found.note.endswith("In bold: the best mean of each place. Neither tested nor ranked: cost.")
+
+
+def test_a_row_without_rivals_is_not_the_best() -> None:
+    assert not table(RECORDS[:3], GOOD).rows[0].amounts["good"].best
+    level = [*RECORDS[:3], *(each | {"method": "theirs"} for each in RECORDS[:3])]
+    assert not any(row.amounts["good"].best for row in table(level, GOOD).rows)
+
+
+def test_a_mark_shows_its_direction() -> None:
+    assert Amount(1.0, 0.1, p=0.02, difference=0.5).sign == "↑*"
+    assert Amount(1.0, 0.1, p=0.001, difference=-0.5).sign == "↓**"
+    assert Amount(1.0, 0.1, p=0.2, difference=-0.5).sign == ""
+
+
+def test_written_tables_say_what_they_are_the_means_of() -> None:
+    found = table(RECORDS[:4], GOOD)
+    assert "| here | theirs | 20.0, 1 run |" in found.markdown()
+    assert "here & theirs & $20.0$, 1 run" in found.latex()
+    for text in (found.markdown(), found.latex()):
+        assert "Means (standard errors) over 3 repeats, fewer where said." in text
+    assert found.caption.replace("*", r"\*") in found.markdown()
+    assert r"\caption{title. Means" in found.latex()
+    assert r"$\uparrow$ above, $\downarrow$ below method = ours: * p $\le$ 0.05" in found.latex()
+    assert table(RECORDS[:1], GOOD).caption.startswith("title. One repeat.")
+
+
+def test_a_long_latex_table_goes_on_over_pages() -> None:
+    latex = table(RECORDS, GOOD).latex()
+    assert latex.count("place & method & good") == 2
+    order = [r"\begin{longtable}{llr}", r"\caption", r"\endfirsthead", r"\endhead", r"\endfoot", "here &"]
+    assert [latex.index(part) for part in order] == sorted(latex.index(part) for part in order)
 
 
 def test_the_papers_numbers_are_there_with_their_source() -> None:

@@ -7,7 +7,8 @@ from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import OURS, Plan
 from assent.experiments.reproduce.tasks import Certified
 from assent.report.data import Way
@@ -52,7 +53,7 @@ class PriceOfAnarchy(Item):
         """The table and a chart of both ratios."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.repeats} repeats",
+            self.title,
             list(_ratios(records)),
             labels={"dataset": "data set", "model": "model", "price": "price"},
             columns=[

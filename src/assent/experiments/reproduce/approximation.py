@@ -13,7 +13,8 @@ from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside, beside, data_reasons, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, Grid, grid
+from assent.experiments.reproduce.grid import Column, Grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
@@ -93,7 +94,7 @@ class Approximation(Item):
         """The table of errors, a chart per data set, the paper's four numbers."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.selections} selections, {plan.repeats} repeats",
+            f"{self.title}, {plan.selections} selections",
             list(_errors(records)),
             labels={"dataset": "data set", "model": "model"},
             columns=COLUMNS,

@@ -7,7 +7,7 @@ from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import NOTHING, Plan
 from assent.experiments.reproduce.tasks import Within
 from assent.report.data import ALL, Way
@@ -55,7 +55,7 @@ class Frontier(Item):
         """The table and a chart per data set and model."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.repeats} repeats",
+            self.title,
             records,
             labels={"dataset": "data set", "model": "model", "kept": "violation %", "method_name": "method"},
             columns=[m.NDCG, m.F1, m.VIOLATION],
@@ -78,5 +78,4 @@ class Frontier(Item):
             charts.append(
                 Chart(name, f"{dataset}, {model}", "violation, % of All’s", "NDCG@5 %", series, 100)
             )
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against Threshold; the best in bold."
-        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.note], not_comparable="The paper has no such figure.")

@@ -8,7 +8,8 @@ from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
@@ -78,7 +79,7 @@ class Lds(Item):
         lines = list(_lines(records))
         table = grid(
             self.name,
-            f"{self.title}, R = {plan.lds_selections}, {plan.repeats} repeats",
+            f"{self.title}, R = {plan.lds_selections}",
             lines,
             labels={"dataset": "data set", "model": "model", "estimator": "estimator"},
             columns=[Column(level, f"LDS, {level}", decimals=3, better=1) for level in LEVELS],
@@ -105,8 +106,7 @@ class Lds(Item):
             )
             for level in LEVELS
         ]
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against combined; the best in bold."
-        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.note], not_comparable="The paper has no such figure.")
 
 
 def _lines(records: Sequence[Record]) -> Iterator[Record]:

@@ -18,12 +18,12 @@ from assent.report.data import Way
 from assent.report.words import name as way_name
 
 REWARD = Column("reward_mean", "reward", decimals=3, better=1)
-VIOLATION = Column("violation", "wv", decimals=3, better=-1)
+VIOLATION = Column("violation", "wv", decimals=3)
 F1 = Column("f1", "F1 %", 100, better=1)
 PRECISION = Column("precision", "precision %", 100, better=1)
 NDCG = Column("ndcg", "NDCG %", 100, better=1)
 MRR = Column("mrr", "MRR %", 100, better=1)
-SECONDS = Column("seconds", "seconds", decimals=1, better=-1)
+SECONDS = Column("seconds", "seconds", decimals=1)
 TRAININGS = Column("trainings", "trainings", decimals=0)
 PAPER_KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 """What the paper calls figures of the records, where it has another name."""
@@ -33,7 +33,6 @@ ALL_WAYS: Sequence[Way] = (*PAPER_METHODS.values(), NOTHING)
 SCR: Way = ("scratch", "nash")
 CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactive")
 """Those that train no model for everything they try."""
-PAIRED = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against IFRQE++; the best of a place in bold."
 
 
 def price_cells(

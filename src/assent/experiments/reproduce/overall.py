@@ -6,7 +6,7 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 
 
@@ -34,7 +34,7 @@ class Overall(Item):
         """The table, rewards as charts, the paper's table beside it."""
         table = grid(
             self.name,
-            f"{self.title} (price 1, mean over {plan.repeats} repeats, standard error)",
+            f"{self.title}, price 1",
             records,
             labels=m.METHOD_LABEL,
             columns=[m.F1, m.VIOLATION, m.REWARD],
@@ -44,5 +44,5 @@ class Overall(Item):
             [table],
             m.charts_by_model(table, "reward_mean", "reward (mean loss)"),
             m.beside_table(plan, table, "overall"),
-            [*m.best_sentence(table), m.PAIRED],
+            [*m.best_sentence(table), table.note],
         )

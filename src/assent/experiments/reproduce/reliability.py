@@ -14,7 +14,8 @@ from assent.experiments.rank_scores import rank_correlations
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
@@ -117,7 +118,7 @@ class Reliability(Item):
         """The table and a chart per loss."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.repeats} repeats",
+            self.title,
             records,
             labels={"dataset": "data set", "model": "model", "loss": "loss", "estimate": "estimate"},
             columns=[
@@ -126,9 +127,8 @@ class Reliability(Item):
             ],
             reference={"loss": LOSSES[0]},
         )
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against the paper's loss (bce)."
         charts = list(_charts(self.name, table.rows))
-        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.note], not_comparable="The paper has no such figure.")
 
 
 def _charts(name: str, rows: Sequence[Any]) -> Iterator[Chart]:

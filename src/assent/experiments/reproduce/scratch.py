@@ -8,7 +8,8 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside, beside, reasons
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import Grid, grid
+from assent.experiments.reproduce.grid import Grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import OURS, THEIR_SELECTIONS, Plan
 from assent.report.words import name as way_name
 
@@ -37,14 +38,14 @@ class Scratch(Item):
         """The table, the paper's beside it, and how many times faster."""
         table = grid(
             self.name,
-            f"{self.title}, price 1, {plan.repeats} repeats",
+            f"{self.title}, price 1",
             records,
             labels=m.METHOD_LABEL,
             columns=[m.PRECISION, m.NDCG, m.MRR, m.F1, m.VIOLATION, m.REWARD, m.SECONDS, m.TRAININGS],
             reference=m.REFERENCE,
         )
         charts = m.charts_by_model(table, "seconds", "seconds")
-        return Findings([table], charts, list(_beside(plan, table)), [*_speeds(plan, table), m.PAIRED])
+        return Findings([table], charts, list(_beside(plan, table)), [*_speeds(plan, table), table.note])
 
 
 def _speeds(plan: Plan, table: Grid) -> Iterator[str]:
