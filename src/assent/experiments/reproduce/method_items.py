@@ -1,8 +1,6 @@
 """What items that compare methods share: cells of methods at prices, their tables, charts and sentences."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from assent.experiments.reproduce import paper
@@ -13,7 +11,6 @@ from assent.experiments.reproduce.grid import Amount, Column, Grid
 from assent.experiments.reproduce.plan import NOTHING, OURS, PAPER_METHODS, Plan
 from assent.experiments.reproduce.sources import Source
 from assent.experiments.reproduce.tasks import task_at_price
-from assent.experiments.standings import mark
 from assent.report.data import Way
 from assent.report.words import name as way_name
 
@@ -64,62 +61,6 @@ def price_cells(
 def way_of_row(labels: Mapping[str, Any]) -> Way:
     """The method of a row's label."""
     return next(way for way in (*ALL_WAYS, SCR) if way_name(way) == labels["method_name"])
-
-
-def best_sentence(table: Grid, key: str = "reward_mean") -> list[str]:
-    """In how many places IFRQE++ has the best mean of the paper's methods, and where Nothing is above all."""
-    places: dict[tuple[Any, ...], dict[str, Amount]] = {}
-    for row in table.rows:
-        place = tuple(value for label, value in row.labels.items() if label != "method_name")
-        if row.amounts[key].mean is not None:
-            places.setdefault(place, {})[row.labels["method_name"]] = row.amounts[key]
-    ours, nothing = way_name(OURS), way_name(NOTHING)
-    judged = [_Judged(place, place[ours].mean or 0.0) for place in places.values() if ours in place]
-    if not judged:
-        return []
-    wins, ties = (sum(each.lead > 0 for each in judged), sum(each.lead == 0 for each in judged))
-    level = f", is level with another in {ties}" if ties else ""
-    sure = sum(each.is_sure for each in judged)
-    over = sum(nothing in each.place and each.of(nothing) >= max(map(each.of, each.place)) for each in judged)
-    above = sum(each.reward > each.of("All") for each in judged if "All" in each.place)
-    said = [
-        f"IFRQE++ has the best mean reward of the paper's methods in {wins} of {len(judged)} places{level}, "
-        f"is significantly above each of them (p ≤ 0.05) in {sure}, and is above Base (All) in {above}."
-    ]
-    if over:
-        said.append(
-            f"In {over} of them withholding everything (Nothing), which the paper does not show, has a "
-            "reward at least as large as every method's."
-        )
-    return said
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """A place of a table: what each method has there, and the mean of IFRQE++."""
-
-    place: Mapping[str, Amount]
-    reward: float
-
-    def of(self, name: str) -> float:
-        """A method's mean."""
-        return self.place[name].mean or 0.0
-
-    @property
-    def _rivals(self) -> list[str]:
-        return [name for name in self.place if name not in (way_name(OURS), way_name(NOTHING))]
-
-    @property
-    def lead(self) -> float:
-        """How far IFRQE++ is above the best of the paper's other methods."""
-        return self.reward - max(map(self.of, self._rivals), default=-math.inf)
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether it is above each of them, and no such difference is likely to be chance."""
-        return bool(self._rivals) and all(
-            self.reward > self.of(name) and bool(mark(self.place[name].p)) for name in self._rivals
-        )
 
 
 def charts_by_model(table: Grid, key: str, y: str, *, factor: float = 1.0) -> list[Chart]:

@@ -8,6 +8,7 @@ from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.verdict import verdict
 
 
 class Overall(Item):
@@ -44,5 +45,5 @@ class Overall(Item):
             [table],
             m.charts_by_model(table, "reward_mean", "reward (mean loss)"),
             m.beside_table(plan, table, "overall"),
-            [*m.best_sentence(table), table.note],
+            [*verdict(table), table.note],
         )

@@ -11,6 +11,7 @@ from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.grid import Grid
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import PAPER_METHODS, Plan
+from assent.experiments.reproduce.verdict import verdict
 from assent.report.words import name as way_name
 
 
@@ -44,13 +45,13 @@ class Price(Item):
             reference=m.REFERENCE,
         )
         charts = m.charts_along(table, "price", "price of a unit of unwillingness", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan, table)), [*m.best_sentence(table), table.note])
+        return Findings([table], charts, list(_beside(plan, table)), [*verdict(table), table.note])
 
 
 def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
     """The paper's rewards at the prices that were asked for."""
     for dataset in plan.datasets:
-        for model in ("mf", "neumf", "lightgcn"):
+        for model in plan.of(plan.few_models):
             for price in plan.prices:
                 for theirs, way in PAPER_METHODS.items():
                     row = table.row(dataset=dataset, model=model, price=price, method_name=way_name(way))

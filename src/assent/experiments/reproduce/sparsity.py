@@ -13,6 +13,7 @@ from assent.experiments.reproduce.grid import Amount, Column
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import SIMULATION, Source, Where, problem_of
+from assent.experiments.reproduce.verdict import verdict
 
 INTERACTIONS = Column("interactions", "interactions", decimals=0)
 
@@ -49,7 +50,7 @@ class Sparsity(Item):
             reference=m.REFERENCE,
         )
         charts = m.charts_along(table, "eta", "η", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan)), [*m.best_sentence(table), table.note])
+        return Findings([table], charts, list(_beside(plan)), [*verdict(table), table.note])
 
 
 def _source(plan: Plan, eta: float) -> Source:

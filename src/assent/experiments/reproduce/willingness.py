@@ -11,6 +11,7 @@ from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import SIMULATION
+from assent.experiments.reproduce.verdict import verdict
 
 
 class Willingness(Item):
@@ -47,4 +48,4 @@ class Willingness(Item):
         )
         charts = m.charts_along(table, "setting", "setting of (a1, a2, a3)", "reward_mean", "reward")
         why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*m.best_sentence(table), table.note], not_comparable=why)
+        return Findings([table], charts, said=[*verdict(table), table.note], not_comparable=why)
