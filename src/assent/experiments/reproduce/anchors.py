@@ -6,9 +6,10 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
+from assent.experiments.reproduce.charts import Chart
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import OURS, Plan
+from assent.experiments.reproduce.series import rows_by, series_by
 from assent.experiments.reproduce.sources import SIMULATION
 from assent.report.numbers import MINUS, plural
 from assent.statistics import paired_difference
@@ -46,21 +47,17 @@ class Anchors(Item):
             columns=[m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS],
             reference={"anchors": min(plan.numbers_of_anchors)},
         )
-        charts = []
-        for model in dict.fromkeys(row.labels["model"] for row in table.rows):
-            for key, y in (("reward_mean", "reward"), ("seconds", "seconds")):
-                rows = [row for row in table.rows if row.labels["model"] == model]
-                series = [
-                    Series(
-                        dataset,
-                        [row.labels["anchors"] for row in rows if row.labels["dataset"] == dataset],
-                        [row.amounts[key] for row in rows if row.labels["dataset"] == dataset],
-                    )
-                    for dataset in dict.fromkeys(row.labels["dataset"] for row in rows)
-                ]
-                charts.append(
-                    Chart(f"{self.name}-{key}-{model}", f"IFRQE++, {model}", "T, anchors", y, series)
-                )
+        charts = [
+            Chart(
+                f"{self.name}-{key}-{model}",
+                f"IFRQE++, {model}",
+                "T, anchors",
+                y,
+                series_by(rows, "dataset", along="anchors", key=key),
+            )
+            for (model,), rows in rows_by(table.rows, "model").items()
+            for key, y in (("reward_mean", "reward"), ("seconds", "seconds"))
+        ]
         why = "The paper shows this as a picture, without numbers to put beside ours."
         return Findings([table], charts, said=[*_gains(plan, records), table.note], not_comparable=why)
 

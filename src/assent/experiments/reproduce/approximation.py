@@ -12,10 +12,11 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside, beside, data_reasons, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
+from assent.experiments.reproduce.charts import Chart
 from assent.experiments.reproduce.grid import Column, Grid
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.series import rows_by, series_of
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.influence.predict import predicted_losses
@@ -130,14 +131,13 @@ def _at(amounts: Any, name: str) -> float:
 
 
 def _charts(table: Grid) -> Iterator[Chart]:
-    names = {"ifrqe": "IFRQE", "ifrqe++": "IFRQE++, two anchors", "unchanged": "no change"}
-    for dataset in dict.fromkeys(row.labels["dataset"] for row in table.rows):
-        rows = [row for row in table.rows if row.labels["dataset"] == dataset]
-        models = [row.labels["model"] for row in rows]
-        series = [
-            Series(shown, models, [row.amounts[f"error_{name}"] for row in rows])
-            for name, shown in names.items()
-        ]
+    names = {
+        "error_ifrqe": "IFRQE",
+        "error_ifrqe++": "IFRQE++, two anchors",
+        "error_unchanged": "no change",
+    }
+    for (dataset,), rows in rows_by(table.rows, "dataset").items():
+        series = series_of(rows, names, along="model")
         yield Chart(f"{table.name}-{dataset}", dataset, "model", "error of the loss, %", series, 100)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.beside import Beside, beside, reasons
 from assent.experiments.reproduce.cells import Cell
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Amount, Column, Grid
+from assent.experiments.reproduce.charts import Chart
+from assent.experiments.reproduce.grid import Column, Grid
 from assent.experiments.reproduce.plan import NOTHING, OURS, PAPER_METHODS, Plan
+from assent.experiments.reproduce.series import METHOD, rows_by, series_by
 from assent.experiments.reproduce.sources import Source
 from assent.experiments.reproduce.tasks import task_at_price
 from assent.report.data import Way
@@ -24,8 +25,8 @@ SECONDS = Column("seconds", "seconds", decimals=1)
 TRAININGS = Column("trainings", "trainings", decimals=0)
 PAPER_KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 """What the paper calls figures of the records, where it has another name."""
-METHOD_LABEL = {"dataset": "data set", "model": "model", "method_name": "method"}
-REFERENCE = {"method_name": way_name(OURS)}
+METHOD_LABEL = {"dataset": "data set", "model": "model", METHOD: "method"}
+REFERENCE = {METHOD: way_name(OURS)}
 ALL_WAYS: Sequence[Way] = (*PAPER_METHODS.values(), NOTHING)
 SCR: Way = ("scratch", "nash")
 CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactive")
@@ -58,57 +59,34 @@ def price_cells(
     ]
 
 
-def way_of_row(labels: Mapping[str, Any]) -> Way:
-    """The method of a row's label."""
-    return next(way for way in (*ALL_WAYS, SCR) if way_name(way) == labels["method_name"])
-
-
 def charts_by_model(table: Grid, key: str, y: str, *, factor: float = 1.0) -> list[Chart]:
     """A chart per data set: the models along the axis, a series per method."""
-    datasets = dict.fromkeys(row.labels["dataset"] for row in table.rows)
     return [
         Chart(
             f"{table.name}-{key}-{dataset}",
-            f"{dataset}",
+            dataset,
             "model",
             y,
-            _series([row for row in table.rows if row.labels["dataset"] == dataset], "model", key),
+            series_by(rows, METHOD, along="model", key=key),
             factor,
         )
-        for dataset in datasets
+        for (dataset,), rows in rows_by(table.rows, "dataset").items()
     ]
 
 
-def charts_along(table: Grid, along: str, x: str, key: str, y: str) -> list[Chart]:
+def charts_along(table: Grid, along: str, x: str, key: str, y: str, *, factor: float = 1.0) -> list[Chart]:
     """A chart per data set and model: a label along the axis, a series per method."""
-    places = dict.fromkeys((row.labels["dataset"], row.labels["model"]) for row in table.rows)
     return [
         Chart(
             f"{table.name}-{dataset}-{model}",
             f"{dataset}, {model}",
             x,
             y,
-            _series(
-                [
-                    row
-                    for row in table.rows
-                    if (row.labels["dataset"], row.labels["model"]) == (dataset, model)
-                ],
-                along,
-                key,
-            ),
+            series_by(rows, METHOD, along=along, key=key),
+            factor,
         )
-        for dataset, model in places
+        for (dataset, model), rows in rows_by(table.rows, "dataset", "model").items()
     ]
-
-
-def _series(rows: Sequence[Any], along: str, key: str) -> list[Series]:
-    found: dict[Way, tuple[list[Any], list[Amount]]] = {}
-    for row in rows:
-        x, y = found.setdefault(way_of_row(row.labels), ([], []))
-        x.append(row.labels[along])
-        y.append(row.amounts[key])
-    return [Series(way, x, y) for way, (x, y) in found.items()]
 
 
 def beside_table(plan: Plan, table: Grid, section: str) -> list[Beside]:

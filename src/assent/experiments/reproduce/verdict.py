@@ -7,12 +7,11 @@ from typing import Any
 from assent.experiments.reproduce.grid import Amount, Grid, shown
 from assent.experiments.reproduce.means import FEWEST
 from assent.experiments.reproduce.plan import NOTHING, OURS
+from assent.experiments.reproduce.series import METHOD, rows_by
 from assent.report.data import ALL
 from assent.report.numbers import listed, plural, share
 from assent.report.words import name as way_name
 
-METHOD = "method_name"
-"""The label of the methods."""
 REWARD, VIOLATION = "reward_mean", "violation"
 Places = Mapping[tuple[Any, ...], Mapping[str, Amount]]
 """A figure of each method, by combination of the other labels."""
@@ -32,12 +31,11 @@ def verdict(table: Grid) -> Iterator[str]:
 
 
 def _places(table: Grid, key: str) -> Places:
-    found: dict[tuple[Any, ...], dict[str, Amount]] = {}
-    for row in table.rows:
-        place = tuple(value for label, value in row.labels.items() if label != METHOD)
-        if row.amounts[key].mean is not None:
-            found.setdefault(place, {})[row.labels[METHOD]] = row.amounts[key]
-    return found
+    others = [label for label in table.labels if label != METHOD]
+    return {
+        place: {row.labels[METHOD]: row.amounts[key] for row in rows if row.amounts[key].mean is not None}
+        for place, rows in rows_by(table.rows, *others).items()
+    }
 
 
 def _against(table: Grid, rewards: Places) -> str:
