@@ -11,7 +11,7 @@ from assent.experiments.reproduce.method_items import (
     SCR,
     SECONDS,
 )
-from assent.experiments.reproduce.paper import look_up, numbers, printed, sizes
+from assent.experiments.reproduce.paper import decimals, look_up, numbers, printed, sizes
 from assent.experiments.reproduce.plan import OURS, Plan, full, merged, quick
 from assent.metrics import RewardForm
 from assent.report.words import name as way_name
@@ -140,6 +140,8 @@ def test_the_papers_numbers_are_there_with_their_source() -> None:
     assert look_up("scratch", "diginetica", "MF", "SCR", "seconds") == (69126.0, None)
     assert look_up("overall", "MF", "Nothing") is None
     assert look_up("overall", "MF") is None
+    assert [decimals(number, 3) for number in (2.01, 1.7, 0.001, 64.0)] == [2, 2, 3, 2]
+    assert decimals(11296.0, 0) == 0
     assert sizes("amazon-video-games") == (2790, 12435, 18703)
 
 

@@ -20,6 +20,7 @@ from assent.experiments.reproduce.series import rows_by, series_of
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.influence.predict import predicted_losses
+from assent.report.numbers import plural
 from assent.settings import Settings
 
 ANCHORS = 2
@@ -77,7 +78,8 @@ class Approximation(Item):
     about: ClassVar[str] = (
         "Random selections are trained on. Real and predicted losses are averaged over them; the error is "
         "|real − predicted| / real. IFRQE predicts from one anchor, IFRQE++ from the nearer of two; “no "
-        "change” is the loss of the first anchor, and tells how little this figure can tell."
+        "change” takes the first anchor's loss for that of every selection. Where its error is as small, the "
+        "selections hardly change the mean loss, and a small error does not show that changes are predicted."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
@@ -103,7 +105,8 @@ class Approximation(Item):
         wins = sum(_at(row.amounts, "ifrqe++") <= _at(row.amounts, "ifrqe") for row in table.rows)
         idle = sum(_at(row.amounts, "unchanged") <= _at(row.amounts, "ifrqe++") for row in table.rows)
         said = [
-            f"Two anchors are at least as accurate as one in {wins} of {len(table.rows)} places.",
+            f"Over {plural(len(table.rows), 'combination')} of data set and model, two anchors are at least "
+            f"as accurate as one in {wins}.",
             f"In {idle} of them predicting no change at all is at least as accurate as IFRQE++.",
         ]
         return Findings([table], list(_charts(table)), list(_beside(plan, table)), said)

@@ -21,7 +21,12 @@ PROTOCOL = (
     "The code that the authors published computes rewards on test losses and trains on withheld positives as "
     "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what "
     "is withheld.",
-    "“Nothing” withholds everything. The paper does not show it; where it is best, nobody has reason to ask.",
+    "“Nothing” withholds everything. The paper does not show it; where it is best, no method beats using "
+    "nothing.",
+    "“wv”, the willingness violation, is the unwillingness of all that a user discloses, summed, in the mean "
+    "over users. “Price” is what a unit of it costs in the reward: the paper's λ.",
+    "“(nash)”: users play for their own reward each, as in the paper; “(welfare)”: for the sum of all. The "
+    "paper's Base is All here; its MF, NeuMF, LightGCN, DIN and CDAE are mf, neumf, lightgcn, din and cdae.",
 )
 
 
@@ -169,7 +174,7 @@ def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Ite
     if each is None:
         yield from (tag("td", NONE) for _ in range(3))
         return
-    yield tag("td", _number(each.paper, each.paper_error, each.decimals))
+    yield tag("td", _number(each.paper, each.paper_error, paper.decimals(each.paper, each.decimals)))
     yield tag("td", _number(each.ours, each.error, each.decimals) + _runs(each.runs, repeats))
     if each.difference is None:
         yield tag("td", NONE)
