@@ -161,10 +161,9 @@ def text(amount: Amount, column: Column) -> str:
     return f"{mean}{error} {amount.sign}".rstrip()
 
 
-def fewer_runs(amount: Amount, repeats: int) -> str:
+def fewer_runs(runs: int | None, repeats: int) -> str:
     """How many runs a figure is the mean of, where it is not that of all repeats."""
-    known = amount.mean is not None and amount.runs not in (None, repeats)
-    return f", {plural(amount.runs or 0, 'run')}" if known else ""
+    return "" if runs in (None, repeats) else f", {plural(runs or 0, 'run')}"
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -178,7 +177,7 @@ def shown(label: Any) -> str:
 
 
 def _markdown(amount: Amount, column: Column, repeats: int) -> str:
-    written = _starred(text(amount, column) + fewer_runs(amount, repeats))
+    written = _starred(text(amount, column) + fewer_runs(amount.runs, repeats))
     return f"**{written}**" if amount.best else written
 
 
@@ -193,7 +192,7 @@ def _latex(amount: Amount, column: Column, repeats: int) -> str:
     bold = f"\\mathbf{{{mean}}}" if amount.best else mean
     error = "" if amount.error is None else f"_{{({column.factor * amount.error:.{column.decimals}f})}}"
     arrows = amount.sign.replace("↑", r"\uparrow ").replace("↓", r"\downarrow ")
-    return f"${bold}{error}{f'^{{{arrows}}}' if arrows else ''}${fewer_runs(amount, repeats)}"
+    return f"${bold}{error}{f'^{{{arrows}}}' if arrows else ''}${fewer_runs(amount.runs, repeats)}"
 
 
 def _escaped(label: str) -> str:
