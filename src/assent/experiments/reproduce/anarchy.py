@@ -75,7 +75,7 @@ class PriceOfAnarchy(Item):
             )
             for (dataset,), rows in rows_by(table.rows, "dataset").items()
         ]
-        return Findings([table], charts, not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")
 
 
 def _ratios(records: Sequence[Record]) -> Iterator[Record]:

@@ -59,7 +59,7 @@ class Anchors(Item):
             for key, y in (("reward_mean", "reward"), ("seconds", "seconds"))
         ]
         why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*_gains(plan, records), table.note], not_comparable=why)
+        return Findings([table], charts, said=[*_gains(plan, records), table.legend], not_comparable=why)
 
 
 def _gains(plan: Plan, records: Sequence[Record]) -> Iterator[str]:

@@ -108,6 +108,7 @@ class Approximation(Item):
             f"Over {plural(len(table.rows), 'combination')} of data set and model, two anchors are at least "
             f"as accurate as one in {wins}.",
             f"In {idle} of them predicting no change at all is at least as accurate as IFRQE++.",
+            table.legend,
         ]
         return Findings([table], list(_charts(table)), list(_beside(plan, table)), said)
 

@@ -61,4 +61,4 @@ class Frontier(Item):
             reference={"method_name": way_name(("threshold", ""))},
         )
         charts = m.charts_along(table, "kept", "violation, % of All’s", "ndcg", "NDCG@5 %", factor=100)
-        return Findings([table], charts, said=[table.note], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")

@@ -75,11 +75,15 @@ class Grid:
         return max((row.runs for row in self.rows), default=0)
 
     @property
-    def caption(self) -> str:
-        """The title, what the figures are the means of, and what the marks mean."""
+    def legend(self) -> str:
+        """What the figures are the means of, and what the marks mean."""
         over = f"Means (standard errors) over {self.repeats} repeats, fewer where said."
-        means = over if self.repeats > 1 else "One repeat."
-        return " ".join(filter(None, (f"{self.title}.", means, self.note)))
+        return f"{over if self.repeats > 1 else 'One repeat.'} {self.note}".rstrip()
+
+    @property
+    def caption(self) -> str:
+        """The title and the legend."""
+        return f"{self.title}. {self.legend}"
 
     def row(self, **labels: Any) -> Row | None:
         """The row with these labels, if there is one."""

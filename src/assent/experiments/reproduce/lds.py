@@ -96,7 +96,7 @@ class Lds(Item):
             )
             for level in LEVELS
         ]
-        return Findings([table], charts, said=[table.note], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")
 
 
 def _lines(records: Sequence[Record]) -> Iterator[Record]:

@@ -30,4 +30,4 @@ class MoreMetrics(Overall):
             reference=m.REFERENCE,
         )
         charts = m.charts_by_model(table, "ndcg", "NDCG@5 %", factor=100)
-        return Findings([table], charts, m.beside_table(plan, table, "more_metrics"), [table.note])
+        return Findings([table], charts, m.beside_table(plan, table, "more_metrics"), [table.legend])

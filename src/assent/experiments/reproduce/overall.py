@@ -45,5 +45,5 @@ class Overall(Item):
             [table],
             m.charts_by_model(table, "reward_mean", "reward (mean loss)"),
             m.beside_table(plan, table, "overall"),
-            [*verdict(table), table.note],
+            [*verdict(table), table.legend],
         )

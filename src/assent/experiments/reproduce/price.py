@@ -45,7 +45,7 @@ class Price(Item):
             reference=m.REFERENCE,
         )
         charts = m.charts_along(table, "price", "price of a unit of unwillingness", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan, table)), [*verdict(table), table.note])
+        return Findings([table], charts, list(_beside(plan, table)), [*verdict(table), table.legend])
 
 
 def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:

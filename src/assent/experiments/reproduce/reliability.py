@@ -138,4 +138,4 @@ class Reliability(Item):
             )
             for (loss,), rows in rows_by(table.rows, "loss").items()
         ]
-        return Findings([table], charts, said=[table.note], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")

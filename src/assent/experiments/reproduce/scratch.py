@@ -49,7 +49,7 @@ class Scratch(Item):
             reference=m.REFERENCE,
         )
         charts = m.charts_by_model(table, "seconds", "seconds")
-        return Findings([table], charts, list(_beside(plan, table)), [*_speeds(plan, table), table.note])
+        return Findings([table], charts, list(_beside(plan, table)), [*_speeds(plan, table), table.legend])
 
 
 def _speeds(plan: Plan, table: Grid) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _speeds(plan: Plan, table: Grid) -> Iterator[str]:
             )
     ratios = [_their_ratio(dataset, model) for dataset in _DATASETS for model in paper.MODELS]
     yield (
-        "The paper's text says about 20.3 times, which its own seconds do not give: their ratios go from "
+        "The paper's text says “about 20.3 times”, which its own seconds do not give: their ratios go from "
         f"{min(ratios):.0f} to {max(ratios):,.0f}, with median {median(ratios):.0f} and mean "
         f"{mean(ratios):.0f}."
     )

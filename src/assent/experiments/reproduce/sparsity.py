@@ -50,7 +50,7 @@ class Sparsity(Item):
             reference=m.REFERENCE,
         )
         charts = m.charts_along(table, "eta", "η", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan)), [*verdict(table), table.note])
+        return Findings([table], charts, list(_beside(plan)), [*verdict(table), table.legend])
 
 
 def _source(plan: Plan, eta: float) -> Source:

@@ -48,4 +48,4 @@ class Willingness(Item):
         )
         charts = m.charts_along(table, "setting", "setting of (a1, a2, a3)", "reward_mean", "reward")
         why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*verdict(table), table.note], not_comparable=why)
+        return Findings([table], charts, said=[*verdict(table), table.legend], not_comparable=why)
