@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from assent.errors import AssentError
-from assent.statistics import mean_and_error, paired_difference, summarise
+from assent.statistics import holm, mean_and_error, paired_difference, summarise
 
 samples = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20)
 
@@ -73,6 +73,12 @@ def test_equal_sides_differ_by_nothing_and_are_not_tested() -> None:
 def test_pairs_need_partners() -> None:
     with pytest.raises(ValueError, match="3 against 2"):
         paired_difference([1, 2, 3], [1, 2])
+
+
+def test_several_tests_are_corrected_as_holm_has_it() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.6]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 RECORDS = [

@@ -46,6 +46,18 @@ def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
     return PairedDifference(mean, error, float(test.statistic), float(test.pvalue))
 
 
+def holm(p: Sequence[float]) -> list[float]:
+    """The p of several tests, corrected by Holm (1979) so that any false alarm at a level is that unlikely.
+
+    The k-th smallest of n is multiplied by n − k + 1, never falls below a smaller one's, and is at most 1.
+    """
+    found, least = [0.0] * len(p), 0.0
+    for done, place in enumerate(sorted(range(len(p)), key=lambda each: p[each])):
+        least = max(least, min(1.0, (len(p) - done) * p[place]))
+        found[place] = least
+    return found
+
+
 def correlation(first: Floats, second: Floats) -> float | None:
     """Pearson's, of `first[n]` and `second[n]`; None for constants."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:

@@ -21,8 +21,9 @@ def test_it_writes_a_page_and_says_what_is_missing(
     out = tmp_path / "out"
     code, text, err = assent("reproduce", "overall,sparsity", *TINY, "--out", out)
     assert code == 0
-    assert "overall: IFRQE++ has the best mean reward of the paper's methods in" in text
-    assert "Overall comparison (price 1, mean over 2 repeats, standard error)" in text
+    assert "IFRQE++ (nash) has at least the mean reward of All in" in text
+    assert "Overall comparison, price 1" in text
+    assert "overall: Means (standard errors) over 2 repeats, fewer where said. Not tested:" in text
     assert "Not run: steam: no folder is named. Get it from" in err
     assert f"Page: {out / 'index.html'}" in err
     page = (out / "index.html").read_text()

@@ -4,17 +4,15 @@ import pytest
 
 from assent.experiments.reproduce import anchors, price, scratch
 from assent.experiments.reproduce.beside import Beside, beside, reasons
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.grid import Amount, Column, Grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.method_items import (
     METHOD_LABEL,
-    REFERENCE,
-    REWARD,
     SCR,
     SECONDS,
-    best_sentence,
 )
-from assent.experiments.reproduce.paper import look_up, numbers, printed, sizes
-from assent.experiments.reproduce.plan import NOTHING, OURS, Plan, full, merged, quick
+from assent.experiments.reproduce.paper import decimals, look_up, numbers, printed, sizes
+from assent.experiments.reproduce.plan import OURS, Plan, full, merged, quick
 from assent.metrics import RewardForm
 from assent.report.words import name as way_name
 
@@ -46,11 +44,13 @@ def test_means_errors_tests_and_the_best() -> None:
     assert ours.amounts["good"].mean == pytest.approx(0.31)
     assert ours.amounts["good"].error == pytest.approx(0.01 / 3**0.5)
     assert ours.amounts["good"].p is None
-    assert theirs.amounts["good"].p == pytest.approx(1.2e-5, rel=0.2)
+    assert theirs.amounts["good"].difference == pytest.approx(-0.0997, abs=1e-4)
+    assert theirs.amounts["good"].p == pytest.approx(2 * 1.2e-5, rel=0.2)  # of two tests, the surer one
     assert (ours.amounts["good"].best, theirs.amounts["good"].best) == (True, False)
     assert (ours.amounts["cost"].best, theirs.amounts["cost"].best) == (False, True)
-    assert r"| here | theirs | 21.0 (0.6)\*\* | **1.50 (0.29)** |" in found.markdown()
+    assert r"| here | theirs | 21.0 (0.6) ↓\*\* | **1.50 (0.29)** |" in found.markdown()
     assert r"here & ours & $\mathbf{31.0}_{(0.6)}$ & $2.10_{(0.06)}$" in found.latex()
+    assert r"$21.0_{(0.6)}^{\downarrow **}$" in found.latex()
     assert r"good \%" in found.latex()
     frame = found.frame()
     assert frame["good"].to_list() == pytest.approx([31.0, 21.033], abs=1e-3)
@@ -64,7 +64,7 @@ def test_pairs_are_made_by_seed_where_some_are_missing() -> None:
         reference={"method": "ours"},
     )  # fmt: skip
     assert [row.runs for row in found.rows] == [2, 3]
-    assert found.rows[1].amounts["good"].p is not None
+    assert found.rows[1].amounts["good"].difference == pytest.approx(-0.0995)
     unknown = [*RECORDS[:3], RECORDS[3] | {"good": None}, *RECORDS[4:]]
     found = grid(
         "name", "title", unknown, labels={"place": "place", "method": "method"}, columns=[GOOD],
@@ -73,12 +73,75 @@ def test_pairs_are_made_by_seed_where_some_are_missing() -> None:
     assert found.rows[1].amounts["good"].mean == pytest.approx(0.2155)
 
 
+def table(lines: list[dict[str, object]], *columns: Column) -> Grid:
+    return grid(
+        "name", "title", lines, labels={"place": "place", "method": "method"}, columns=columns,
+        reference={"method": "ours"},
+    )  # fmt: skip
+
+
+def test_two_repeats_are_not_tested() -> None:
+    two = [each for each in RECORDS if each["seed"] != 0]
+    found = table(two, GOOD)
+    assert found.rows[1].amounts["good"].p is None
+    assert found.rows[1].amounts["good"].difference == pytest.approx(-0.0995)
+    assert "Not tested: that takes 3 repeats." in found.caption
+    assert "paired t-test" in table(RECORDS, GOOD).caption
+
+
+def test_tests_are_corrected_for_all_of_the_table() -> None:
+    more = [each | {"place": place} for place in ("here", "there") for each in RECORDS]
+    alone, both = (table(lines, GOOD).rows[1].amounts["good"].p for lines in (RECORDS, more))
+    assert alone is not None
+    assert both == pytest.approx(2 * alone)
+
+
+def test_what_follows_from_the_choice_is_neither_tested_nor_ranked() -> None:
+    found = table(RECORDS, GOOD, Column("cost", "cost"))
+    cost = found.rows[1].amounts["cost"]
+    assert (cost.p, cost.difference, cost.best) == (None, None, False)
+    assert found.note.endswith("In bold: the best mean of each place. Neither tested nor ranked: cost.")
+
+
+def test_a_row_without_rivals_is_not_the_best() -> None:
+    assert not table(RECORDS[:3], GOOD).rows[0].amounts["good"].best
+    level = [*RECORDS[:3], *(each | {"method": "theirs"} for each in RECORDS[:3])]
+    assert not any(row.amounts["good"].best for row in table(level, GOOD).rows)
+
+
+def test_a_mark_shows_its_direction() -> None:
+    assert Amount(1.0, 0.1, p=0.02, difference=0.5).sign == "↑*"
+    assert Amount(1.0, 0.1, p=0.001, difference=-0.5).sign == "↓**"
+    assert Amount(1.0, 0.1, p=0.2, difference=-0.5).sign == ""
+
+
+def test_written_tables_say_what_they_are_the_means_of() -> None:
+    found = table(RECORDS[:4], GOOD)
+    assert "| here | theirs | 20.0, 1 run |" in found.markdown()
+    assert "here & theirs & $20.0$, 1 run" in found.latex()
+    for text in (found.markdown(), found.latex()):
+        assert "Means (standard errors) over 3 repeats, fewer where said." in text
+    assert found.caption.replace("*", r"\*") in found.markdown()
+    assert r"\caption{title. Means" in found.latex()
+    assert r"$\uparrow$ above, $\downarrow$ below method = ours: * p $\le$ 0.05" in found.latex()
+    assert table(RECORDS[:1], GOOD).caption.startswith("title. One repeat.")
+
+
+def test_a_long_latex_table_goes_on_over_pages() -> None:
+    latex = table(RECORDS, GOOD).latex()
+    assert latex.count("place & method & good") == 2
+    order = [r"\begin{longtable}{llr}", r"\caption", r"\endfirsthead", r"\endhead", r"\endfoot", "here &"]
+    assert [latex.index(part) for part in order] == sorted(latex.index(part) for part in order)
+
+
 def test_the_papers_numbers_are_there_with_their_source() -> None:
     assert "Recommendation with User Active Disclosing Willingness" in numbers()["source"]
     assert look_up("overall", "MF", "IFRQE++", "diginetica", "reward") == (-1.92, 0.022)
     assert look_up("scratch", "diginetica", "MF", "SCR", "seconds") == (69126.0, None)
     assert look_up("overall", "MF", "Nothing") is None
     assert look_up("overall", "MF") is None
+    assert [decimals(number, 3) for number in (2.01, 1.7, 0.001, 64.0)] == [2, 2, 3, 2]
+    assert decimals(11296.0, 0) == 0
     assert sizes("amazon-video-games") == (2790, 12435, 18703)
 
 
@@ -147,9 +210,13 @@ def test_fewer_selections_of_scr_than_the_papers_are_said() -> None:
          for way, seconds in ((SCR, 60.0), (OURS, 3.0))],
         labels=METHOD_LABEL, columns=[SECONDS],
     )  # fmt: skip
-    for plan, words in ((SAME, "(the paper: 20 on average)"), (fewer, "(with L = 100)")):
-        (sentence,) = scratch._speeds(plan, table)
-        assert sentence == f"diginetica, mf: IFRQE++ is 20 times as fast as SCR {words}."
+    for plan, explored in ((SAME, 1000), (fewer, 100)):
+        speed, paper = scratch._speeds(plan, table)
+        assert speed == (
+            f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with L = {explored} "
+            "(the paper's seconds, L = 1000: 94 times)."
+        )
+        assert paper.endswith("their ratios go from 5 to 1,806, with median 15 and mean 208.")
 
 
 def test_odd_numbers_of_the_paper_are_judged_by_the_row_that_is_shown() -> None:
@@ -191,40 +258,6 @@ def test_settings_are_merged_deeply() -> None:
         "a": {"b": 1, "c": 4},
         "d": {"e": 5},
     }
-
-
-@pytest.mark.parametrize(
-    ("others", "words"),
-    [
-        ({"Random": 0.2}, "in 1 of 1 places, is significantly"),
-        ({"Random": 0.3}, "in 0 of 1 places, is level with another in 1, is significantly"),
-        ({"Random": 0.4}, "in 0 of 1 places, is significantly"),
-    ],
-)
-def test_a_tie_is_not_called_the_best(others: dict[str, float], words: str) -> None:
-    means = {way_name(OURS): 0.3, "All": 0.1, way_name(NOTHING): 0.5} | others
-    lines = [
-        {"dataset": "d", "method_name": name, "seed": 0, "reward_mean": mean} for name, mean in means.items()
-    ]
-    labels = {"dataset": "data set", "method_name": "method"}
-    table = grid("name", "title", lines, labels=labels, columns=[REWARD], reference=REFERENCE)
-    best, nothing = best_sentence(table)
-    assert words in best
-    assert "above Base (All) in 1" in best
-    assert nothing.startswith("In 1 of them withholding everything")
-
-
-def test_in_how_many_places_it_is_significantly_above_is_told() -> None:
-    lines = [
-        {"dataset": dataset, "method_name": name, "seed": seed, "reward_mean": mean + noise * seed * side}
-        for dataset, noise in (("sure", 0.001), ("chance", 0.3))
-        for name, mean, side in ((way_name(OURS), 0.3, 1), ("All", 0.1, -1), ("Random", 0.2, 1.5))
-        for seed in range(4)
-    ]
-    labels = {"dataset": "data set", "method_name": "method"}
-    table = grid("name", "title", lines, labels=labels, columns=[REWARD], reference=REFERENCE)
-    (best,) = best_sentence(table)
-    assert "is significantly above each of them (p ≤ 0.05) in 1, " in best
 
 
 def test_more_anchors_are_held_against_one_by_repeat() -> None:

@@ -15,6 +15,7 @@ from assent.experiments.reproduce.beside import Beside
 from assent.experiments.reproduce.charts import Chart, Series
 from assent.experiments.reproduce.grid import Amount, Column
 from assent.experiments.reproduce.page import _beside, _figure
+from assent.experiments.reproduce.paper import decimals
 from assent.report.drawing import CANVASES, COLOURS, LOOKS, svg
 from assent.report.numbers import MINUS
 
@@ -51,7 +52,7 @@ def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
         assert f'id="{each.item.name}"' in page
         assert each.item.title.replace("'", "&#x27;") in page
         for number in each.findings.beside:
-            written = f"{number.paper:.{number.decimals}f}".replace("-", MINUS)
+            written = f"{number.paper:.{decimals(number.paper, number.decimals)}f}".replace("-", MINUS)
             assert f"<td>{written}" in page
             for sentence in number.why if number.ours is not None else ():
                 assert sentence.replace("'", "&#x27;") in page

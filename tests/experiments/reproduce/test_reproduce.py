@@ -281,7 +281,7 @@ def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, 
     assert frame.height == 2 * 7
     assert pl.read_csv(tmp_path / "overall" / "overall.csv").columns == frame.columns
     latex = (tmp_path / "overall" / "overall.tex").read_text()
-    assert latex.count(r"\\") == 1 + 2 * 7
+    assert latex.count(r"\\") == 1 + 2 + 2 * 7
     with (tmp_path / "overall" / "beside-the-paper.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 2 * 5 * 6 * 3
@@ -289,6 +289,7 @@ def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, 
     assert (ours["figure"], ours["paper"]) == ("F1 %", "1.7")
     assert float(ours["difference"]) == pytest.approx(float(ours["ours"]) - 1.7)
     assert "smaller version" in ours["not_comparable"]
+    assert ours["runs"] == "2"
 
 
 def test_the_search_goes_on_where_it_was(

@@ -6,9 +6,11 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.charts import Chart
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import OURS, Plan
+from assent.experiments.reproduce.series import rows_by, series_of
 from assent.experiments.reproduce.tasks import Certified
 from assent.report.data import Way
 
@@ -52,7 +54,7 @@ class PriceOfAnarchy(Item):
         """The table and a chart of both ratios."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.repeats} repeats",
+            self.title,
             list(_ratios(records)),
             labels={"dataset": "data set", "model": "model", "price": "price"},
             columns=[
@@ -69,15 +71,11 @@ class PriceOfAnarchy(Item):
                 dataset,
                 "price of a unit of unwillingness",
                 "price of anarchy",
-                [
-                    Series(name, [row.labels["price"] for row in rows], [row.amounts[key] for row in rows])
-                    for key, name in (("predicted", "predicted"), ("true", "after retraining"))
-                ],
+                series_of(rows, {"predicted": "predicted", "true": "after retraining"}, along="price"),
             )
-            for dataset in dict.fromkeys(row.labels["dataset"] for row in table.rows)
-            for rows in [[row for row in table.rows if row.labels["dataset"] == dataset]]
+            for (dataset,), rows in rows_by(table.rows, "dataset").items()
         ]
-        return Findings([table], charts, not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")
 
 
 def _ratios(records: Sequence[Record]) -> Iterator[Record]:

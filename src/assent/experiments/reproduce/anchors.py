@@ -6,9 +6,10 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.charts import Chart
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import OURS, Plan
+from assent.experiments.reproduce.series import rows_by, series_by
 from assent.experiments.reproduce.sources import SIMULATION
 from assent.report.numbers import MINUS, plural
 from assent.statistics import paired_difference
@@ -40,30 +41,25 @@ class Anchors(Item):
         """The table and two charts per model: reward and seconds."""
         table = grid(
             self.name,
-            f"{self.title}, IFRQE++, price 1, {plan.repeats} repeats",
+            f"{self.title}, IFRQE++, price 1",
             records,
             labels={"dataset": "data set", "model": "model", "anchors": "T"},
             columns=[m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS],
             reference={"anchors": min(plan.numbers_of_anchors)},
         )
-        charts = []
-        for model in dict.fromkeys(row.labels["model"] for row in table.rows):
-            for key, y in (("reward_mean", "reward"), ("seconds", "seconds")):
-                rows = [row for row in table.rows if row.labels["model"] == model]
-                series = [
-                    Series(
-                        dataset,
-                        [row.labels["anchors"] for row in rows if row.labels["dataset"] == dataset],
-                        [row.amounts[key] for row in rows if row.labels["dataset"] == dataset],
-                    )
-                    for dataset in dict.fromkeys(row.labels["dataset"] for row in rows)
-                ]
-                charts.append(
-                    Chart(f"{self.name}-{key}-{model}", f"IFRQE++, {model}", "T, anchors", y, series)
-                )
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against T = 1; the best T in bold."
+        charts = [
+            Chart(
+                f"{self.name}-{key}-{model}",
+                f"IFRQE++, {model}",
+                "T, anchors",
+                y,
+                series_by(rows, "dataset", along="anchors", key=key),
+            )
+            for (model,), rows in rows_by(table.rows, "model").items()
+            for key, y in (("reward_mean", "reward"), ("seconds", "seconds"))
+        ]
         why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*_gains(plan, records), marks], not_comparable=why)
+        return Findings([table], charts, said=[*_gains(plan, records), table.legend], not_comparable=why)
 
 
 def _gains(plan: Plan, records: Sequence[Record]) -> Iterator[str]:

@@ -12,12 +12,15 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside, beside, data_reasons, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, Grid, grid
+from assent.experiments.reproduce.charts import Chart
+from assent.experiments.reproduce.grid import Column, Grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.series import rows_by, series_of
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.influence.predict import predicted_losses
+from assent.report.numbers import plural
 from assent.settings import Settings
 
 ANCHORS = 2
@@ -75,7 +78,8 @@ class Approximation(Item):
     about: ClassVar[str] = (
         "Random selections are trained on. Real and predicted losses are averaged over them; the error is "
         "|real − predicted| / real. IFRQE predicts from one anchor, IFRQE++ from the nearer of two; “no "
-        "change” is the loss of the first anchor, and tells how little this figure can tell."
+        "change” takes the first anchor's loss for that of every selection. Where its error is as small, the "
+        "selections hardly change the mean loss, and a small error does not show that changes are predicted."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
@@ -93,7 +97,7 @@ class Approximation(Item):
         """The table of errors, a chart per data set, the paper's four numbers."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.selections} selections, {plan.repeats} repeats",
+            f"{self.title}, {plan.selections} selections",
             list(_errors(records)),
             labels={"dataset": "data set", "model": "model"},
             columns=COLUMNS,
@@ -101,8 +105,10 @@ class Approximation(Item):
         wins = sum(_at(row.amounts, "ifrqe++") <= _at(row.amounts, "ifrqe") for row in table.rows)
         idle = sum(_at(row.amounts, "unchanged") <= _at(row.amounts, "ifrqe++") for row in table.rows)
         said = [
-            f"Two anchors are at least as accurate as one in {wins} of {len(table.rows)} places.",
+            f"Over {plural(len(table.rows), 'combination')} of data set and model, two anchors are at least "
+            f"as accurate as one in {wins}.",
             f"In {idle} of them predicting no change at all is at least as accurate as IFRQE++.",
+            table.legend,
         ]
         return Findings([table], list(_charts(table)), list(_beside(plan, table)), said)
 
@@ -129,14 +135,13 @@ def _at(amounts: Any, name: str) -> float:
 
 
 def _charts(table: Grid) -> Iterator[Chart]:
-    names = {"ifrqe": "IFRQE", "ifrqe++": "IFRQE++, two anchors", "unchanged": "no change"}
-    for dataset in dict.fromkeys(row.labels["dataset"] for row in table.rows):
-        rows = [row for row in table.rows if row.labels["dataset"] == dataset]
-        models = [row.labels["model"] for row in rows]
-        series = [
-            Series(shown, models, [row.amounts[f"error_{name}"] for row in rows])
-            for name, shown in names.items()
-        ]
+    names = {
+        "error_ifrqe": "IFRQE",
+        "error_ifrqe++": "IFRQE++, two anchors",
+        "error_unchanged": "no change",
+    }
+    for (dataset,), rows in rows_by(table.rows, "dataset").items():
+        series = series_of(rows, names, along="model")
         yield Chart(f"{table.name}-{dataset}", dataset, "model", "error of the loss, %", series, 100)
 
 

@@ -6,8 +6,7 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import NOTHING, Plan
 from assent.experiments.reproduce.tasks import Within
 from assent.report.data import ALL, Way
@@ -55,28 +54,11 @@ class Frontier(Item):
         """The table and a chart per data set and model."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.repeats} repeats",
+            self.title,
             records,
             labels={"dataset": "data set", "model": "model", "kept": "violation %", "method_name": "method"},
             columns=[m.NDCG, m.F1, m.VIOLATION],
             reference={"method_name": way_name(("threshold", ""))},
         )
-        charts = []
-        for dataset, model in dict.fromkeys(
-            (row.labels["dataset"], row.labels["model"]) for row in table.rows
-        ):
-            rows = [
-                row for row in table.rows if (row.labels["dataset"], row.labels["model"]) == (dataset, model)
-            ]
-            series = []
-            for way in (*WAYS, ALL, NOTHING):
-                own = [row for row in rows if row.labels["method_name"] == way_name(way)]
-                if own:
-                    x, y = [row.labels["kept"] for row in own], [row.amounts["ndcg"] for row in own]
-                    series.append(Series(way, x, y))
-            name = f"{self.name}-{dataset}-{model}"
-            charts.append(
-                Chart(name, f"{dataset}, {model}", "violation, % of All’s", "NDCG@5 %", series, 100)
-            )
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against Threshold; the best in bold."
-        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+        charts = m.charts_along(table, "kept", "violation, % of All’s", "ndcg", "NDCG@5 %", factor=100)
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")

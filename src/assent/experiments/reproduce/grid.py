@@ -9,9 +9,7 @@ import polars as pl
 
 from assent.experiments.standings import mark
 from assent.files import write_text, write_with
-from assent.report.data import Record
-from assent.report.numbers import MINUS, NONE
-from assent.statistics import mean_and_error, paired_difference
+from assent.report.numbers import MINUS, NONE, plural
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class Column:
     """100 for percent."""
     decimals: int = 2
     better: int = 0
-    """1 where large is good, -1 where small is; 0 where there is no better."""
+    """1 where large is good, -1 where small is; 0 where rows are neither tested nor ranked."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +32,19 @@ class Amount:
     mean: float | None
     error: float | None
     p: float | None = None
-    """Of the paired t-test against the reference; None where there is none."""
+    """Of the paired t-test against the reference, corrected for all tests of the table, if there is one."""
     best: bool = False
-    """Whether no other row of the place is better."""
+    """Whether no other row of the place is better, and some are worse."""
     runs: int | None = None
     """How many repeats it is the mean of; None where it is no mean."""
+    difference: float | None = None
+    """From the reference: the mean over the repeats that both have; None where there is none."""
+
+    @property
+    def sign(self) -> str:
+        """Whether it is surely above (↑) or below (↓) the reference, and how surely; empty otherwise."""
+        stars = mark(self.p)
+        return f"{'↑' if (self.difference or 0.0) > 0 else '↓'}{stars}" if stars else ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,24 @@ class Grid:
     """The keys of the labels, and their headings."""
     columns: Sequence[Column]
     rows: Sequence[Row]
+    note: str = ""
+    """What its marks mean."""
+
+    @property
+    def repeats(self) -> int:
+        """The largest number of repeats of a row."""
+        return max((row.runs for row in self.rows), default=0)
+
+    @property
+    def legend(self) -> str:
+        """What the figures are the means of, and what the marks mean."""
+        over = f"Means (standard errors) over {self.repeats} repeats, fewer where said."
+        return f"{over if self.repeats > 1 else 'One repeat.'} {self.note}".rstrip()
+
+    @property
+    def caption(self) -> str:
+        """The title and the legend."""
+        return f"{self.title}. {self.legend}"
 
     def row(self, **labels: Any) -> Row | None:
         """The row with these labels, if there is one."""
@@ -67,7 +91,10 @@ class Grid:
         return next((row for row in self.rows if wanted <= dict(row.labels).items()), None)
 
     def frame(self) -> pl.DataFrame:
-        """The rows with mean, error and p of every figure, in the units of the headings."""
+        """The rows with mean, error, difference from the reference and p of every figure.
+
+        All but p are in the units of the headings.
+        """
         lines = []
         for row in self.rows:
             line = {key: row.labels[key] for key in self.labels} | {"runs": row.runs}
@@ -75,9 +102,11 @@ class Grid:
                 amount = row.amounts[column.key]
                 line[column.key] = _times(amount.mean, column.factor)
                 line[f"{column.key}_error"] = _times(amount.error, column.factor)
+                line[f"{column.key}_difference"] = _times(amount.difference, column.factor)
                 line[f"{column.key}_p"] = amount.p
             lines.append(line)
-        figures = [f"{column.key}{end}" for column in self.columns for end in ("", "_error", "_p")]
+        ends = ("", "_error", "_difference", "_p")
+        figures = [f"{column.key}{end}" for column in self.columns for end in ends]
         floats = dict.fromkeys(figures, pl.Float64())
         return pl.DataFrame(lines, schema_overrides=floats, infer_schema_length=None)
 
@@ -99,102 +128,32 @@ class Grid:
         aligned = ["---"] * len(self.labels) + ["--:"] * len(self.columns)
         lines = [header, aligned]
         for row in self.rows:
-            figures = [text(row.amounts[column.key], column) for column in self.columns]
-            bold = [
-                f"**{figure.replace('*', chr(92) + '*')}**"
-                if row.amounts[column.key].best
-                else figure.replace("*", r"\*")
-                for figure, column in zip(figures, self.columns, strict=True)
-            ]
-            lines.append([*(shown(row.labels[key]) for key in self.labels), *bold])
+            figures = [_markdown(row.amounts[column.key], column, self.repeats) for column in self.columns]
+            lines.append([*(shown(row.labels[key]) for key in self.labels), *figures])
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return f"### {self.title}\n\n{table}\n"
+        return f"### {self.title}\n\n{table}\n\n{_starred(self.caption)}\n"
 
     def latex(self) -> str:
-        """The same with booktabs."""
+        """The same with booktabs and longtable, which goes on over pages."""
         lines = [
             " & ".join(
                 [
                     *(_escaped(shown(row.labels[key])) for key in self.labels),
-                    *(_latex(row.amounts[column.key], column) for column in self.columns),
+                    *(_latex(row.amounts[column.key], column, self.repeats) for column in self.columns),
                 ]
             )
             for row in self.rows
         ]
-        header = " & ".join(
-            map(_escaped, [*self.labels.values(), *(column.heading for column in self.columns)])
-        )
-        body = " \\\\\n".join(lines)
+        names = [*self.labels.values(), *(column.heading for column in self.columns)]
+        top = f"\\toprule\n{' & '.join(map(_escaped, names))} \\\\\n\\midrule\n"
         layout = "l" * len(self.labels) + "r" * len(self.columns)
         return (
-            f"\\begin{{table}}\n\\caption{{{_escaped(self.title)}}}\n\\begin{{tabular}}{{{layout}}}\n\\toprule\n"
-            f"{header} \\\\\n\\midrule\n{body} \\\\\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+            "% \\usepackage{booktabs,longtable}\n"
+            f"\\begin{{longtable}}{{{layout}}}\n\\caption{{{_escaped(self.caption)}}} \\\\\n"
+            f"{top}\\endfirsthead\n{top}\\endhead\n\\bottomrule\n\\endfoot\n"
+            + "".join(f"{line} \\\\\n" for line in lines)
+            + "\\end{longtable}\n"
         )
-
-
-def grid(
-    name: str,
-    title: str,
-    records: Sequence[Record],
-    *,
-    labels: Mapping[str, str],
-    columns: Sequence[Column],
-    reference: Mapping[str, Any] | None = None,
-) -> Grid:
-    """Means over the repeats of records that agree on `labels`, in order of first appearance.
-
-    Rows that agree on all labels but those of `reference` are one place: in each, rows are tested against the
-    one with these labels, paired by seed, and the best mean of each column is marked.
-    """
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        groups.setdefault(tuple(record[key] for key in labels), []).append(record)
-    compared = dict(reference or {})
-    rows = []
-    for values, group in groups.items():
-        own = dict(zip(labels, values, strict=True))
-        rivals = [
-            others
-            for place, others in groups.items()
-            if compared
-            and all(
-                value == own[key] for key, value in zip(labels, place, strict=True) if key not in compared
-            )
-        ]
-        against = groups.get(tuple((own | compared).values()))
-        amounts = {
-            column.key: _amount(column, group, rivals, None if against is group else against)
-            for column in columns
-        }
-        rows.append(Row(own, amounts, len(group)))
-    return Grid(name, title, labels, columns, rows)
-
-
-def _amount(
-    column: Column,
-    group: Sequence[Record],
-    rivals: Sequence[Sequence[Record]],
-    against: Sequence[Record] | None,
-) -> Amount:
-    mean, error = _mean(group, column.key)
-    if mean is None:
-        return Amount(None, None)
-    p = None
-    if against is not None and column.better:
-        theirs = {each["seed"]: each[column.key] for each in against if each.get(column.key) is not None}
-        ours = {each["seed"]: each[column.key] for each in group if each.get(column.key) is not None}
-        pairs = [(value, theirs[seed]) for seed, value in ours.items() if seed in theirs]
-        p = paired_difference(*zip(*pairs, strict=True)).p if pairs else None
-    means = [found for found in (_mean(each, column.key)[0] for each in rivals) if found is not None]
-    best = bool(column.better and means) and column.better * mean >= max(
-        column.better * each for each in means
-    )
-    return Amount(mean, error, p, best, sum(each.get(column.key) is not None for each in group))
-
-
-def _mean(group: Sequence[Record], key: str) -> tuple[float | None, float | None]:
-    values = [each[key] for each in group if each.get(key) is not None]
-    return mean_and_error(values) if values else (None, None)
 
 
 def text(amount: Amount, column: Column) -> str:
@@ -203,7 +162,12 @@ def text(amount: Amount, column: Column) -> str:
         return NONE
     mean = fixed(column.factor * amount.mean, column.decimals)
     error = "" if amount.error is None else f" ({column.factor * amount.error:.{column.decimals}f})"
-    return f"{mean}{error}{mark(amount.p)}"
+    return f"{mean}{error} {amount.sign}".rstrip()
+
+
+def fewer_runs(runs: int | None, repeats: int) -> str:
+    """How many runs a figure is the mean of, where it is not that of all repeats."""
+    return "" if runs in (None, repeats) else f", {plural(runs or 0, 'run')}"
 
 
 def fixed(value: float, decimals: int) -> str:
@@ -216,18 +180,41 @@ def shown(label: Any) -> str:
     return f"{label:g}" if isinstance(label, float) else str(label)
 
 
-def _latex(amount: Amount, column: Column) -> str:
+def _markdown(amount: Amount, column: Column, repeats: int) -> str:
+    written = _starred(text(amount, column) + fewer_runs(amount.runs, repeats))
+    return f"**{written}**" if amount.best else written
+
+
+def _starred(words: str) -> str:
+    return words.replace("*", r"\*")
+
+
+def _latex(amount: Amount, column: Column, repeats: int) -> str:
     if amount.mean is None:
         return "--"
     mean = f"{column.factor * amount.mean:.{column.decimals}f}"
+    bold = f"\\mathbf{{{mean}}}" if amount.best else mean
     error = "" if amount.error is None else f"_{{({column.factor * amount.error:.{column.decimals}f})}}"
-    stars = f"^{{{mark(amount.p)}}}" if mark(amount.p) else ""
-    return f"$\\mathbf{{{mean}}}{error}{stars}$" if amount.best else f"${mean}{error}{stars}$"
+    arrows = amount.sign.replace("↑", r"\uparrow ").replace("↓", r"\downarrow ")
+    return f"${bold}{error}{f'^{{{arrows}}}' if arrows else ''}${fewer_runs(amount.runs, repeats)}"
 
 
 def _escaped(label: str) -> str:
-    known = {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "η": r"$\eta$", "λ": r"$\lambda$"}
-    return "".join(known.get(letter, letter) for letter in label)
+    return "".join(_LATEX.get(letter, letter) for letter in label)
+
+
+_LATEX = {
+    "%": r"\%",
+    "_": r"\_",
+    "&": r"\&",
+    "#": r"\#",
+    "η": r"$\eta$",
+    "λ": r"$\lambda$",
+    "≤": r"$\le$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    MINUS: "$-$",
+}
 
 
 def _times(value: float | None, factor: float) -> float | None:

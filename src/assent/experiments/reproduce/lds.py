@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.charts import Chart
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.series import series_by
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.settings import Settings
@@ -78,7 +80,7 @@ class Lds(Item):
         lines = list(_lines(records))
         table = grid(
             self.name,
-            f"{self.title}, R = {plan.lds_selections}, {plan.repeats} repeats",
+            f"{self.title}, R = {plan.lds_selections}",
             lines,
             labels={"dataset": "data set", "model": "model", "estimator": "estimator"},
             columns=[Column(level, f"LDS, {level}", decimals=3, better=1) for level in LEVELS],
@@ -90,23 +92,11 @@ class Lds(Item):
                 f"LDS, {level} loss",
                 "data set",
                 "rank correlation",
-                [
-                    Series(
-                        estimator,
-                        [
-                            f"{row.labels['dataset']}"
-                            for row in table.rows
-                            if row.labels["estimator"] == estimator
-                        ],
-                        [row.amounts[level] for row in table.rows if row.labels["estimator"] == estimator],
-                    )
-                    for estimator in dict.fromkeys(row.labels["estimator"] for row in table.rows)
-                ],
+                series_by(table.rows, "estimator", along="dataset", key=level),
             )
             for level in LEVELS
         ]
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against combined; the best in bold."
-        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")
 
 
 def _lines(records: Sequence[Record]) -> Iterator[Record]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings
 from assent.experiments.reproduce.cells import Record
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.overall import Overall
 from assent.experiments.reproduce.plan import Plan
 
@@ -23,11 +23,11 @@ class MoreMetrics(Overall):
         """The table, NDCG as charts, the paper's table beside it."""
         table = grid(
             self.name,
-            f"{self.title} (price 1, at 5, mean over {plan.repeats} repeats, standard error)",
+            f"{self.title}, price 1, at 5",
             records,
             labels=m.METHOD_LABEL,
             columns=[m.PRECISION, m.NDCG, m.MRR],
             reference=m.REFERENCE,
         )
         charts = m.charts_by_model(table, "ndcg", "NDCG@5 %", factor=100)
-        return Findings([table], charts, m.beside_table(plan, table, "more_metrics"), [m.PAIRED])
+        return Findings([table], charts, m.beside_table(plan, table, "more_metrics"), [table.legend])

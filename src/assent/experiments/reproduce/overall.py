@@ -6,8 +6,9 @@ from typing import ClassVar
 from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.verdict import verdict
 
 
 class Overall(Item):
@@ -34,7 +35,7 @@ class Overall(Item):
         """The table, rewards as charts, the paper's table beside it."""
         table = grid(
             self.name,
-            f"{self.title} (price 1, mean over {plan.repeats} repeats, standard error)",
+            f"{self.title}, price 1",
             records,
             labels=m.METHOD_LABEL,
             columns=[m.F1, m.VIOLATION, m.REWARD],
@@ -44,5 +45,5 @@ class Overall(Item):
             [table],
             m.charts_by_model(table, "reward_mean", "reward (mean loss)"),
             m.beside_table(plan, table, "overall"),
-            [*m.best_sentence(table), m.PAIRED],
+            [*verdict(table), table.legend],
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.beside import Beside, data_reasons
-from assent.experiments.reproduce.grid import Amount, Column, Grid, fixed, shown, text
+from assent.experiments.reproduce.grid import Amount, Column, Grid, fewer_runs, fixed, shown, text
 from assent.experiments.reproduce.run import Chapter, Reproduction
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.report.numbers import MINUS, NONE, plural
@@ -21,7 +21,12 @@ PROTOCOL = (
     "The code that the authors published computes rewards on test losses and trains on withheld positives as "
     "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what "
     "is withheld.",
-    "“Nothing” withholds everything. The paper does not show it; where it is best, nobody has reason to ask.",
+    "“Nothing” withholds everything. The paper does not show it; where it is best, no method beats using "
+    "nothing.",
+    "“wv”, the willingness violation, is the unwillingness of all that a user discloses, summed, in the mean "
+    "over users. “Price” is what a unit of it costs in the reward: the paper's λ.",
+    "“(nash)”: users play for their own reward each, as in the paper; “(welfare)”: for the sum of all. The "
+    "paper's Base is All here; its MF, NeuMF, LightGCN, DIN and CDAE are mf, neumf, lightgcn, din and cdae.",
 )
 
 
@@ -131,7 +136,7 @@ def _table(grid: Grid, repeats: int) -> Html:
 
 def _figure(amount: Amount, column: Column, repeats: int) -> Html:
     """A cell of a table of ours."""
-    written = text(amount, column) + ("" if amount.mean is None else _runs(amount.runs, repeats))
+    written = text(amount, column) + fewer_runs(amount.runs, repeats)
     return tag("td", tag("strong", written) if amount.best else written)
 
 
@@ -169,19 +174,14 @@ def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Ite
     if each is None:
         yield from (tag("td", NONE) for _ in range(3))
         return
-    yield tag("td", _number(each.paper, each.paper_error, each.decimals))
-    yield tag("td", _number(each.ours, each.error, each.decimals) + _runs(each.runs, repeats))
+    yield tag("td", _number(each.paper, each.paper_error, paper.decimals(each.paper, each.decimals)))
+    yield tag("td", _number(each.ours, each.error, each.decimals) + fewer_runs(each.runs, repeats))
     if each.difference is None:
         yield tag("td", NONE)
         return
     signed = f"{each.difference:+.{each.decimals}f}".replace("-", MINUS)
     why = ", ".join(str(reasons[sentence]) for sentence in each.why)
     yield tag("td", signed, tag("sup", why)) if why else tag("td", signed)
-
-
-def _runs(runs: int | None, repeats: int) -> str:
-    """How many runs a figure is the mean of, where that is not what was planned."""
-    return "" if runs in (None, repeats) else f", {plural(runs or 0, 'run')}"
 
 
 def _number(value: float | None, error: float | None, decimals: int) -> str:

@@ -50,6 +50,11 @@ def printed(*path: str) -> dict[str, float]:
     return {name: value[0] for name, value in found.items() if value is not None}
 
 
+def decimals(number: float, most: int) -> int:
+    """Of a number as the tables print it: two, or as many as it needs, but at most `most`."""
+    return min(most, max(2, len(f"{number:.10g}".partition(".")[2])))
+
+
 def sizes(dataset: str) -> tuple[int, int, int]:
     """Users, items and interactions of a data set."""
     users, items, interactions = numbers()["datasets"][DATASETS[dataset]]

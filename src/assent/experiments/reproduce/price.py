@@ -8,8 +8,10 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside, beside, reasons
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import Grid, grid
+from assent.experiments.reproduce.grid import Grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import PAPER_METHODS, Plan
+from assent.experiments.reproduce.verdict import verdict
 from assent.report.words import name as way_name
 
 
@@ -36,20 +38,20 @@ class Price(Item):
         """The table, a chart per data set and model, the paper's table beside it."""
         table = grid(
             self.name,
-            f"{self.title} (mean over {plan.repeats} repeats, standard error)",
+            self.title,
             records,
             labels={"dataset": "data set", "model": "model", "price": "price", "method_name": "method"},
             columns=[m.REWARD, m.VIOLATION],
             reference=m.REFERENCE,
         )
         charts = m.charts_along(table, "price", "price of a unit of unwillingness", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan, table)), [*m.best_sentence(table), m.PAIRED])
+        return Findings([table], charts, list(_beside(plan, table)), [*verdict(table), table.legend])
 
 
 def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
     """The paper's rewards at the prices that were asked for."""
     for dataset in plan.datasets:
-        for model in ("mf", "neumf", "lightgcn"):
+        for model in plan.of(plan.few_models):
             for price in plan.prices:
                 for theirs, way in PAPER_METHODS.items():
                     row = table.row(dataset=dataset, model=model, price=price, method_name=way_name(way))

@@ -4,7 +4,7 @@ An estimate that another anchor or another training seed does not confirm is noi
 `ESTIMATES` names the estimates that are judged; another one is an entry there.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -13,9 +13,11 @@ from assent.arrays import Floats
 from assent.experiments.rank_scores import rank_correlations
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.charts import Chart, Series
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.charts import Chart
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
+from assent.experiments.reproduce.series import rows_by, series_by
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.settings import Settings
@@ -117,7 +119,7 @@ class Reliability(Item):
         """The table and a chart per loss."""
         table = grid(
             self.name,
-            f"{self.title}, {plan.repeats} repeats",
+            self.title,
             records,
             labels={"dataset": "data set", "model": "model", "loss": "loss", "estimate": "estimate"},
             columns=[
@@ -126,21 +128,14 @@ class Reliability(Item):
             ],
             reference={"loss": LOSSES[0]},
         )
-        marks = "* p ≤ 0.05, ** p ≤ 0.01: paired t-test over repeats against the paper's loss (bce)."
-        charts = list(_charts(self.name, table.rows))
-        return Findings([table], charts, said=[marks], not_comparable="The paper has no such figure.")
-
-
-def _charts(name: str, rows: Sequence[Any]) -> Iterator[Chart]:
-    for loss in LOSSES:
-        own = [row for row in rows if row.labels["loss"] == loss]
-        series = [
-            Series(
-                estimate,
-                [row.labels["dataset"] for row in own if row.labels["estimate"] == estimate],
-                [row.amounts["correlation"] for row in own if row.labels["estimate"] == estimate],
+        charts = [
+            Chart(
+                f"{self.name}-{loss}",
+                f"values by the loss {loss}",
+                "data set",
+                "correlation",
+                series_by(rows, "estimate", along="dataset", key="correlation"),
             )
-            for estimate in dict.fromkeys(row.labels["estimate"] for row in own)
+            for (loss,), rows in rows_by(table.rows, "loss").items()
         ]
-        if series:
-            yield Chart(f"{name}-{loss}", f"values by the loss {loss}", "data set", "correlation", series)
+        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")

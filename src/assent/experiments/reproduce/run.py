@@ -130,6 +130,7 @@ def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
                 "paper_error": each.paper_error,
                 "ours": each.ours,
                 "error": each.error,
+                "runs": each.runs,
                 "difference": each.difference,
                 "not_comparable": " ".join(each.why),
             }

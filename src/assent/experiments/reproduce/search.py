@@ -12,7 +12,8 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import Column, grid
+from assent.experiments.reproduce.grid import Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import OURS, Plan, merged
 from assent.experiments.reproduce.tasks import Desk, method_of
 from assent.experiments.store import Key, choice_key, digest

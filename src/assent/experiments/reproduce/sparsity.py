@@ -9,9 +9,11 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.beside import Beside, beside, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import Amount, Column, grid
+from assent.experiments.reproduce.grid import Amount, Column
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import SIMULATION, Source, Where, problem_of
+from assent.experiments.reproduce.verdict import verdict
 
 INTERACTIONS = Column("interactions", "interactions", decimals=0)
 
@@ -41,14 +43,14 @@ class Sparsity(Item):
         """The table, a chart per model, numbers of interactions beside the paper's."""
         table = grid(
             self.name,
-            f"{self.title}, price 1, {plan.repeats} repeats",
+            f"{self.title}, price 1",
             records,
             labels={"dataset": "data set", "model": "model", "eta": "η", "method_name": "method"},
             columns=[m.REWARD, m.VIOLATION],
             reference=m.REFERENCE,
         )
         charts = m.charts_along(table, "eta", "η", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan)), [*m.best_sentence(table), m.PAIRED])
+        return Findings([table], charts, list(_beside(plan)), [*verdict(table), table.legend])
 
 
 def _source(plan: Plan, eta: float) -> Source:

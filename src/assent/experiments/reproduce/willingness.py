@@ -8,9 +8,10 @@ from assent.experiments.reproduce import method_items as m
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
-from assent.experiments.reproduce.grid import grid
+from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import SIMULATION
+from assent.experiments.reproduce.verdict import verdict
 
 
 class Willingness(Item):
@@ -39,7 +40,7 @@ class Willingness(Item):
         """The table and a chart per model."""
         table = grid(
             self.name,
-            f"{self.title}, price 1, {plan.repeats} repeats",
+            f"{self.title}, price 1",
             records,
             labels={"dataset": "data set", "model": "model", "setting": "setting", "method_name": "method"},
             columns=[m.REWARD, m.VIOLATION],
@@ -47,4 +48,4 @@ class Willingness(Item):
         )
         charts = m.charts_along(table, "setting", "setting of (a1, a2, a3)", "reward_mean", "reward")
         why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*m.best_sentence(table), m.PAIRED], not_comparable=why)
+        return Findings([table], charts, said=[*verdict(table), table.legend], not_comparable=why)
