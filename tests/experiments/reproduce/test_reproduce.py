@@ -133,10 +133,15 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
     cells = item.cells(few)
     broken = [cell for cell in cells if cell.labels["method_name"].startswith("IFRQE")]
     found = reproduce([_Breaking()], few, tmp_path, data=data)
-    assert [sentence.split(": ", 1) for sentence in found.failed] == [
-        [f"Breaking, simulation, {cell.labels['method_name']}, mf, repeat 1", "out of luck"]
-        for cell in broken
-    ]
+    said = {
+        "ifrqe": "out of luck",
+        "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_",
+    }
+    assert len(found.failed) == len(broken) == 2
+    for sentence, cell in zip(found.failed, broken, strict=True):
+        name = cell.labels["method_name"]
+        why = said[name.split()[0].lower()]
+        assert sentence.startswith(f"Breaking, simulation, {name}, mf, repeat 1: {why}")
     (only,) = found.chapters
     assert len(only.records) == len(cells) - len(broken)
     page = unescape(build_page(found))
@@ -154,7 +159,9 @@ class Breaking(AtPrice):
     """Cannot be computed."""
 
     def run(self, desk: Desk) -> dict[str, Any]:
-        raise AssentError("out of luck")
+        if self.way[0] == "ifrqe":
+            raise AssentError("out of luck")
+        raise ZeroDivisionError("nobody foresaw it")
 
 
 class _Breaking(Overall):
@@ -167,6 +174,31 @@ class _Breaking(Overall):
             else cell
             for cell in super().cells(plan)
         ]
+
+
+def test_a_file_system_that_fails_ends_it(
+    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Store, "put", full)
+    few = replace(plan, datasets=("simulation",), repeats=1)
+    with pytest.raises(OSError, match="no space left"):
+        reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
+
+
+def test_anchors_are_those_of_influence_whatever_values_the_user_asks_for(
+    found: Reproduction, plan: Plan, data: Path, tmp_path: Path
+) -> None:
+    few = replace(plan, datasets=("simulation",), repeats=1)
+    pooled = replace(few, overrides={**plan.overrides, "value": {"source": "combined"}})
+    (other,) = reproduce([ITEMS["reliability"]], pooled, tmp_path, data=data).chapters
+    usual = {(each["dataset"], each["seed"], each["estimate"], each["loss"]): each["correlation"]
+             for each in chapter(found, "reliability").records}  # fmt: skip
+    assert len(other.records) == other.wanted
+    for each in other.records:
+        assert each["correlation"] == usual["simulation", 0, each["estimate"], each["loss"]]
 
 
 @pytest.mark.parametrize("step", [2, 3, 5, 1000])
