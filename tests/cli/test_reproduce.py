@@ -29,8 +29,28 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert "At most 120 users of each data set." in page
     assert "training.epochs=2" in page
     assert (out / "sparsity" / "sparsity-simulation-mf.png").exists()
+    table = (out / "sparsity" / "sparsity.csv").read_text()
     code, again, _ = assent("reproduce", "overall,sparsity", *TINY, "--out", out, "--report-only")
     assert (code, again) == (0, text)
+    assert (out / "index.html").read_text() == page
+    code, one, _ = assent("reproduce", "overall", *TINY, "--out", out, "--report-only")
+    assert code == 0
+    assert "sparsity:" not in one
+    assert (out / "index.html").read_text() == page
+    code, _, err = assent("reproduce", "overall", *TINY, "--users", "130", "--out", out, "--report-only")
+    assert code == 0
+    assert "Not run: sparsity: was run in this folder with other options; its files are kept." in err
+    assert (out / "sparsity" / "sparsity.csv").read_text() == table
+
+
+def test_each_scale_has_a_folder_of_its_own(
+    tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for scale in ("quick", "full"):
+        code, _, err = assent("reproduce", "overall", *TINY, "--scale", scale, "--report-only")
+        assert code == 0
+        assert f"Page: reproduced-{scale}/index.html" in err
 
 
 def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: Assent) -> None:

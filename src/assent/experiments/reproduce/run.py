@@ -8,7 +8,7 @@
 A killed run goes on where it was; another process may work in the same folder at the same time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,14 @@ def reproduce(
     *,
     data: Path | None,
     jobs: int = 0,
+    asked: Collection[str] | None = None,
     compute: bool = True,
     progress: Progress = SILENT,
 ) -> Reproduction:
     """Compute what is missing and say what was found; without `compute`, of what is there already.
 
-    With `jobs`, so many processes compute, each with one thread; with 0, this one does.
+    With `jobs`, so many processes compute, each with one thread; with 0, this one does. Nothing is computed
+    for items whose names are not `asked` for: they are shown as far as this plan's records are there.
     """
     where = Where(data, out / DATA)
     plan, missing = _with_data(plan, where)
@@ -83,12 +85,15 @@ def reproduce(
     failed: list[str] = []
     if compute:
         cells.store.sweep()
-        failed = cells.compute(everything, jobs=jobs, progress=progress)
+        own = [cell for item, some in wanted if asked is None or item.name in asked for cell in some]
+        failed = cells.compute(own, jobs=jobs, progress=progress)
     chapters = []
     for item, some in wanted:
         records = cells.found(some)
         if records:
             chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
+        elif asked is not None and item.name not in asked:
+            missing.append(f"{item.name}: was run in this folder with other options; its files are kept.")
         elif some:
             missing.append(f"{item.name}: none of its {len(some)} cells is there.")
         else:
