@@ -111,6 +111,10 @@ def test_a_log_gets_a_line_by_the_clock_with_the_time_left(capfd: pytest.Capture
             advance()
         now = 240.0
         assert wait_for("cells: 4 of 8, 4 min, 4 min left")
+    with progress.timed_task("cells", 3, lambda: 3600.0):
+        assert wait_for("cells: 0 of 3, 0 min, 60 min left")
+    with progress.timed_task("cells", 3, lambda: 36 * 3600.0):
+        assert wait_for("cells: 0 of 3, 0 min, 1.5 days left")
     assert "training" not in err
     capfd.readouterr()
     time.sleep(0.05)

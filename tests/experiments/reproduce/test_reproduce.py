@@ -38,6 +38,11 @@ def chapter(found: Reproduction, name: str) -> Chapter:
     return next(each for each in found.chapters if each.item.name == name)
 
 
+def missing(cells: Cells, name: str, plan: Plan) -> list[Cell]:
+    """Those of an item's cells that are not there."""
+    return [cell for cell in ITEMS[name].cells(plan) if not cells.found([cell])]
+
+
 def kill_training(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("trained again")
@@ -115,7 +120,7 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     available = replace(plan, datasets=("simulation", "diginetica"))
     cells = Cells(Store(out / CELLS), Where(data))
     for name in ("overall", "price"):
-        assert cells.missing(ITEMS[name].cells(available)) == []
+        assert missing(cells, name, available) == []
     keys = {
         name: {
             json.dumps(dict(cell.key(Where(data))), sort_keys=True) for cell in ITEMS[name].cells(available)
@@ -248,10 +253,10 @@ def test_a_changed_setting_computes_what_it_touches(
     available = replace(plan, datasets=found.plan.datasets)
     cells = Cells(Store(out / CELLS), Where(data))
     more = replace(available, anchors={"simulation": 3, "diginetica": 3})
-    missing = cells.missing(ITEMS["overall"].cells(more))
-    assert {cell.labels["method_name"] for cell in missing} == {"IFRQE++ (nash)"}
+    touched = missing(cells, "overall", more)
+    assert {cell.labels["method_name"] for cell in touched} == {"IFRQE++ (nash)"}
     longer = replace(available, overrides={**plan.overrides, "training": {"epochs": 3}})
-    assert len(cells.missing(ITEMS["overall"].cells(longer))) == 2 * 2 * 7
+    assert len(missing(cells, "overall", longer)) == 2 * 2 * 7
 
 
 def test_without_computing_it_shows_what_is_there(plan: Plan, data: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import Where, problem_of
-from assent.experiments.store import Store, digest
+from assent.experiments.store import Kept, Store
 from assent.files import write_with
 from assent.progress import SILENT, Progress
 
@@ -81,15 +81,18 @@ def reproduce(
             wanted.append((item, item.cells(plan)))
         except AssentError as error:
             missing.append(str(error))
-    everything = [cell for _, some in wanted for cell in some]
     failed: list[str] = []
     if compute:
         cells.store.sweep()
-        own = [cell for item, some in wanted if asked is None or item.name in asked for cell in some]
+        late = sorted(wanted, key=lambda each: each[0].last)
+        own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
         failed = cells.compute(own, jobs=jobs, progress=progress)
     chapters = []
+    everything: dict[str, Kept] = {}
     for item, some in wanted:
-        records = cells.found(some)
+        found = cells.found(some)
+        everything |= {kept.name: kept for _, kept in found}
+        records = [{**kept.record, **cell.labels, "seed": cell.seed} for cell, kept in found]
         if records:
             chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
         elif asked is not None and item.name not in asked:
@@ -98,11 +101,9 @@ def reproduce(
             missing.append(f"{item.name}: none of its {len(some)} cells is there.")
         else:
             missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
-    keys = {digest(key): key for key in (cell.key(where) for cell in everything)}.values()
-    states = {cells.store.code(key) for key in keys} - {None}
-    return Reproduction(
-        plan, chapters, missing, failed, sum(map(cells.store.seconds, keys)), max(len(states), 1)
-    )
+    seconds = sum(kept.seconds for kept in everything.values())
+    states = {kept.code for kept in everything.values()}
+    return Reproduction(plan, chapters, missing, failed, seconds, max(len(states), 1))
 
 
 def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:

@@ -23,6 +23,7 @@ class Scratch(Item):
         "SCR plays the same game with a model trained on every joint selection that it explores. Seconds "
         "count all that a choice rests on, and the final training."
     )
+    last: ClassVar[bool] = True
 
     def cells(self, plan: Plan) -> list[Cell]:
         """Both methods at price 1."""
