@@ -26,7 +26,9 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert "Not run: steam: no folder is named. Get it from" in err
     assert f"Page: {out / 'index.html'}" in err
     page = (out / "index.html").read_text()
-    assert "At most 120 users of each data set." in page
+    assert "A neighbourhood of at most 120 users of each data set" in page
+    assert "at most 500 users" not in page
+    assert "Proactive has at most 2 rounds" in page
     assert "training.epochs=2" in page
     assert (out / "sparsity" / "sparsity-simulation-mf.png").exists()
     table = (out / "sparsity" / "sparsity.csv").read_text()

@@ -152,16 +152,12 @@ def _plan(
     """What the options ask for."""
     plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
     given = _nested(overrides or [])
-    reduced = list(plan.reduced)
-    if users is not None:
-        reduced.append(f"At most {users} users of each data set.")
     plan = replace(
         plan,
         datasets=_among(datasets, DATASETS, "--datasets"),
         models=_among(models, MODELS, "--models"),
         users=plan.users if users is None else users,
         overrides=merged(plan.overrides, given),
-        reduced=reduced,
         altered=[f"Settings of the user's own: {', '.join(overrides or [])}."] if given else [],
     )
     for model in plan.models:

@@ -41,7 +41,11 @@ def build_page(found: Reproduction) -> str:
         "main",
         opening,
         _data_section(found),
-        tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced, *plan.altered])),
+        tag(
+            "section",
+            tag("h2", "How it was run"),
+            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *plan.altered]),
+        ),
         _trouble(found),
         *(_section(chapter, plan.repeats) for chapter in found.chapters),
     )
