@@ -25,7 +25,6 @@ from assent.experiments.reproduce import (
     write_chapter,
 )
 from assent.experiments.reproduce.grid import shown, text
-from assent.experiments.reproduce.page import mixed_states
 from assent.experiments.reproduce.plan import DATASETS, MODELS, merged
 from assent.experiments.reproduce.run import CELLS, Chapter
 from assent.files import refuse_to_overwrite, write_text
@@ -114,8 +113,8 @@ def reproduce_command(
             _show(chapter)
             write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
-    if found.states > 1:
-        notice(mixed_states(found.states))
+    if found.stale:
+        notice(found.stale)
     for sentence in found.failed[:_FAILURES]:
         notice(f"Could not be computed: {sentence}")
     notice(f"Page: {out / PAGE}")

@@ -19,6 +19,7 @@ from assent.experiments import store as stores
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
 from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce, write_chapter
+from assent.experiments.reproduce import run as running
 from assent.experiments.reproduce import search as searching
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.overall import Overall
@@ -214,17 +215,28 @@ def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction
         build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
 
 
-def test_records_of_several_states_of_the_code_are_told(
+def test_which_state_of_the_code_computed_the_records_is_told(
     plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = replace(plan, datasets=("simulation",), repeats=1)
+
+    def said(found: Reproduction) -> str:
+        return unescape(build_page(replace(found, chapters=())))
+
     one = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
-    assert one.states == 1
-    monkeypatch.setattr(stores, "code_state", lambda: "edited")
-    two = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
-    assert two.states == 2
-    assert timeless(two.chapters[:1]) == timeless(one.chapters)
-    assert "come from 2 states of assent's own code" in unescape(build_page(replace(two, chapters=())))
+    state, number = stores.code_state(), one.chapters[0].wanted
+    assert one.states == {state: number}
+    assert f"Computed by state {state} ({number} cells) of assent's source" in said(one)
+    assert one.stale == ""
+    for module in (stores, running):
+        monkeypatch.setattr(module, "code_state", lambda: "edited")
+    old = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
+    assert f"{number} of {number} cells come from another state of assent's source than" in old.stale
+    assert old.stale in said(old)
+    both = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
+    assert both.states.keys() == {state, "edited"}
+    assert f"{number} of {sum(both.states.values())} cells come from another state" in said(both)
+    assert timeless(both.chapters[:1]) == timeless(one.chapters)
 
 
 def test_nothing_is_computed_twice(

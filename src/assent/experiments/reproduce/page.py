@@ -44,7 +44,7 @@ def build_page(found: Reproduction) -> str:
         tag(
             "section",
             tag("h2", "How it was run"),
-            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *plan.altered]),
+            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *plan.altered, found.provenance]),
         ),
         _trouble(found),
         *(_section(chapter, plan.repeats) for chapter in found.chapters),
@@ -85,19 +85,9 @@ def _data_section(found: Reproduction) -> Html:
 
 
 def _trouble(found: Reproduction) -> Html:
-    """What makes the figures less than they should be."""
+    """Cells that are not there because they failed."""
     said = [f"Could not be computed: {sentence}" for sentence in found.failed]
-    if found.states > 1:
-        said.append(mixed_states(found.states))
     return tag("section", tag("h2", "What went wrong"), bullets(said)) if said else join([])
-
-
-def mixed_states(states: int) -> str:
-    """That cells of several states of the code stand beside each other, in a sentence."""
-    return (
-        f"These records come from {states} states of assent's own code, which may not agree; to compute them "
-        "all with the present one, choose another folder."
-    )
 
 
 def _section(chapter: Chapter, repeats: int) -> Html:

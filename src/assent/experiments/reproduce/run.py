@@ -8,8 +8,10 @@
 A killed run goes on where it was; another process may work in the same folder at the same time.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import Where, problem_of
-from assent.experiments.store import Kept, Store
+from assent.experiments.store import Kept, Store, code_state
 from assent.files import write_with
 from assent.progress import SILENT, Progress
+from assent.report.numbers import NONE, plural
 
 CELLS = "cells"
 DATA = "data"
@@ -52,8 +55,29 @@ class Reproduction:
     """Cells that could not be computed, and why, in sentences."""
     seconds: float
     """What computing all cells took, summed over processes and runs."""
-    states: int = 1
-    """How many states of assent's own code they come from."""
+    states: Mapping[str, int] = field(default_factory=dict)
+    """How many cells each state of assent's own code has computed, the most first."""
+
+    @property
+    def provenance(self) -> str:
+        """Which state of the code has computed the cells and which one shows them, in a sentence or two."""
+        by = ", ".join(
+            f"{name or 'unknown'} ({plural(cells, 'cell')})" for name, cells in self.states.items()
+        )
+        said = f"Computed by state {by or NONE} of assent's source, version {version('assent')}."
+        return f"{said} {self.stale}".strip()
+
+    @property
+    def stale(self) -> str:
+        """That cells come from another state of the code than the present one, where they do."""
+        now = code_state()
+        if self.states.keys() <= {now}:
+            return ""
+        others = sum(cells for name, cells in self.states.items() if name != now)
+        return (
+            f"{others} of {sum(self.states.values())} cells come from another state of assent's source than "
+            f"the present one ({now}), which may compute otherwise; to compute all anew, choose another folder."
+        )
 
 
 def reproduce(
@@ -102,8 +126,8 @@ def reproduce(
         else:
             missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
     seconds = sum(kept.seconds for kept in everything.values())
-    states = {kept.code for kept in everything.values()}
-    return Reproduction(plan, chapters, missing, failed, seconds, max(len(states), 1))
+    states = Counter(kept.code for kept in everything.values())
+    return Reproduction(plan, chapters, missing, failed, seconds, dict(states.most_common()))
 
 
 def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:
