@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from assent.errors import AssentError
+from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.plan import Plan
@@ -76,7 +77,8 @@ class Reproduction:
         others = sum(cells for name, cells in self.states.items() if name != now)
         return (
             f"{others} of {sum(self.states.values())} cells come from another state of assent's source than "
-            f"the present one ({now}), which may compute otherwise; to compute all anew, choose another folder."
+            f"the present one ({now}), which may compute otherwise; to compute all anew, choose another "
+            "folder."
         )
 
 
@@ -118,7 +120,8 @@ def reproduce(
         everything |= {kept.name: kept for _, kept in found}
         records = [{**kept.record, **cell.labels, "seed": cell.seed} for cell, kept in found]
         if records:
-            chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
+            findings = _asked_for(item.findings(plan, records), plan)
+            chapters.append(Chapter(item, findings, records, len(some)))
         elif asked is not None and item.name not in asked:
             missing.append(f"{item.name}: was run in this folder with other options; its files are kept.")
         elif some:
@@ -142,6 +145,14 @@ def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:
             rows = sum(map(len, (problem.train, problem.valid, problem.test)))
             sizes[name] = problem.n_users, problem.n_items, rows
     return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
+
+
+def _asked_for(findings: Findings, plan: Plan) -> Findings:
+    """Findings without the paper's numbers of models that nobody asked for."""
+    others = {theirs for model, theirs in paper.MODELS.items() if model not in plan.models}
+    return replace(
+        findings, beside=[each for each in findings.beside if each.labels.get("model") not in others]
+    )
 
 
 def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
