@@ -6,10 +6,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from assent import evaluation
 from assent.cli import console, data_commands, fit_commands
@@ -63,6 +65,15 @@ def test_bars_are_for_terminals(is_terminal: bool, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(console.err, "_force_terminal", is_terminal)
     assert isinstance(watcher(), TerminalProgress) is is_terminal
     assert (watcher() is SILENT) is not is_terminal
+
+
+def test_a_bar_has_the_time_left_of_unequal_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Console(file=StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr(console, "err", shown)
+    bars = TerminalProgress()
+    with bars.timed_task("cells", 3, lambda: 5400.0), bars.task("training", 2) as advance:
+        advance()
+    assert "90 min left" in shown.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_fit_tells_of_all_that_can_take_long(

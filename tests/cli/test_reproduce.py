@@ -27,11 +27,33 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert "Not run: steam: no folder is named. Get it from" in err
     assert f"Page: {out / 'index.html'}" in err
     page = (out / "index.html").read_text()
-    assert "At most 120 users of each data set." in page
+    assert "A neighbourhood of at most 120 users of each data set" in page
+    assert "at most 500 users" not in page
+    assert "Proactive has at most 2 rounds" in page
     assert "training.epochs=2" in page
     assert (out / "sparsity" / "sparsity-simulation-mf.png").exists()
+    table = (out / "sparsity" / "sparsity.csv").read_text()
     code, again, _ = assent("reproduce", "overall,sparsity", *TINY, "--out", out, "--report-only")
     assert (code, again) == (0, text)
+    assert (out / "index.html").read_text() == page
+    code, one, _ = assent("reproduce", "overall", *TINY, "--out", out, "--report-only")
+    assert code == 0
+    assert "sparsity:" not in one
+    assert (out / "index.html").read_text() == page
+    code, _, err = assent("reproduce", "overall", *TINY, "--users", "130", "--out", out, "--report-only")
+    assert code == 0
+    assert "Not run: sparsity: was run in this folder with other options; its files are kept." in err
+    assert (out / "sparsity" / "sparsity.csv").read_text() == table
+
+
+def test_each_scale_has_a_folder_of_its_own(
+    tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for scale in ("quick", "full"):
+        code, _, err = assent("reproduce", "overall", *TINY, "--scale", scale, "--report-only")
+        assert code == 0
+        assert f"Page: reproduced-{scale}/index.html" in err
 
 
 def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: Assent) -> None:
@@ -92,6 +114,10 @@ def test_a_log_gets_a_line_by_the_clock_with_the_time_left(capfd: pytest.Capture
             advance()
         now = 240.0
         assert wait_for("cells: 4 of 8, 4 min, 4 min left")
+    with progress.timed_task("cells", 3, lambda: 3600.0):
+        assert wait_for("cells: 0 of 3, 0 min, 60 min left")
+    with progress.timed_task("cells", 3, lambda: 36 * 3600.0):
+        assert wait_for("cells: 0 of 3, 0 min, 1.5 days left")
     assert "training" not in err
     capfd.readouterr()
     time.sleep(0.05)

@@ -14,7 +14,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.experiments import lds, run
 from assent.experiments import store as stores
-from assent.experiments.store import Store, choice_key, code_state, digest, unit_key
+from assent.experiments.store import Kept, Store, choice_key, code_state, digest, unit_key
 from assent.files import read_json
 from assent.game.objective import Objective
 from assent.methods import make_method
@@ -47,8 +47,9 @@ def test_a_cell_says_what_it_is(store: Store) -> None:
     assert found["key"] == KEY
     assert found["seconds"] == 2.0
     assert {"format", "assent"} <= found.keys()
-    assert found["code"] == store.code(KEY) == code_state()
-    assert store.code({**KEY, "price": 0.2}) is None
+    assert found["code"] == code_state()
+    assert store.find(KEY) == Kept(file.stem, {"reward": -1.5}, 2.0, code_state())
+    assert store.find({**KEY, "price": 0.2}) is None
 
 
 def test_only_old_leavings_are_swept_away(store: Store) -> None:

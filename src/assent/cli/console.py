@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
 from assent.errors import AssentError
 from assent.files import refuse_to_overwrite, write_json
-from assent.progress import SILENT, Advance, Progress
+from assent.progress import SILENT, Advance, Left, Progress
 
 _WIDTH_IN_FILES = 160
 """Columns of results that go to a file or a pipe: at the usual 80 wide tables break their names."""
@@ -29,6 +36,7 @@ err = Console(stderr=True)
 """Progress, notices and errors."""
 
 WRONG_INPUT = 2
+_DAY = 24 * 3600.0
 
 
 def run_guarded(command: Callable[[], object]) -> None:
@@ -67,7 +75,7 @@ class TerminalProgress:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            _TimeLeft(),
             console=err,
             transient=True,
         )
@@ -76,10 +84,16 @@ class TerminalProgress:
     @contextmanager
     def task(self, label: str, total: int) -> Iterator[Advance]:
         """A bar until the task ends."""
+        with self.timed_task(label, total) as advance:
+            yield advance
+
+    @contextmanager
+    def timed_task(self, label: str, total: int, left: Left | None = None) -> Iterator[Advance]:
+        """The same; with `left` the time left is that, not what equal steps would take."""
         if not self._open:
             self._bars.start()
         self._open += 1
-        number = self._bars.add_task(label, total=total)
+        number = self._bars.add_task(label, total=total, left=left)
         try:
             yield lambda: self._bars.advance(number)
         finally:
@@ -87,6 +101,16 @@ class TerminalProgress:
             self._open -= 1
             if not self._open:
                 self._bars.stop()
+
+
+class _TimeLeft(TimeRemainingColumn):
+    """The time left as the task has it, or else as its steps so far lead to expect."""
+
+    def render(self, task: Task) -> Text:
+        left = task.fields["left"]
+        if left is None:
+            return super().render(task)
+        return Text(_left(left()).removeprefix(", "), style="progress.remaining")
 
 
 class LineProgress:
@@ -101,16 +125,22 @@ class LineProgress:
     @contextmanager
     def task(self, label: str, total: int) -> Iterator[Advance]:
         """A task; those within it are not told of."""
+        with self.timed_task(label, total) as advance:
+            yield advance
+
+    @contextmanager
+    def timed_task(self, label: str, total: int, left: Left | None = None) -> Iterator[Advance]:
+        """The same; with `left` the time left is that, not what equal steps would take."""
         self._open += 1
         try:
             if self._open > 1:
                 yield lambda: None
             else:
-                yield from self._outermost(label, total)
+                yield from self._outermost(label, total, left)
         finally:
             self._open -= 1
 
-    def _outermost(self, label: str, total: int) -> Iterator[Advance]:
+    def _outermost(self, label: str, total: int, left: Left | None) -> Iterator[Advance]:
         start, done, ended = self._clock(), 0, threading.Event()
 
         def advance() -> None:
@@ -120,8 +150,8 @@ class LineProgress:
         def tell() -> None:
             while not ended.wait(self._every):
                 took = self._clock() - start
-                left = f", {took / done * (total - done) / 60:.0f} min left" if done else ""
-                notice(f"{label}: {done} of {total}, {took / 60:.0f} min{left}")
+                equal = took / done * (total - done) if done else None
+                notice(f"{label}: {done} of {total}, {took / 60:.0f} min{_left(left() if left else equal)}")
 
         thread = threading.Thread(target=tell, daemon=True)
         thread.start()
@@ -130,6 +160,13 @@ class LineProgress:
         finally:
             ended.set()
             thread.join()
+
+
+def _left(seconds: float | None) -> str:
+    """The time left, if it is known, as the end of a sentence."""
+    if seconds is None:
+        return ""
+    return f", {seconds / 60:.0f} min left" if seconds < _DAY else f", {seconds / _DAY:.1f} days left"
 
 
 def steady_watcher() -> Progress:

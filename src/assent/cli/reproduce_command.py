@@ -16,7 +16,6 @@ from assent.experiments.pool import cores
 from assent.experiments.reproduce import (
     ITEMS,
     PAGE,
-    Item,
     Plan,
     Scale,
     build_page,
@@ -26,7 +25,6 @@ from assent.experiments.reproduce import (
     write_chapter,
 )
 from assent.experiments.reproduce.grid import shown, text
-from assent.experiments.reproduce.page import mixed_states
 from assent.experiments.reproduce.plan import DATASETS, MODELS, merged
 from assent.experiments.reproduce.run import CELLS, Chapter
 from assent.files import refuse_to_overwrite, write_text
@@ -70,16 +68,20 @@ def reproduce_command(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Compute nothing: show what is there so far.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder of cells, tables, figures and the page.")] = Path(
-        "reproduced"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of cells, tables, figures and the page. Default: reproduced-SCALE.",
+            show_default=False,
+        ),
+    ] = None,
     replace: o.Replace = False,
 ) -> None:
     """Run the paper's tables and figures again, and write them beside the paper's own numbers.
 
-    Every record is kept in OUT/cells: a killed command goes on where it was, another scale or setting
-    computes only what it touches, and a second command beside it shares the work. A data set that is not
-    there is left out; the page says where to get it.
+    Every record is kept in OUT/cells: a killed command goes on where it was, another setting computes only
+    what it touches, and a second command beside it shares the work. The page also shows what was run in OUT
+    before. A data set that is not there is left out; the page says where to get it.
 
     Examples:
 
@@ -89,27 +91,30 @@ def reproduce_command(
     assent reproduce overall --scale full --report-only
     ```
     """
-    items = _items(names)
+    asked = _asked(names)
+    out = out or Path(f"reproduced-{scale}")
     plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
     if not (out / CELLS).is_dir():
         refuse_to_overwrite(out / PAGE, replace=replace)
     found = reproduce(
-        items,
+        [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
         plan,
         out,
         data=_data(data_dir),
         jobs=jobs or cores(),
+        asked=asked,
         compute=not report_only,
         progress=steady_watcher(),
     )
     for sentence in found.missing:
         notice(f"Not run: {sentence}")
     for chapter in found.chapters:
-        _show(chapter)
-        write_chapter(chapter, out)
+        if chapter.item.name in asked:
+            _show(chapter)
+            write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
-    if found.states > 1:
-        notice(mixed_states(found.states))
+    if found.stale:
+        notice(found.stale)
     for sentence in found.failed[:_FAILURES]:
         notice(f"Could not be computed: {sentence}")
     notice(f"Page: {out / PAGE}")
@@ -118,13 +123,13 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
-def _items(names: str) -> list[Item]:
-    """The items of text like overall,price."""
+def _asked(names: str) -> list[str]:
+    """The names of items in text like overall,price."""
     asked = list(ITEMS) if names == EVERYTHING else [name.strip() for name in names.split(",")]
     for name in asked:
         if name not in ITEMS:
             raise AssentError(f"{name}: no item; accepted: {EVERYTHING}, {', '.join(ITEMS)}")
-    return [ITEMS[name] for name in dict.fromkeys(asked)]
+    return asked
 
 
 def _data(folder: Path | None) -> Path | None:
@@ -146,16 +151,12 @@ def _plan(
     """What the options ask for."""
     plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
     given = _nested(overrides or [])
-    reduced = list(plan.reduced)
-    if users is not None:
-        reduced.append(f"At most {users} users of each data set.")
     plan = replace(
         plan,
         datasets=_among(datasets, DATASETS, "--datasets"),
         models=_among(models, MODELS, "--models"),
         users=plan.users if users is None else users,
         overrides=merged(plan.overrides, given),
-        reduced=reduced,
         altered=[f"Settings of the user's own: {', '.join(overrides or [])}."] if given else [],
     )
     for model in plan.models:

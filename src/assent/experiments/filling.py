@@ -1,6 +1,7 @@
 """Computing the cells of a unit: those that share a workbench, one after the other, by one process."""
 
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,8 @@ def fill(
     """Compute the cells of a unit that the store lacks; None, at once, if another process is at it.
 
     `bench` makes the workbench that keeps its state in the folder that it is given. What is wrong with a cell
-    ends the unit; with `go_on` the others are computed still, and that is what is returned, in sentences.
+    ends the unit; with `go_on` the others are computed still, and that is what is returned, in sentences. A
+    file system that fails ends it even so: it would fail the others too, after hours of work.
     """
     with store.held(unit, wait=wait) as held:
         if not held:
@@ -46,11 +48,19 @@ def fill(
                 try:
                     record = step.run()
                     store.put(step.key, record, seconds=time.perf_counter() - start)
-                except AssentError as error:
-                    if not go_on:
+                except Exception as error:
+                    if not go_on or isinstance(error, OSError):
                         raise
-                    wrong.append(f"{step.name}: {error}")
+                    wrong.append(f"{step.name}: {_in_words(error)}")
             tell()
         if not wrong:
             own.clear()
     return wrong
+
+
+def _in_words(error: Exception) -> str:
+    """What went wrong; of an error that nobody foresaw, also its kind and where it comes from."""
+    if isinstance(error, AssentError):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"

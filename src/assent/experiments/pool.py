@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from assent.errors import AssentError
-from assent.progress import SILENT, Advance, Progress
+from assent.progress import SILENT, Advance, Left, Progress, timed_task
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 """Read by the libraries of a process when it starts."""
@@ -51,7 +51,14 @@ def cores() -> int:
 
 
 def run_all(
-    work: Work[U], units: Sequence[U], *, jobs: int, steps: int, label: str, progress: Progress = SILENT
+    work: Work[U],
+    units: Sequence[U],
+    *,
+    jobs: int,
+    steps: int,
+    label: str,
+    left: Left | None = None,
+    progress: Progress = SILENT,
 ) -> list[str]:
     """Do all units, `jobs` at once; units that others are at come last. What went wrong on the way.
 
@@ -62,15 +69,15 @@ def run_all(
     """
     if not units:
         return []
-    with one_thread(), progress.task(label, steps) as advance:
+    with one_thread(), timed_task(progress, label, steps, left) as advance:
         if jobs:
             return _run_in_processes(work, units, min(jobs, len(units)), advance)
         wrong: list[str] = []
-        left = list(units)
+        waiting = list(units)
         for wait_for in (False, True):
-            done = [work(unit, wait=wait_for, tell=advance, progress=progress) for unit in left]
+            done = [work(unit, wait=wait_for, tell=advance, progress=progress) for unit in waiting]
             wrong += [sentence for found in done for sentence in found or ()]
-            left = [unit for unit, found in zip(left, done, strict=True) if found is None]
+            waiting = [unit for unit, found in zip(waiting, done, strict=True) if found is None]
         return wrong
 
 

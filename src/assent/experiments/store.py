@@ -35,25 +35,39 @@ Key = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A finished cell."""
+
+    name: str
+    """Another for every key."""
+    record: Mapping[str, Any]
+    seconds: float
+    """What computing it took."""
+    code: str
+    """Which state of assent's code computed it (`code_state`)."""
+
+
+@dataclass(frozen=True)
 class Store:
     """Cells under `folder`, which is made with the first of them."""
 
     folder: Path
 
+    def find(self, key: Key) -> Kept | None:
+        """A cell with what is known of it; None where there is none, or a damaged one."""
+        file = self._file(key)
+        try:
+            found = read_json(file)
+        except AssentError:
+            return None
+        if not isinstance(found, dict) or found.get("key") != _plain(key):
+            return None
+        return Kept(file.stem, found["record"], float(found["seconds"]), str(found.get("code", "")))
+
     def get(self, key: Key) -> dict[str, Any] | None:
         """The record of a cell; None where there is none, or a damaged one."""
-        found = self._read(key)
-        return None if found is None else dict(found["record"])
-
-    def seconds(self, key: Key) -> float:
-        """What computing a cell took; 0 for one that is not there."""
-        found = self._read(key)
-        return 0.0 if found is None else float(found["seconds"])
-
-    def code(self, key: Key) -> str | None:
-        """Which state of assent's code computed a cell (`code_state`); None for one that is not there."""
-        found = self._read(key)
-        return None if found is None else str(found.get("code", ""))
+        found = self.find(key)
+        return None if found is None else dict(found.record)
 
     def sweep(self) -> None:
         """Delete half-written files that killed processes left a day ago or earlier."""
@@ -92,13 +106,6 @@ class Store:
                 yield False
                 return
             yield True
-
-    def _read(self, key: Key) -> dict[str, Any] | None:
-        try:
-            found = read_json(self._file(key))
-        except AssentError:
-            return None
-        return found if isinstance(found, dict) and found.get("key") == _plain(key) else None
 
     def _file(self, key: Key) -> Path:
         return self.folder / f"cell-{digest(key)}.json"

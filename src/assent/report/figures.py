@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter
 
 from assent.arrays import Floats
 from assent.report.data import ALL, NOTHING
-from assent.report.drawing import CANVASES, COLOURS, LOOKS, Look, looks, svg
+from assent.report.drawing import CANVASES, COLOURS, LOOKS, Canvas, Look, looks, svg
 from assent.report.html import Html, tag
 from assent.report.lines import Line
 from assent.report.numbers import THIN, fixed
@@ -139,11 +139,11 @@ def _percent_axes(axes: Axes, label: str) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{THIN}%"))
 
 
-def drawn(draw: Callable[[Axes], None], key: str, label: str) -> Html:
+def drawn(draw: Callable[[Axes], None], key: str, label: str, canvases: Sequence[Canvas] = CANVASES) -> Html:
     """The drawing in every size, one of which the style sheet shows; `label` is what it says in words."""
     sizes = (
         tag("div", _inline(svg(draw, canvas), f"{key}-{canvas.name}"), class_=canvas.name)
-        for canvas in CANVASES
+        for canvas in canvases
     )
     return tag("div", *sizes, class_="drawing", role="img", aria_label=label)
 

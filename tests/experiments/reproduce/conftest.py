@@ -45,7 +45,6 @@ def plan() -> Plan:
         lds_seeds=1,
         trials=2,
         overrides=OVERRIDES,
-        reduced=("Forty users.",),
     )
 
 

@@ -241,7 +241,7 @@ def test_odd_numbers_of_the_paper_are_judged_by_the_row_that_is_shown() -> None:
 
 def test_the_full_plan_is_the_papers() -> None:
     plan = full()
-    assert (plan.repeats, plan.users, plan.negatives, plan.reduced) == (10, None, 99, ())
+    assert (plan.repeats, plan.users, plan.negatives, plan.reduced) == (10, None, 99, [])
     theirs = numbers()["settings"]
     assert list(plan.anchors.values()) == theirs["T"]
     assert plan.prices == (0.1, 0.5, 1.0, 2.0)
@@ -250,7 +250,37 @@ def test_the_full_plan_is_the_papers() -> None:
     assert settings.model_settings.model_dump()["dimension"] == 64
     assert settings.anchor_rate == pytest.approx(1 - theirs["drop_ratio"][0])
     assert full(3).repeats == 3
-    assert quick().reduced
+
+
+def test_what_is_smaller_is_said_as_the_options_have_it() -> None:
+    assert quick().reduced == [
+        "A neighbourhood of at most 500 users of each data set, who share items: quality is not that of all.",
+        "T, the number of anchors, and the paper's: 2 (2) for simulation, 2 (8) for diginetica, 2 (4) for "
+        "steam, 2 (6) for amazon-video-games.",
+        "Proactive has at most 30 rounds; SCR explores 20 selections.",
+    ]
+    assert [*quick().fewer] == [
+        "Fewer values: prices 0.1 and 1; η 0.1, 0.3 and 0.5; numbers of anchors 1, 2 and 4; budgets 0.5 and "
+        "0.25.",
+        "Fewer draws, in brackets those of the full scale: selections of the approximation 3 (10), of the "
+        "LDS 8 (32), seeds of each 1 (3), trials of the search 5 (50).",
+        "Left out: neumf of the items that the paper shows for three models; neumf, din and cdae of the "
+        "approximation; neumf, lightgcn, din and cdae of SCR.",
+    ]
+    asked = replace(
+        quick(), users=60, models=("mf",), datasets=("steam",),
+        overrides={"anchors": 3, "proactive": {"rounds": 7}, "scratch": {"selections": 5}},
+    )  # fmt: skip
+    assert "at most 60 users" in asked.reduced[0]
+    assert asked.reduced[1:] == [
+        "T, the number of anchors, and the paper's: 3 (4) for steam.",
+        "Proactive has at most 7 rounds; SCR explores 5 selections.",
+    ]
+    assert "Left out" not in " ".join(asked.fewer)
+    # Settings of the user's own are told as such: they make no smaller version of everything.
+    same = replace(full(3), overrides={"scratch": {"selections": 50}}, prices=(1.0,))
+    assert (same.reduced, [*same.fewer]) == ([], ["Fewer values: prices 1."])
+    assert replace(full(), users=60).reduced == [quick().reduced[0].replace("500", "60")]
 
 
 def test_settings_are_merged_deeply() -> None:

@@ -61,7 +61,8 @@ def _processes() -> Iterator[list[str]]:
         yield [before.split()[0], "", *after.split()[:2]]
 
 
-def kill(process: Any, whom: str) -> None:
+def kill(process: Any, whom: str) -> bool:
+    """Kill it, or some of it, and see that nobody works on; whether it had not ended before."""
     workers = children(process.pid)
     if whom == "everybody":
         os.killpg(process.pid, signal.SIGKILL)
@@ -76,6 +77,7 @@ def kill(process: Any, whom: str) -> None:
         left = [pid for pid in left if alive(pid)]
         time.sleep(0.01)
     assert not left, "workers work on"
+    return bool(process.exitcode)
 
 
 def results(plan: Plan, out: Path) -> list[Any]:
@@ -97,12 +99,12 @@ def _kill_again_and_again(plan: Plan, folder: Path) -> None:
     alone = start(plan, folder / "alone")
     alone.join()
     assert alone.exitcode == 0
-    took, moments, number = time.monotonic() - begun, random.Random(6), 0
-    for kills in range(KILLS):
+    took, moments, number, kills = time.monotonic() - begun, random.Random(6), 0, 0
+    while kills < KILLS:
         running = start(plan, folder / str(number))
         running.join(0.05 + moments.random() * took / 4)
         if running.exitcode is None:
-            kill(running, ("everybody", "the parent", "a worker")[kills % 3])
+            kills += kill(running, ("everybody", "the parent", "a worker")[kills % 3])
         else:  # it was quicker than the kill: the next goes to another folder
             assert running.exitcode == 0
             number += 1

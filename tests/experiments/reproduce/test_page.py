@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.image import imread
 
 from assent.experiments.reproduce import ITEMS, Reproduction
 from assent.experiments.reproduce.beside import Beside
-from assent.experiments.reproduce.charts import Chart, Series
+from assent.experiments.reproduce.charts import Chart, Series, _any_look
 from assent.experiments.reproduce.grid import Amount, Column
 from assent.experiments.reproduce.page import _beside, _figure
 from assent.experiments.reproduce.paper import decimals
@@ -21,22 +22,28 @@ from assent.report.numbers import MINUS
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 in_browser = pytest.mark.skipif(BROWSER is None, reason="needs a browser: no chromium in PATH")
-BOX = (800, 500)
+BOX = (1000, 500)
 """Pixels that a chart gets on the sheet of charts."""
-Pixels = npt.NDArray[np.float64]
+TALL, LINE = 8000, 100
+"""Pixels of the tallest picture that is taken, and of what must not be blank."""
+Pixels = npt.NDArray[np.float32]
 
 
-def shoot(html: Path, *, width: int, height: int) -> Pixels:
-    """What headless Chromium shows of a page: [height, width, 3] in 0..1."""
-    picture = html.with_suffix(f".{width}.png")
+def browse(html: Path, *what: str, width: int, height: int) -> str:
+    """What headless Chromium prints when it opens a page and does `what`."""
     assert BROWSER
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--user-data-dir={html.parent}", f"--window-size={width},{height}", f"--screenshot={picture}",
-        html.as_uri(),
+        f"--user-data-dir={html.parent}", f"--window-size={width},{height}", *what, html.as_uri(),
     ]  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    return np.asarray(imread(picture), dtype=np.float64)[:, :, :3]
+    return subprocess.run(command, check=True, capture_output=True, timeout=60, text=True).stdout
+
+
+def shoot(html: Path, *, width: int, height: int) -> Pixels:
+    """What it shows of a page: [height, width, 3] in 0..1."""
+    picture = html.with_suffix(f".{width}.png")
+    browse(html, f"--screenshot={picture}", width=width, height=height)
+    return np.asarray(imread(picture), dtype=np.float32)[:, :, :3]
 
 
 def shares(pixels: Pixels, colour: str) -> float:
@@ -56,8 +63,12 @@ def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
             assert f"<td>{written}" in page
             for sentence in number.why if number.ours is not None else ():
                 assert sentence.replace("'", "&#x27;") in page
-    assert page.count("<svg ") == 2 * sum(bool(each.findings.charts) for each in found.chapters)
-    assert "Forty users." in page
+        assert f'<a href="#{each.item.name}">' in page
+    first = [each.findings.charts[0] for each in found.chapters if each.findings.charts]
+    assert page.count("<svg ") == sum(len(chart.canvases) for chart in first)
+    assert page.count('class="multiples"') == sum(chart.small for chart in first)
+    assert "<details><summary>The paper" not in page  # shown, however long
+    assert all(sentence.replace("'", "&#x27;") in page for sentence in found.plan.reduced)
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"|Get it from \S+', "", page)
     assert set(ITEMS) == set(re.findall(r'<section id="([\w-]+)"', page))
 
@@ -84,37 +95,75 @@ def test_a_figure_of_fewer_runs_than_planned_says_so() -> None:
 
 @in_browser
 def test_the_page_is_drawn_on_a_desk_and_on_a_phone(page: str, tmp_path: Path) -> None:
-    html = tmp_path / "page.html"
-    html.write_text(page)
     for width in (1100, 500):
-        seen = shoot(html, width=width, height=4000)
-        lines = seen.reshape(40, -1, 3)
-        assert all(line.std() > 0.01 for line in lines)  # nothing is blank
-        assert shares(seen, COLOURS["card"]) > 0.3
-        assert shares(seen, COLOURS["ink"]) > 0.002
-        # Nothing sticks out: the right edge is the page's ground all the way down.
-        assert seen[:, -3:].std() < 0.01
+        for top, seen in slices(page, tmp_path, width):
+            lines = seen[: len(seen) // LINE * LINE].reshape(-1, LINE * width, 3)
+            blank = [top + LINE * place for place, line in enumerate(lines) if line.std() < 0.01]
+            assert not blank, f"{width} pixels wide: blank at {blank}"
+            assert shares(seen[::3], COLOURS["card"]) > 0.3
+            assert shares(seen[::3], COLOURS["ink"]) > 0.002
+            # Nothing sticks out: the right edge is the page's ground all the way down.
+            assert seen[:, -3:].std() < 0.01
+
+
+def slices(page: str, folder: Path, width: int) -> Iterator[tuple[int, Pixels]]:
+    """The whole page from top to bottom, in pictures that a browser can take: where each begins, and it."""
+    html = folder / "page.html"
+    asking = "<script>document.title=document.body.scrollHeight</script></body>"
+    html.write_text(page.replace("Content-Security-Policy", "Ignored").replace("</body>", asking))
+    (height,) = re.findall(r"<title>(\d+)</title>", browse(html, "--dump-dom", width=width, height=TALL))
+    for top in range(0, int(height), TALL):
+        html.write_text(page.replace("<body>", f'<body style="margin-top: -{top}px">'))
+        yield top, shoot(html, width=width, height=min(TALL, int(height) - top))
 
 
 @in_browser
 def test_no_chart_is_empty_or_unreadable(found: Reproduction, tmp_path: Path) -> None:
-    charts = [chart for each in found.chapters for chart in each.findings.charts[-1:]]
-    boxes = []
-    for number, chart in enumerate(charts):
-        file = tmp_path / f"{number}.svg"
-        file.write_text(svg(chart._draw, CANVASES[0]))
-        boxes.append(f'<img src="{file.name}" style="display:block;width:{BOX[0]}px;height:{BOX[1]}px">')
-    html = tmp_path / "sheet.html"
+    charts = [chart for each in found.chapters for chart in each.findings.charts]
+    assert len(charts) > 20
+    for start in range(0, len(charts), TALL // BOX[1]):
+        some = charts[start : start + TALL // BOX[1]]
+        for chart, plot in zip(some, plots(some, tmp_path), strict=True):
+            assert shares(plot, COLOURS["ink"]) > 0.001, f"{chart.name}: no letters"
+            for number, series in enumerate(chart.series):
+                if not is_covered(chart, number):
+                    look = LOOKS[series.of] if isinstance(series.of, tuple) else _any_look(number)
+                    assert shares(plot, COLOURS[look.colour]) > 0, f"{chart.name}: {series.of} is not drawn"
+
+
+def plots(charts: Sequence[Chart], folder: Path) -> Iterator[Pixels]:
+    """What each chart looks like above its legend, all taken in one picture."""
+    boxes, shown = [], []
+    for chart in charts:
+        file = folder / f"{chart.name}.svg"
+        file.write_text(svg(chart._draw, chart.canvases[0]))
+        boxes.append(f'<img src="{file.name}" style="display:block;height:{BOX[1]}px">')
+        (tall,) = re.findall(r'<svg [^>]*viewBox="0 0 [\d.]+ ([\d.]+)"', file.read_text())
+        shown.append(int(BOX[1] * chart.canvases[0].height / float(tall)))
+    html = folder / "sheet.html"
     html.write_text(f"<body style='margin:0;background:#ffffff'>{''.join(boxes)}</body>")
-    sheet = shoot(html, width=BOX[0], height=BOX[1] * len(charts))
-    for number, chart in enumerate(charts):
-        box = sheet[number * BOX[1] : (number + 1) * BOX[1]]
-        plot = box[int(0.1 * BOX[1]) : int(0.7 * BOX[1]), int(0.12 * BOX[0]) :]
-        assert shares(box, COLOURS["ink"]) > 0.001, f"{chart.name}: no letters"
-        colours = {
-            LOOKS[series.of].colour if isinstance(series.of, tuple) else "blue" for series in chart.series
-        }
-        assert any(shares(plot, COLOURS[each]) > 0 for each in colours), f"{chart.name}: no marks"
+    seen = shoot(html, width=BOX[0], height=BOX[1] * len(charts))
+    for number, height in enumerate(shown):
+        yield seen[number * BOX[1] : number * BOX[1] + height]
+
+
+def points(series: Series) -> list[tuple[float | str, float]]:
+    return [(x, y.mean) for x, y in zip(series.x, series.y, strict=True) if y.mean is not None]
+
+
+def is_covered(chart: Chart, number: int) -> bool:
+    """Whether every point of a series lies under one of a later series; names have a place of their own."""
+    known = [y for series in chart.series for _, y in points(series)]
+    own, above = points(chart.series[number]), [p for s in chart.series[number + 1 :] for p in points(s)]
+    near = 0.05 * (max(known) - min(known))
+    return all(
+        not isinstance(x, str)
+        and any(
+            isinstance(other, float | int) and abs(x - other) < 0.05 and abs(y - level) <= near
+            for other, level in above
+        )
+        for x, y in own
+    )
 
 
 def test_a_chart_draws_every_series_that_has_a_value() -> None:

@@ -19,6 +19,7 @@ from assent.experiments import store as stores
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
 from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce, write_chapter
+from assent.experiments.reproduce import run as running
 from assent.experiments.reproduce import search as searching
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.overall import Overall
@@ -36,6 +37,11 @@ TIMES = ("seconds", "seconds_error", "seconds_p")
 
 def chapter(found: Reproduction, name: str) -> Chapter:
     return next(each for each in found.chapters if each.item.name == name)
+
+
+def missing(cells: Cells, name: str, plan: Plan) -> list[Cell]:
+    """Those of an item's cells that are not there."""
+    return [cell for cell in ITEMS[name].cells(plan) if not cells.found([cell])]
 
 
 def kill_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +121,7 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     available = replace(plan, datasets=("simulation", "diginetica"))
     cells = Cells(Store(out / CELLS), Where(data))
     for name in ("overall", "price"):
-        assert cells.missing(ITEMS[name].cells(available)) == []
+        assert missing(cells, name, available) == []
     keys = {
         name: {
             json.dumps(dict(cell.key(Where(data))), sort_keys=True) for cell in ITEMS[name].cells(available)
@@ -133,10 +139,15 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
     cells = item.cells(few)
     broken = [cell for cell in cells if cell.labels["method_name"].startswith("IFRQE")]
     found = reproduce([_Breaking()], few, tmp_path, data=data)
-    assert [sentence.split(": ", 1) for sentence in found.failed] == [
-        [f"Breaking, simulation, {cell.labels['method_name']}, mf, repeat 1", "out of luck"]
-        for cell in broken
-    ]
+    said = {
+        "ifrqe": "out of luck",
+        "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_",
+    }
+    assert len(found.failed) == len(broken) == 2
+    for sentence, cell in zip(found.failed, broken, strict=True):
+        name = cell.labels["method_name"]
+        why = said[name.split()[0].lower()]
+        assert sentence.startswith(f"Breaking, simulation, {name}, mf, repeat 1: {why}")
     (only,) = found.chapters
     assert len(only.records) == len(cells) - len(broken)
     page = unescape(build_page(found))
@@ -154,7 +165,9 @@ class Breaking(AtPrice):
     """Cannot be computed."""
 
     def run(self, desk: Desk) -> dict[str, Any]:
-        raise AssentError("out of luck")
+        if self.way[0] == "ifrqe":
+            raise AssentError("out of luck")
+        raise ZeroDivisionError("nobody foresaw it")
 
 
 class _Breaking(Overall):
@@ -169,6 +182,31 @@ class _Breaking(Overall):
         ]
 
 
+def test_a_file_system_that_fails_ends_it(
+    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Store, "put", full)
+    few = replace(plan, datasets=("simulation",), repeats=1)
+    with pytest.raises(OSError, match="no space left"):
+        reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
+
+
+def test_anchors_are_those_of_influence_whatever_values_the_user_asks_for(
+    found: Reproduction, plan: Plan, data: Path, tmp_path: Path
+) -> None:
+    few = replace(plan, datasets=("simulation",), repeats=1)
+    pooled = replace(few, overrides={**plan.overrides, "value": {"source": "combined"}})
+    (other,) = reproduce([ITEMS["reliability"]], pooled, tmp_path, data=data).chapters
+    usual = {(each["dataset"], each["seed"], each["estimate"], each["loss"]): each["correlation"]
+             for each in chapter(found, "reliability").records}  # fmt: skip
+    assert len(other.records) == other.wanted
+    for each in other.records:
+        assert each["correlation"] == usual["simulation", 0, each["estimate"], each["loss"]]
+
+
 @pytest.mark.parametrize("step", [2, 3, 5, 1000])
 def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction) -> None:
     for each in found.chapters:
@@ -177,17 +215,28 @@ def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction
         build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
 
 
-def test_records_of_several_states_of_the_code_are_told(
+def test_which_state_of_the_code_computed_the_records_is_told(
     plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = replace(plan, datasets=("simulation",), repeats=1)
+
+    def said(found: Reproduction) -> str:
+        return unescape(build_page(replace(found, chapters=())))
+
     one = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
-    assert one.states == 1
-    monkeypatch.setattr(stores, "code_state", lambda: "edited")
-    two = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
-    assert two.states == 2
-    assert timeless(two.chapters[:1]) == timeless(one.chapters)
-    assert "come from 2 states of assent's own code" in unescape(build_page(replace(two, chapters=())))
+    state, number = stores.code_state(), one.chapters[0].wanted
+    assert one.states == {state: number}
+    assert f"Computed by state {state} ({number} cells) of assent's source" in said(one)
+    assert one.stale == ""
+    for module in (stores, running):
+        monkeypatch.setattr(module, "code_state", lambda: "edited")
+    old = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
+    assert f"{number} of {number} cells come from another state of assent's source than" in old.stale
+    assert old.stale in said(old)
+    both = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
+    assert both.states.keys() == {state, "edited"}
+    assert f"{number} of {sum(both.states.values())} cells come from another state" in said(both)
+    assert timeless(both.chapters[:1]) == timeless(one.chapters)
 
 
 def test_nothing_is_computed_twice(
@@ -216,10 +265,10 @@ def test_a_changed_setting_computes_what_it_touches(
     available = replace(plan, datasets=found.plan.datasets)
     cells = Cells(Store(out / CELLS), Where(data))
     more = replace(available, anchors={"simulation": 3, "diginetica": 3})
-    missing = cells.missing(ITEMS["overall"].cells(more))
-    assert {cell.labels["method_name"] for cell in missing} == {"IFRQE++ (nash)"}
+    touched = missing(cells, "overall", more)
+    assert {cell.labels["method_name"] for cell in touched} == {"IFRQE++ (nash)"}
     longer = replace(available, overrides={**plan.overrides, "training": {"epochs": 3}})
-    assert len(cells.missing(ITEMS["overall"].cells(longer))) == 2 * 2 * 7
+    assert len(missing(cells, "overall", longer)) == 2 * 2 * 7
 
 
 def test_without_computing_it_shows_what_is_there(plan: Plan, data: Path, tmp_path: Path) -> None:
@@ -284,7 +333,7 @@ def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, 
     assert latex.count(r"\\") == 1 + 2 + 2 * 7
     with (tmp_path / "overall" / "beside-the-paper.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert len(lines) == 2 * 5 * 6 * 3
+    assert len(lines) == 2 * 6 * 3  # of the model that was asked for
     ours = next(line for line in lines if line["model"] == "MF" and line["method"] == "Threshold")
     assert (ours["figure"], ours["paper"]) == ("F1 %", "1.7")
     assert float(ours["difference"]) == pytest.approx(float(ours["ours"]) - 1.7)

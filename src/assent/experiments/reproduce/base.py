@@ -37,6 +37,8 @@ class Item(ABC):
     """Where the paper has it, or that it is ours."""
     about: ClassVar[str]
     """How it is measured, in a sentence or two."""
+    last: ClassVar[bool] = False
+    """Whether its cells are computed after all others, because they take longest."""
 
     @abstractmethod
     def cells(self, plan: Plan) -> list[Cell]:

@@ -10,7 +10,8 @@ from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
 from assent.experiments.reproduce.sources import Source, Where, fingerprint_of, problem_of
 from assent.experiments.reproduce.tasks import Desk, Task
-from assent.experiments.store import Key, Store, digest, unit_key
+from assent.experiments.reproduce.timing import Kind, TimeLeft
+from assent.experiments.store import Kept, Key, Store, digest, unit_key
 from assent.experiments.units import Models
 from assent.progress import SILENT, Advance, Progress
 from assent.settings import Settings
@@ -37,6 +38,12 @@ class Cell:
         return self.task.key(fingerprint_of(self.source, self.seed, where), self.settings, self.seed)
 
     @property
+    def kind(self) -> Kind:
+        """What it takes about as long as."""
+        what = f"{type(self.task).__name__} {self.labels.get('method_name', '')}"
+        return what, self.source.name, self.settings.model
+
+    @property
     def name(self) -> str:
         """What it is called where it fails."""
         labels = dict.fromkeys([*map(str, self.labels.values()), self.settings.model])
@@ -58,41 +65,43 @@ class Cells:
     store: Store
     where: Where
 
-    def found(self, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-        """The records that are there, with the cells' labels, in order."""
-        records = ((cell, self.store.get(cell.key(self.where))) for cell in cells)
-        return [
-            {**record, **cell.labels, "seed": cell.seed} for cell, record in records if record is not None
-        ]
+    def found(self, cells: Sequence[Cell]) -> list[tuple[Cell, Kept]]:
+        """Those of the cells that are there, in order."""
+        looked = ((cell, self.store.find(cell.key(self.where))) for cell in cells)
+        return [(cell, kept) for cell, kept in looked if kept is not None]
 
     def compute(self, cells: Sequence[Cell], *, jobs: int, progress: Progress = SILENT) -> list[str]:
         """Compute what is missing, `jobs` units at once; another process may do so at the same time.
 
         A cell that cannot be computed does not keep the others from it: which, and why, in sentences.
         """
-        units = list(self._units(self.missing(cells)))
+        once = list({digest(cell.key(self.where)): cell for cell in cells}.values())
+        there = self.found(once)
+        known = {id(cell) for cell, _ in there}
+        missing = [cell for cell in once if id(cell) not in known]
+        units = list(self._units(missing))
         begun = {digest(unit.key) for unit in units}
         for unit in self._units(cells):
             if digest(unit.key) not in begun:  # perhaps killed when all its cells were there
                 self.store.forget(unit.key)
+        waiting = [(cell.kind, cell.key(self.where)) for cell in missing]
+        left = TimeLeft(self.store, waiting, min(jobs, len(units)))
+        for cell, kept in there:
+            left.learn(cell.kind, kept)
         return run_all(
             partial(_work, self),
             units,
             jobs=jobs,
-            steps=sum(len(unit.cells) for unit in units),
+            steps=len(missing),
             label="cells",
+            left=left,
             progress=progress,
         )
 
-    def missing(self, cells: Sequence[Cell]) -> list[Cell]:
-        """The cells that are not there yet, each once."""
-        once = {digest(cell.key(self.where)): cell for cell in cells}
-        return [cell for cell in once.values() if self.store.get(cell.key(self.where)) is None]
-
     def _units(self, cells: Sequence[Cell]) -> Iterator[Unit]:
-        """Cells by workbench; those that share nothing come first, because they take longest."""
+        """Cells by workbench, in the order in which the first of each is asked for."""
         units: dict[str, tuple[Key, list[Cell]]] = {}
-        for cell in sorted(cells, key=lambda cell: not cell.task.alone):
+        for cell in cells:
             key = self._unit_key(cell)
             units.setdefault(digest(key), (key, []))[1].append(cell)
         for key, members in units.values():

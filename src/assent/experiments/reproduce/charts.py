@@ -9,8 +9,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from assent.experiments.reproduce.grid import Amount, shown
 from assent.files import write_text, write_with
-from assent.report.data import Way
-from assent.report.drawing import CANVASES, COLOURS, LOOKS, Look, looks, png, svg
+from assent.report.data import NOTHING, Way
+from assent.report.drawing import CANVASES, COLOURS, LOOKS, Canvas, Look, looks, png, svg
 from assent.report.figures import drawn
 from assent.report.html import Html
 from assent.report.numbers import MINUS
@@ -38,17 +38,29 @@ class Chart:
     series: Sequence[Series]
     factor: float = 1.0
     """100 where fractions are shown as percent."""
+    measured: bool = False
+    """Whether `x` is measured as `y` is: points without a line, and ticks where they fit."""
+    logarithmic: bool = False
+    """Whether equal ratios of `y` are equally far apart."""
+    small: bool = False
+    """Whether it is one of many, which stand beside each other."""
 
     def write(self, folder: Path) -> list[Path]:
         """Write NAME.svg and NAME.png: those files."""
         vector, pixels = (folder / f"{self.name}.{kind}" for kind in ("svg", "png"))
-        write_text(vector, svg(self._draw, CANVASES[0]))
-        write_with(pixels, lambda file: file.write(png(self._draw, CANVASES[0])))
+        canvas = self.canvases[0]
+        write_text(vector, svg(self._draw, canvas))
+        write_with(pixels, lambda file: file.write(png(self._draw, canvas)))
         return [vector, pixels]
 
     def html(self) -> Html:
         """The figure as part of a page."""
-        return drawn(self._draw, self.name, f"{self.title}: {self.y} by {self.x}")
+        return drawn(self._draw, self.name, f"{self.title}: {self.y} by {self.x}", self.canvases)
+
+    @property
+    def canvases(self) -> Sequence[Canvas]:
+        """The sizes that it is drawn in."""
+        return CANVASES[1:] if self.small else CANVASES
 
     def _draw(self, axes: Axes) -> None:
         places = list(dict.fromkeys(x for series in self.series for x in series.x))
@@ -57,6 +69,7 @@ class Chart:
         for number, series in enumerate(self.series):
             look = looks(ways)[series.of] if isinstance(series.of, tuple) else _any_look(number)
             aside = 0.6 * ((number + 0.5) / len(self.series) - 0.5) if names else 0.0
+            is_nothing = series.of == NOTHING  # others lie upon it: a ring around them
             known = [
                 (x, amount) for x, amount in zip(series.x, series.y, strict=True) if amount.mean is not None
             ]
@@ -65,14 +78,29 @@ class Chart:
                 [self.factor * (amount.mean or 0) for _, amount in known],
                 yerr=[self.factor * (amount.error or 0) for _, amount in known],
                 color=COLOURS[look.colour],
-                linestyle="none" if names or look.dashes == "none" else look.dashes,
+                linestyle="none" if names or self.measured or look.dashes == "none" else look.dashes,
                 linewidth=1.8,
-                marker=look.marker,
-                markersize=9,
-                markeredgecolor=COLOURS["card"],
+                marker="o" if is_nothing else look.marker,
+                markersize=16 if is_nothing else 9,
+                markerfacecolor="none" if is_nothing else COLOURS[look.colour],
+                markeredgecolor=COLOURS[look.colour if is_nothing else "card"],
+                zorder=1 if is_nothing else 2,
                 capsize=3.5,
                 label=series.of if isinstance(series.of, str) else way_name(series.of),
             )
+        if not self.measured:
+            self._mark_places(axes, places, names)
+        if self.logarithmic:
+            axes.set_yscale("log")
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(6))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", MINUS)))
+        axes.set_xlabel(self.x)
+        axes.set_ylabel(self.y)
+        axes.set_title(self.title)
+
+    def _mark_places(self, axes: Axes, places: Sequence[float | str], names: Sequence[str]) -> None:
+        """A tick for everything that is along the axis."""
         ticks = (
             list(range(len(names))) if names else [place for place in places if not isinstance(place, str)]
         )
@@ -82,11 +110,6 @@ class Chart:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: labels.get(value, "")))
         if names:
             axes.set_xlim(-0.5, len(names) - 0.5)
-        axes.yaxis.set_major_locator(MaxNLocator(6))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", MINUS)))
-        axes.set_xlabel(self.x)
-        axes.set_ylabel(self.y)
-        axes.set_title(self.title)
 
 
 def _any_look(number: int) -> Look:

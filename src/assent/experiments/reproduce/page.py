@@ -1,10 +1,12 @@
 """The page of a reproduction: each item with its tables and figures, and the paper's numbers beside ours."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.beside import Beside, data_reasons
+from assent.experiments.reproduce.charts import Chart
 from assent.experiments.reproduce.grid import Amount, Column, Grid, fewer_runs, fixed, shown, text
 from assent.experiments.reproduce.run import Chapter, Reproduction
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
@@ -41,12 +43,17 @@ def build_page(found: Reproduction) -> str:
         ),
         tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
         tag("p", _summary(found), class_="lede"),
+        _contents(found),
     )
     main = tag(
         "main",
         opening,
         _data_section(found),
-        tag("section", tag("h2", "How it was run"), bullets([*PROTOCOL, *plan.reduced, *plan.altered])),
+        tag(
+            "section",
+            tag("h2", "How it was run"),
+            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *plan.altered, found.provenance]),
+        ),
         _trouble(found),
         *(_section(chapter, plan.repeats) for chapter in found.chapters),
     )
@@ -62,6 +69,14 @@ def _summary(found: Reproduction) -> str:
         f"{len(measured)} of the paper's {len(numbers)} numbers that these items have stand beside ours; "
         f"{comparable} of them can be compared directly, and the others say why not."
     )
+
+
+def _contents(found: Reproduction) -> Html:
+    """Links to the items, where there are several."""
+    if len(found.chapters) < 2:
+        return join([])
+    links = (tag("a", each.item.title, href=f"#{each.item.name}") for each in found.chapters)
+    return tag("nav", bullets(links), aria_label="Contents")
 
 
 def duration(seconds: float) -> str:
@@ -86,19 +101,9 @@ def _data_section(found: Reproduction) -> Html:
 
 
 def _trouble(found: Reproduction) -> Html:
-    """What makes the figures less than they should be."""
+    """Cells that are not there because they failed."""
     said = [f"Could not be computed: {sentence}" for sentence in found.failed]
-    if found.states > 1:
-        said.append(mixed_states(found.states))
     return tag("section", tag("h2", "What went wrong"), bullets(said)) if said else join([])
-
-
-def mixed_states(states: int) -> str:
-    """That cells of several states of the code stand beside each other, in a sentence."""
-    return (
-        f"These records come from {states} states of assent's own code, which may not agree; to compute them "
-        "all with the present one, choose another folder."
-    )
 
 
 def _section(chapter: Chapter, repeats: int) -> Html:
@@ -111,12 +116,19 @@ def _section(chapter: Chapter, repeats: int) -> Html:
         tag("p", f"{item.where} · assent reproduce {item.name}", class_="note"),
         paragraph(item.about),
         bullets([*partial, *findings.said]),
-        *(tag("figure", chart.html()) for chart in findings.charts),
+        *_figures(findings.charts),
         *(_table(each, repeats) for each in findings.grids),
         _beside(findings.beside, repeats) if findings.beside else join([]),
         paragraph(findings.not_comparable) if findings.not_comparable else join([]),
         id=item.name,
     )
+
+
+def _figures(charts: Sequence[Chart]) -> Iterator[Html]:
+    """The figures; small ones beside each other."""
+    for small, some in groupby(charts, lambda chart: chart.small):
+        figures = [tag("figure", chart.html()) for chart in some]
+        yield tag("div", *figures, class_="multiples") if small else join(figures)
 
 
 def _table(grid: Grid, repeats: int) -> Html:
@@ -166,7 +178,7 @@ def _beside(numbers: Sequence[Beside], repeats: int) -> Html:
     explained = [paragraph("Why numbers cannot be compared, by the number at their difference:"), listed]
     label = f"The paper's numbers beside ours ({len(numbers)})"
     shown_reasons = explained if reasons else []
-    return tag("details", tag("summary", label), scrolling(table, label), *shown_reasons, **_open(len(lines)))
+    return tag("details", tag("summary", label), scrolling(table, label), *shown_reasons, open="")
 
 
 def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Iterator[Html]:

@@ -1,8 +1,9 @@
 """How much of the paper is run: its own settings, or few repeats of a smaller version."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from assent.experiments.reproduce.sources import SIMULATION
@@ -76,8 +77,6 @@ class Plan:
     """Settings that differ from assent's, as JSON; given by the scale and the user."""
     sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     """Users, items and interactions of the data sets that were found."""
-    reduced: Sequence[str] = ()
-    """What is less than the paper's, so that figures cannot be compared, in sentences."""
     altered: Sequence[str] = ()
     """What else the user has changed, in sentences."""
 
@@ -85,6 +84,58 @@ class Plan:
     def seeds(self) -> range:
         """One per repeat."""
         return range(self.repeats)
+
+    @cached_property
+    def reduced(self) -> list[str]:
+        """What is less than the paper's, so that figures cannot be compared, in sentences."""
+        found = []
+        if self.users is not None:
+            found.append(
+                f"A neighbourhood of at most {self.users} users of each data set, who share items: quality "
+                "is not that of all."
+            )
+        if self.scale is Scale.QUICK:
+            own = {name: self.settings(self.models[0], name) for name in (DATASETS[0], *self.datasets)}
+            anchors = [f"{own[name].anchors} ({_FULL.anchors[name]}) for {name}" for name in self.datasets]
+            some = own[DATASETS[0]]
+            found += [
+                f"T, the number of anchors, and the paper's: {', '.join(anchors)}.",
+                f"Proactive has at most {some.proactive.rounds} rounds; SCR explores "
+                f"{some.scratch.selections} selections.",
+            ]
+        return found
+
+    @property
+    def fewer(self) -> Iterator[str]:
+        """What is left out of the full scale, in sentences; the figures that are there can be compared."""
+        values = {
+            "prices": (self.prices, _FULL.prices),
+            "η": (self.etas, _FULL.etas),
+            "numbers of anchors": (self.numbers_of_anchors, _FULL.numbers_of_anchors),
+            "budgets": (self.points, _FULL.points),
+        }
+        said = [f"{name} {_listed(own)}" for name, (own, full) in values.items() if len(own) < len(full)]
+        if said:
+            yield f"Fewer values: {'; '.join(said)}."
+        draws = {
+            "selections of the approximation": (self.selections, _FULL.selections),
+            "of the LDS": (self.lds_selections, _FULL.lds_selections),
+            "seeds of each": (self.lds_seeds, _FULL.lds_seeds),
+            "trials of the search": (self.trials, _FULL.trials),
+        }
+        said = [f"{name} {own} ({full})" for name, (own, full) in draws.items() if own < full]
+        if said:
+            yield f"Fewer draws, in brackets those of the full scale: {', '.join(said)}."
+        models = {
+            "the items that the paper shows for three models": (self.few_models, _FULL.few_models),
+            "the approximation": (self.wide_models, _FULL.wide_models),
+            "SCR": (self.scratch_models, _FULL.scratch_models),
+        }
+        gone = {name: [each for each in self.of(full) if each not in own]
+                for name, (own, full) in models.items()}  # fmt: skip
+        said = [f"{_listed(without)} of {name}" for name, without in gone.items() if without]
+        if said:
+            yield f"Left out: {'; '.join(said)}."
 
     def source(self, name: str) -> DataSource:
         """A data set."""
@@ -124,6 +175,15 @@ class Plan:
         return [name for name in names if name in self.datasets]
 
 
+_FULL = Plan()
+
+
+def _listed(values: Sequence[float | str]) -> str:
+    """Values with commas and an `and`."""
+    *others, last = (value if isinstance(value, str) else f"{value:g}" for value in values)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def quick(repeats: int | None = None) -> Plan:
     """Everything in half an hour on two cores."""
     return Plan(
@@ -143,12 +203,6 @@ def quick(repeats: int | None = None) -> Plan:
         wide_models=("mf", "lightgcn"),
         scratch_models=("mf",),
         overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}},
-        reduced=(
-            "A neighbourhood of 500 users of each data set, who share items: quality is not that of all.",
-            "T = 2 anchors instead of 2 to 8, prices 0.1 and 1, η 0.1, 0.3 and 0.5, T of 1, 2 and 4.",
-            "At most 30 rounds of Proactive, 20 selections of SCR, 3 of the approximation, 8 of the LDS.",
-            "NeuMF, DIN and CDAE in the overall comparison only; MF alone for SCR.",
-        ),
     )
 
 

@@ -34,23 +34,34 @@ _OTHER_SEED = 10_000
 
 
 def _own_anchors(bench: Workbench) -> tuple[Floats, Floats]:
-    first, second = bench.estimates(2).own
+    first, second = _valued(bench, Source.INFLUENCE).estimates(2).own
     return first, second
 
 
 def _social_anchors(bench: Workbench) -> tuple[Floats, Floats]:
-    first, second = bench.estimates(2).social
+    first, second = _valued(bench, Source.INFLUENCE).estimates(2).social
     return first, second
 
 
 def _two_seeds(bench: Workbench, source: Source) -> tuple[Floats, Floats]:
-    value = bench.settings.value.model_copy(update={"source": source})
-    settings = bench.settings.model_copy(update={"value": value})
+    settings = _from(bench.settings, source)
     first, second = (
         Workbench(bench.problem, settings, seed, bench.progress).estimates(1).social[0]
         for seed in (bench.seed, bench.seed + _OTHER_SEED)
     )
     return first, second
+
+
+def _valued(bench: Workbench, source: Source) -> Workbench:
+    """A workbench whose values come from there: this one, if its own do."""
+    if bench.settings.value.source is source:
+        return bench
+    return Workbench(bench.problem, _from(bench.settings, source), bench.seed, bench.progress)
+
+
+def _from(settings: Settings, source: Source) -> Settings:
+    value = settings.value.model_copy(update={"source": source})
+    return settings.model_copy(update={"value": value})
 
 
 ESTIMATES: Mapping[str, Estimate] = {

@@ -8,21 +8,25 @@
 A killed run goes on where it was; another process may work in the same folder at the same time.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from assent.errors import AssentError
+from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.sources import Where, problem_of
-from assent.experiments.store import Store, digest
+from assent.experiments.store import Kept, Store, code_state
 from assent.files import write_with
 from assent.progress import SILENT, Progress
+from assent.report.numbers import NONE, plural
 
 CELLS = "cells"
 DATA = "data"
@@ -52,8 +56,30 @@ class Reproduction:
     """Cells that could not be computed, and why, in sentences."""
     seconds: float
     """What computing all cells took, summed over processes and runs."""
-    states: int = 1
-    """How many states of assent's own code they come from."""
+    states: Mapping[str, int] = field(default_factory=dict)
+    """How many cells each state of assent's own code has computed, the most first."""
+
+    @property
+    def provenance(self) -> str:
+        """Which state of the code has computed the cells and which one shows them, in a sentence or two."""
+        by = ", ".join(
+            f"{name or 'unknown'} ({plural(cells, 'cell')})" for name, cells in self.states.items()
+        )
+        said = f"Computed by state {by or NONE} of assent's source, version {version('assent')}."
+        return f"{said} {self.stale}".strip()
+
+    @property
+    def stale(self) -> str:
+        """That cells come from another state of the code than the present one, where they do."""
+        now = code_state()
+        if self.states.keys() <= {now}:
+            return ""
+        others = sum(cells for name, cells in self.states.items() if name != now)
+        return (
+            f"{others} of {sum(self.states.values())} cells come from another state of assent's source than "
+            f"the present one ({now}), which may compute otherwise; to compute all anew, choose another "
+            "folder."
+        )
 
 
 def reproduce(
@@ -63,12 +89,14 @@ def reproduce(
     *,
     data: Path | None,
     jobs: int = 0,
+    asked: Collection[str] | None = None,
     compute: bool = True,
     progress: Progress = SILENT,
 ) -> Reproduction:
     """Compute what is missing and say what was found; without `compute`, of what is there already.
 
-    With `jobs`, so many processes compute, each with one thread; with 0, this one does.
+    With `jobs`, so many processes compute, each with one thread; with 0, this one does. Nothing is computed
+    for items whose names are not `asked` for: they are shown as far as this plan's records are there.
     """
     where = Where(data, out / DATA)
     plan, missing = _with_data(plan, where)
@@ -79,25 +107,30 @@ def reproduce(
             wanted.append((item, item.cells(plan)))
         except AssentError as error:
             missing.append(str(error))
-    everything = [cell for _, some in wanted for cell in some]
     failed: list[str] = []
     if compute:
         cells.store.sweep()
-        failed = cells.compute(everything, jobs=jobs, progress=progress)
+        late = sorted(wanted, key=lambda each: each[0].last)
+        own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
+        failed = cells.compute(own, jobs=jobs, progress=progress)
     chapters = []
+    everything: dict[str, Kept] = {}
     for item, some in wanted:
-        records = cells.found(some)
+        found = cells.found(some)
+        everything |= {kept.name: kept for _, kept in found}
+        records = [{**kept.record, **cell.labels, "seed": cell.seed} for cell, kept in found]
         if records:
-            chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
+            findings = _asked_for(item.findings(plan, records), plan)
+            chapters.append(Chapter(item, findings, records, len(some)))
+        elif asked is not None and item.name not in asked:
+            missing.append(f"{item.name}: was run in this folder with other options; its files are kept.")
         elif some:
             missing.append(f"{item.name}: none of its {len(some)} cells is there.")
         else:
             missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
-    keys = {digest(key): key for key in (cell.key(where) for cell in everything)}.values()
-    states = {cells.store.code(key) for key in keys} - {None}
-    return Reproduction(
-        plan, chapters, missing, failed, sum(map(cells.store.seconds, keys)), max(len(states), 1)
-    )
+    seconds = sum(kept.seconds for kept in everything.values())
+    states = Counter(kept.code for kept in everything.values())
+    return Reproduction(plan, chapters, missing, failed, seconds, dict(states.most_common()))
 
 
 def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:
@@ -112,6 +145,14 @@ def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:
             rows = sum(map(len, (problem.train, problem.valid, problem.test)))
             sizes[name] = problem.n_users, problem.n_items, rows
     return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
+
+
+def _asked_for(findings: Findings, plan: Plan) -> Findings:
+    """Findings without the paper's numbers of models that nobody asked for."""
+    others = {theirs for model, theirs in paper.MODELS.items() if model not in plan.models}
+    return replace(
+        findings, beside=[each for each in findings.beside if each.labels.get("model") not in others]
+    )
 
 
 def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
