@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from assent.arrays import Floats
+from assent.arrays import Floats, Ints
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
-from assent.game.rewards import Histories
+from assent.game.rewards import Histories, Rewards
 from assent.game.tables import Tables, bits_of
 
 from .games import payoffs
@@ -20,18 +20,29 @@ def listed(tables: Tables, player: int) -> Floats:
     return found
 
 
-def expected_rewards(
-    game: Estimates, strategies: list[Floats], price: float, objective: Objective = Objective.NASH
-) -> Floats:
-    """z_u of all players when player u plays `strategies[u][2^|S|]`, from all joint selections: [N]."""
+def joint(strategies: list[Floats]) -> tuple[Floats, Ints]:
+    """All joint selections of `strategies[N][2^|S|]`: their probabilities, [J], and codes, [N, J]."""
     chance, codes = np.ones(1), np.zeros((0, 1), dtype=np.int64)
     for strategy in strategies:
         chance = np.multiply.outer(chance, strategy).ravel()
         mine = np.tile(np.arange(len(strategy)), codes.shape[1])
         codes = np.vstack([np.repeat(codes, len(strategy), axis=1), mine])
-    selections = Histories.of(game).selections(codes)
-    rewards: Floats = chance @ payoffs(game, selections, price, objective)
+    return chance, codes
+
+
+def expected_rewards(
+    game: Estimates, strategies: list[Floats], price: float, objective: Objective = Objective.NASH
+) -> Floats:
+    """z_u of all players from all joint selections, by brute force: [N]."""
+    chance, codes = joint(strategies)
+    rewards: Floats = chance @ payoffs(game, Histories.of(game).selections(codes), price, objective)
     return rewards
+
+
+def drawn_rewards(game: Estimates, codes: Ints, price: float) -> Floats:
+    """What `Rewards` says that the joint selections `codes[N, B]` earn each player: [N, B]."""
+    opponents = Rewards(game, Objective.NASH, price).meet(codes).seen_by(slice(0, game.n_users))
+    return opponents.rewards(opponents.drawn)
 
 
 def binomial(length: int, rate: float = 0.9) -> Floats:

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.arrays import Floats, Ints
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.rewards import Histories, Rewards
 
 from .games import eighths, from_dense, games, payoffs, random_game, steady
+from .listed import drawn_rewards
 
 any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
 BOTH = pytest.mark.parametrize("objective", list(Objective))
@@ -44,14 +44,8 @@ def test_without_effects_what_others_do_to_a_player_counts_as_nothing() -> None:
     is_own = game.owners == np.arange(game.n_users)[:, None]
     lone = tuple(from_dense(effects.toarray() * is_own) for effects in game.effects)
     codes = np.random.default_rng(0).integers(0, 2, (game.n_users, 20))
-    found, expected = (drawn_rewards(replace(game, effects=each), codes) for each in ((), lone))
+    found, expected = (drawn_rewards(replace(game, effects=each), codes, 0.5) for each in ((), lone))
     np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def drawn_rewards(game: Estimates, codes: Ints) -> Floats:
-    """What the selections `codes[N, B]` earn each player: [N, B]."""
-    opponents = Rewards(game, Objective.NASH, 0.5).meet(codes).seen_by(slice(0, game.n_users))
-    return opponents.rewards(opponents.drawn)
 
 
 def test_histories_find_the_interactions_of_unsorted_owners() -> None:
