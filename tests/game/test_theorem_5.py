@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from assent.arrays import Floats, Ints
+from assent.arrays import Floats, Ints, sum_by
 from assent.game import algorithms
 from assent.game.algorithms import algorithm_3
 from assent.game.estimates import Estimates
@@ -53,7 +53,7 @@ def gradients_at_the_prior(game: Estimates, price: float) -> list[Floats]:
     for u in range(game.n_users):
         hers = game.owners == u
         codes = selections[:, hers] @ (1 << np.arange(hers.sum()))
-        found.append(np.bincount(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u]))
+        found.append(sum_by(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u], 1 << hers.sum()))
     return found
 
 
