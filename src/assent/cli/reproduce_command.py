@@ -157,7 +157,7 @@ def _plan(
         models=_among(models, MODELS, "--models"),
         users=plan.users if users is None else users,
         overrides=merged(plan.overrides, given),
-        altered=[f"Settings of the user's own: {', '.join(overrides or [])}."] if given else [],
+        altered=list(overrides or []),
     )
     for model in plan.models:
         try:

@@ -69,3 +69,9 @@ def test_few_repeats_are_counted_and_not_called_significant() -> None:
 def test_nothing_is_said_where_there_is_nothing_to_compare() -> None:
     assert list(verdict(table({"a": {"All": -2.0, "Random": -0.5}}))) == []
     assert list(verdict(table({"a": {NAME: -2.0}}))) == []
+
+
+def test_it_is_told_where_nothing_can_pay() -> None:
+    said = list(verdict(table({"a": {"All": -2.69, NAME: -0.69, "Nothing": -0.693}})))
+    assert said[-1].startswith("In 1 of 1 combination the mean loss of All is within 2% of Nothing's")
+    assert len(list(verdict(table({"a": {"All": -2.4, NAME: -0.69, "Nothing": -0.693}})))) == len(said) - 1

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.grid import Amount, Column
-from assent.experiments.reproduce.plan import THEIR_SELECTIONS, Plan
+from assent.experiments.reproduce.plan import PAPER_METHODS, SCR, THEIR_SELECTIONS, Plan
 from assent.experiments.reproduce.sources import SIMULATION
+from assent.methods import METHODS
 
 _CLOSE = 0.05
 """Largest relative difference in size of data sets that count as the same."""
 _UNTRAINED = 0.03
 """How near to ln 2 a loss is that of a model that has learnt nothing."""
-_PRIOR = 0.85
-"""Share of Base's violation from which a strategy is said to be near its prior of 0.9."""
 RANKING = ("f1", "precision", "ndcg", "mrr")
 """Figures of the ranking, in percent."""
 
@@ -75,21 +74,23 @@ def reasons(
     `method` is a row of the paper's tables, `figure` a key of `paper.json`, `row` all that the table prints
     in that row at price 1, if that is what it prints.
     """
-    yield from plan_reasons(plan)
+    yield from plan_reasons(plan, method)
     yield from data_reasons(plan, dataset)
     if dataset == SIMULATION and figure in RANKING:
         yield "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
     if figure == "seconds":
         yield "Other machines and other programs: seconds show orders of magnitude only."
     yield from _method_reasons(plan, dataset, method)
-    yield from _odd(dataset, method, figure, row or {})
+    yield from _odd(figure, row or {})
 
 
-def plan_reasons(plan: Plan) -> Iterator[str]:
-    """What the user or the scale has changed."""
+def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
+    """What the user or the scale has changed; for a row of the paper's tables, of what that method reads."""
     if plan.reduced:
         yield "This run is a smaller version of the paper's: compare the order, not the figures."
-    if plan.altered:
+    ways = {**PAPER_METHODS, "SCR": SCR}
+    idle = METHODS[ways[method][0]].ignores if method in ways else frozenset()
+    if {setting.partition(".")[0].partition("=")[0] for setting in plan.altered} - idle:
         yield "Settings of this run are the user's own, not the plan's (see “How it was run”)."
 
 
@@ -119,6 +120,11 @@ def _method_reasons(plan: Plan, dataset: str, method: str) -> Iterator[str]:
         )
     if method == "Proactive":
         yield "No code of Proactive was published: ours is a re-implementation, with warm starts."
+    if method in ("IFRQE", "IFRQE++"):
+        yield (
+            "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours "
+            "are exact best responses, which withhold whatever does not pay at this price."
+        )
     if method == "SCR":
         yield "No code of SCR was published: ours is a re-implementation."
         explored = plan.explored(dataset)
@@ -126,21 +132,11 @@ def _method_reasons(plan: Plan, dataset: str, method: str) -> Iterator[str]:
             yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
 
 
-def _odd(dataset: str, method: str, figure: str, row: Mapping[str, float]) -> Iterator[str]:
+def _odd(figure: str, row: Mapping[str, float]) -> Iterator[str]:
     """What the paper's own numbers of a row at price 1 say of each other; nothing without its violation."""
-    # Base discloses everything: its violation is the data's, in all tables and for all models.
-    base = paper.look_up("overall", "MF", "Base", paper.DATASETS[dataset], "wv")
-    if "wv" not in row or base is None:
-        return
-    if figure == "reward" and "reward" in row:
+    if figure == "reward" and {"reward", "wv"} <= row.keys():
         loss = -row["reward"] - row["wv"]
         if loss < 0:
             yield "The paper's reward is above −λ · wv, which no loss allows."
         if abs(loss - math.log(2)) < _UNTRAINED:
             yield "The paper's loss here is ln 2, that of an untrained model."
-    near = row["wv"] >= _PRIOR * base[0]
-    if method in ("IFRQE", "IFRQE++") and figure in ("wv", "reward", *RANKING) and near:
-        yield (
-            "The paper's strategies stay near their prior of 0.9; ours are exact best responses, which "
-            "withhold whatever does not pay at this price."
-        )

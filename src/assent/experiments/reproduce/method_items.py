@@ -28,7 +28,6 @@ PAPER_KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 METHOD_LABEL = {"dataset": "data set", "model": "model", METHOD: "method"}
 REFERENCE = {METHOD: way_name(OURS)}
 ALL_WAYS: Sequence[Way] = (*PAPER_METHODS.values(), NOTHING)
-SCR: Way = ("scratch", "nash")
 CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactive")
 """Those that train no model for everything they try."""
 

@@ -8,6 +8,7 @@ from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.beside import Beside, data_reasons
 from assent.experiments.reproduce.charts import Chart
 from assent.experiments.reproduce.grid import Amount, Column, Grid, fewer_runs, fixed, shown, text
+from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.run import Chapter, Reproduction
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.report.numbers import MINUS, NONE, plural
@@ -52,7 +53,7 @@ def build_page(found: Reproduction) -> str:
         tag(
             "section",
             tag("h2", "How it was run"),
-            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *plan.altered, found.provenance]),
+            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *_altered(plan), found.provenance]),
         ),
         _trouble(found),
         *(_section(chapter, plan.repeats) for chapter in found.chapters),
@@ -69,6 +70,11 @@ def _summary(found: Reproduction) -> str:
         f"{len(measured)} of the paper's {len(numbers)} numbers that these items have stand beside ours; "
         f"{comparable} of them can be compared directly, and the others say why not."
     )
+
+
+def _altered(plan: Plan) -> list[str]:
+    """What the user has set otherwise."""
+    return [f"Settings of the user's own: {', '.join(plan.altered)}."] if plan.altered else []
 
 
 def _contents(found: Reproduction) -> Html:

@@ -27,6 +27,8 @@ PAPER_METHODS: Mapping[str, Way] = {
     "IFRQE++": OURS,
 }
 """The rows of the paper's tables."""
+SCR: Way = ("scratch", "nash")
+"""Trains a model for everything it tries."""
 THEIR_SELECTIONS = 1000
 """L of the paper's SCR."""
 NOTHING: Way = ("nothing", "")
@@ -78,7 +80,7 @@ class Plan:
     sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     """Users, items and interactions of the data sets that were found."""
     altered: Sequence[str] = ()
-    """What else the user has changed, in sentences."""
+    """Settings of the user's own, as KEY=VALUE."""
 
     @property
     def seeds(self) -> range:

@@ -12,7 +12,7 @@ from assent.experiments.reproduce.beside import Beside, beside, reasons
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.grid import Grid
 from assent.experiments.reproduce.means import grid
-from assent.experiments.reproduce.plan import OURS, THEIR_SELECTIONS, Plan
+from assent.experiments.reproduce.plan import OURS, SCR, THEIR_SELECTIONS, Plan
 from assent.report.words import name as way_name
 
 _DATASETS = ("diginetica", "amazon-video-games")
@@ -37,7 +37,7 @@ class Scratch(Item):
             cell
             for dataset in plan.among(_DATASETS)
             for model in plan.of(plan.scratch_models)
-            for cell in m.price_cells(plan, plan.source(dataset), model, (m.SCR, OURS))
+            for cell in m.price_cells(plan, plan.source(dataset), model, (SCR, OURS))
         ]
 
     def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
@@ -62,7 +62,7 @@ def _speeds(plan: Plan, table: Grid) -> Iterator[str]:
         rival = table.row(dataset=dataset, model=model, method_name=way_name(OURS))
         ours = rival and rival.amounts["seconds"].mean
         scratch = row.amounts["seconds"].mean
-        if row.labels["method_name"] == way_name(m.SCR) and ours and scratch:
+        if row.labels["method_name"] == way_name(SCR) and ours and scratch:
             yield (
                 f"{dataset}, {model}: IFRQE++ is {scratch / ours:.0f} times as fast as SCR with "
                 f"L = {plan.explored(dataset)} (the paper's seconds, L = {THEIR_SELECTIONS}: "
@@ -85,7 +85,7 @@ def _their_ratio(dataset: str, model: str) -> float:
 def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
     for dataset in plan.among(_DATASETS):
         for model, their_model in paper.MODELS.items():
-            for theirs, way in (("SCR", m.SCR), ("IFRQE++", OURS)):
+            for theirs, way in (("SCR", SCR), ("IFRQE++", OURS)):
                 row = table.row(dataset=dataset, model=model, method_name=way_name(way))
                 printed = paper.printed("scratch", paper.DATASETS[dataset], their_model, theirs)
                 for column in table.columns:

@@ -13,6 +13,8 @@ from assent.report.numbers import listed, plural, share
 from assent.report.words import name as way_name
 
 REWARD, VIOLATION = "reward_mean", "violation"
+_FLAT = 0.02
+"""Share by which the loss of All has to be below that of Nothing, for disclosing to be able to pay."""
 Places = Mapping[tuple[Any, ...], Mapping[str, Amount]]
 """A figure of each method, by combination of the other labels."""
 
@@ -28,6 +30,7 @@ def verdict(table: Grid) -> Iterator[str]:
         yield _against(table, ours)
     yield from _nothing(rewards)
     yield from _disclosed(_places(table, VIOLATION))
+    yield from _flat(table)
 
 
 def _places(table: Grid, key: str) -> Places:
@@ -97,3 +100,23 @@ def _disclosed(violations: Places) -> Iterator[str]:
         least, middle, most = (share(of(shares)) for of in (min, median, max))
         spread = least if least == most else f"{least} to {most} (median {middle})"
         yield f"{way_name(OURS)} discloses {spread} of All's violation."
+
+
+def _flat(table: Grid) -> Iterator[str]:
+    """In how many combinations a model of everything has hardly a smaller loss than one of nothing."""
+    prices = {"price": 1.0}  # of tables that have no label of it
+    losses: dict[tuple[Any, ...], dict[str, float]] = {}
+    for row in table.rows:
+        reward, violation = (row.amounts[key].mean for key in (REWARD, VIOLATION))
+        if reward is not None and violation is not None:
+            place = tuple(row.labels[label] for label in table.labels if label != METHOD)
+            price = (prices | dict(row.labels))["price"]
+            losses.setdefault(place, {})[row.labels[METHOD]] = -reward - price * violation
+    both = [each for each in losses.values() if {way_name(ALL), way_name(NOTHING)} <= each.keys()]
+    flat = sum(each[way_name(ALL)] > (1 - _FLAT) * each[way_name(NOTHING)] for each in both)
+    if flat:
+        yield (
+            f"In {flat} of {plural(len(both), 'combination')} the mean loss of All is within "
+            f"{_FLAT:.0%} of Nothing's, which is ln 2 for every user with validation rows: scores that rank "
+            "well but stay near 0. There next to nothing can pay in this reward, whatever a ranking gains."
+        )
