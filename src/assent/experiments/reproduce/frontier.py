@@ -9,7 +9,7 @@ from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart, Series
 from assent.experiments.reproduce.grid import grid
 from assent.experiments.reproduce.plan import NOTHING, Plan
-from assent.experiments.reproduce.tasks import Within
+from assent.experiments.reproduce.tasks import Measured
 from assent.report.data import ALL, Way
 from assent.report.words import name as way_name
 
@@ -42,7 +42,7 @@ class Frontier(Item):
                 plan.source(dataset),
                 plan.settings_of_ours(model, dataset),
                 seed,
-                Within(way, point, 1.0),
+                Measured(way, 1.0, point),
                 {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},
             )
             for dataset in plan.datasets

@@ -12,7 +12,7 @@ from assent.experiments.reproduce.charts import Chart, Series
 from assent.experiments.reproduce.grid import Amount, Column, Grid
 from assent.experiments.reproduce.plan import NOTHING, OURS, PAPER_METHODS, Plan
 from assent.experiments.reproduce.sources import Source
-from assent.experiments.reproduce.tasks import task_at_price
+from assent.experiments.reproduce.tasks import Measured
 from assent.experiments.standings import mark
 from assent.report.data import Way
 from assent.report.words import name as way_name
@@ -53,7 +53,7 @@ def price_cells(
             source,
             settings,
             seed,
-            task_at_price(way, price),
+            Measured(way, price),
             {"dataset": source.name, "method_name": way_name(way), **(labels or {})},
         )
         for seed in plan.seeds
