@@ -60,7 +60,7 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
     options = [*TINY, "--datasets", "simulation", "--repeats", "1", "--set", "training.learning_rate=1e30"]
     code, _, err = assent("reproduce", "sparsity", *options, "--out", tmp_path)
     assert code == 1
-    assert "Could not be computed: AtPrice, simulation, All, 0.1, mf, repeat 1: " in err
+    assert "Could not be computed: Measured, simulation, All, 0.1, mf, repeat 1: " in err
     assert "training.learning_rate" in err
     assert "cells failed; the page says which and why." in err
     assert "What went wrong" in (tmp_path / "index.html").read_text()

@@ -10,7 +10,7 @@ from assent.experiments.reproduce.lds import Scored
 from assent.experiments.reproduce.plan import OURS, Plan
 from assent.experiments.reproduce.reliability import ESTIMATES, Agreement
 from assent.experiments.reproduce.search import Searched
-from assent.experiments.reproduce.tasks import Certified, Task, Within, task_at_price
+from assent.experiments.reproduce.tasks import Certified, Measured, Task
 from assent.experiments.store import digest
 from assent.settings import Settings
 
@@ -33,12 +33,12 @@ RIVALS = {"proactive", "scratch"}
 GAME = {"adaptive", "rounds", "strategy", "table"}
 VALUING = GAME | {"influence", "value", "anchors", "anchor_rate", "reward"}
 TASKS: list[tuple[Task, set[str]]] = [
-    (task_at_price(OURS, 1.0), RIVALS),
-    (task_at_price(("ifrqe", "nash"), 1.0), RIVALS | {"anchors", "adaptive"}),
-    (task_at_price(("threshold", ""), 1.0), RIVALS | VALUING),
-    (task_at_price(("proactive", "nash"), 1.0), VALUING - {"reward"} | {"scratch"}),
-    (task_at_price(("scratch", "nash"), 1.0), VALUING - {"reward"} | {"proactive"}),
-    (Within(OURS, 0.5, 1.0), RIVALS),
+    (Measured(OURS, 1.0), RIVALS),
+    (Measured(("ifrqe", "nash"), 1.0), RIVALS | {"anchors", "adaptive"}),
+    (Measured(("threshold", ""), 1.0), RIVALS | VALUING),
+    (Measured(("proactive", "nash"), 1.0), VALUING - {"reward"} | {"scratch"}),
+    (Measured(("scratch", "nash"), 1.0), VALUING - {"reward"} | {"proactive"}),
+    (Measured(OURS, 1.0, 0.5), RIVALS),
     (Certified(OURS, 1.0), RIVALS),
     (Searched(3), RIVALS),
     (Approximated(0), RIVALS | GAME | {"anchors"}),

@@ -25,7 +25,7 @@ from assent.experiments.reproduce.cells import Cell, Cells
 from assent.experiments.reproduce.overall import Overall
 from assent.experiments.reproduce.run import CELLS, DATA, Chapter
 from assent.experiments.reproduce.sources import Source, Where, problem_of
-from assent.experiments.reproduce.tasks import AtPrice, Desk
+from assent.experiments.reproduce.tasks import Desk, Measured
 from assent.experiments.store import Store
 from assent.losses import Loss
 from assent.settings import Settings
@@ -161,7 +161,7 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
 
 
 @dataclass(frozen=True)
-class Breaking(AtPrice):
+class Breaking(Measured):
     """Cannot be computed."""
 
     def run(self, desk: Desk) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class _Breaking(Overall):
     def cells(self, plan: Plan) -> list[Cell]:
         return [
             replace(cell, task=Breaking(cell.task.way, cell.task.price))
-            if isinstance(cell.task, AtPrice) and cell.task.way[0].startswith("ifrqe")
+            if isinstance(cell.task, Measured) and cell.task.way[0].startswith("ifrqe")
             else cell
             for cell in super().cells(plan)
         ]

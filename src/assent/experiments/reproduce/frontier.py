@@ -8,7 +8,7 @@ from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import NOTHING, Plan
-from assent.experiments.reproduce.tasks import Within
+from assent.experiments.reproduce.tasks import Measured
 from assent.report.data import ALL, Way
 from assent.report.words import name as way_name
 
@@ -41,7 +41,7 @@ class Frontier(Item):
                 plan.source(dataset),
                 plan.settings_of_ours(model, dataset),
                 seed,
-                Within(way, point, 1.0),
+                Measured(way, 1.0, point),
                 {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},
             )
             for dataset in plan.datasets

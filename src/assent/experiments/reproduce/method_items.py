@@ -11,7 +11,7 @@ from assent.experiments.reproduce.grid import Column, Grid
 from assent.experiments.reproduce.plan import NOTHING, OURS, PAPER_METHODS, Plan
 from assent.experiments.reproduce.series import METHOD, rows_by, series_by
 from assent.experiments.reproduce.sources import Source
-from assent.experiments.reproduce.tasks import task_at_price
+from assent.experiments.reproduce.tasks import Measured
 from assent.report.data import Way
 from assent.report.words import name as way_name
 
@@ -49,7 +49,7 @@ def price_cells(
             source,
             settings,
             seed,
-            task_at_price(way, price),
+            Measured(way, price),
             {"dataset": source.name, "method_name": way_name(way), **(labels or {})},
         )
         for seed in plan.seeds

@@ -26,8 +26,9 @@ class Desk:
 class Task(Protocol):
     """One kind of measurement."""
 
-    alone: ClassVar[bool]
-    """Whether it shares nothing with others and is better done beside them."""
+    @property
+    def alone(self) -> bool:
+        """Whether it shares nothing with others and is better done beside them."""
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """All that determines the record."""
@@ -37,44 +38,24 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class AtPrice:
-    """A method at a price: chosen, trained on, tested (the record of `assent compare`, and its key)."""
+class Measured:
+    """A method at a price, or within a budget: chosen, trained on, tested.
+
+    Record and key are those of `assent compare`, or of `assent frontier`.
+    """
 
     way: Way
     price: float
-    alone: ClassVar[bool] = False
-
-    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """As `assent compare` has it."""
-        return self._wanted.key(fingerprint, settings, seed)
-
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """Choose, train, test."""
-        return desk.models.measure(self._wanted)
+    point: float | None = None
+    """The budget, as a share of All's violation."""
 
     @property
-    def _wanted(self) -> Wanted:
-        return Wanted(method_of(self.way), self.price)
-
-
-@dataclass(frozen=True)
-class Retraining(AtPrice):
-    """The same of a method that trains a model for everything it tries: work of its own."""
-
-    alone: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class Within:
-    """A method within a budget (the record of `assent frontier`, and its key)."""
-
-    way: Way
-    point: float
-    price: float
-    alone: ClassVar[bool] = False
+    def alone(self) -> bool:
+        """A method that trains a model for everything it tries is work of its own."""
+        return method_of(self.way).retrains
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """As `assent frontier` has it."""
+        """The method's, with price or budget."""
         return self._wanted.key(fingerprint, settings, seed)
 
     def run(self, desk: Desk) -> dict[str, Any]:
@@ -103,11 +84,6 @@ class Certified:
         """The certificate's figures."""
         certificate = method_of(self.way).at_price(desk.bench, self.price).certificate
         return {name: value for name, value in certificate.items() if not isinstance(value, list)}
-
-
-def task_at_price(way: Way, price: float) -> AtPrice:
-    """The task of a method at a price."""
-    return (Retraining if method_of(way).retrains else AtPrice)(way, price)
 
 
 def method_of(way: Way) -> Method:
