@@ -40,8 +40,8 @@ def best_response(game: Estimates, player: int, others: Ints, price: float, obje
     length = int(rewards.histories.lengths[player])
     own = np.arange(2**length)[None]
     opponents = rewards.meet(np.repeat(others[:, None], own.size, axis=1)).seen_by(hers)
-    best = int(opponents.rewards(rewards.parts(hers, own)).argmax())
-    return all_selections(length)[best]
+    best: Bools = all_selections(length)[opponents.rewards(rewards.parts(hers, own)).argmax()]
+    return best
 
 
 @BOTH

@@ -49,11 +49,12 @@ def gradients_at_the_prior(game: Estimates, price: float) -> list[Floats]:
     selections = all_selections(len(game.owners))
     rewards = payoffs(game, selections, price, Objective.NASH)
     chances = np.where(selections, 0.9, 0.1)
-    found = []
+    found: list[Floats] = []
     for u in range(game.n_users):
         hers = game.owners == u
         codes = selections[:, hers] @ (1 << np.arange(hers.sum()))
-        found.append(np.bincount(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u]))
+        weighted: Floats = np.bincount(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u])
+        found.append(weighted)
     return found
 
 
