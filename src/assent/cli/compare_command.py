@@ -182,8 +182,9 @@ def _notes(settings: Settings, methods: Sequence[Method]) -> list[str]:
         if method in names:
             warm = f"after the first, each goes on from the one before for {how.warm_epochs} epochs"
             start = "each from scratch" if how.warm_epochs is None else warm
-            about = "a re-implementation; " if method == "proactive" else ""
-            notes.append(f"{name((method, ''))}: {about}explored selections are trained on, {start}.")
+            notes.append(
+                f"{name((method, ''))}: a re-implementation; explored selections are trained on, {start}."
+            )
     return notes
 
 
