@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from assent.arrays import Floats, Ints
+from assent.arrays import Floats, Ints, sum_by
 from assent.game import algorithms
 from assent.game.algorithms import algorithm_3
 from assent.game.estimates import Estimates
@@ -49,12 +49,11 @@ def gradients_at_the_prior(game: Estimates, price: float) -> list[Floats]:
     selections = all_selections(len(game.owners))
     rewards = payoffs(game, selections, price, Objective.NASH)
     chances = np.where(selections, 0.9, 0.1)
-    found: list[Floats] = []
+    found = []
     for u in range(game.n_users):
         hers = game.owners == u
         codes = selections[:, hers] @ (1 << np.arange(hers.sum()))
-        weighted: Floats = np.bincount(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u])
-        found.append(weighted)
+        found.append(sum_by(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u], 1 << int(hers.sum())))
     return found
 
 
