@@ -1,7 +1,8 @@
 """The game loop on the authors' simulation file, T = 3 anchors, histories of up to 18. Theirs: 960 s.
 
 Theirs is L = 1000 samples of every user, after a set-up of 550 to 640 s for the tables of 2^18 actions, which
-is not counted here; ours has none. One core: run with OMP_NUM_THREADS=1. Seconds are CPU seconds.
+is not counted here; ours has none. One core: run with OMP_NUM_THREADS=1. Seconds are CPU seconds. Beside them
+what the solutions disclose and what a player could still gain by deviating from them.
 """
 
 import argparse
@@ -9,8 +10,10 @@ import time
 
 import numpy as np
 
+from assent.arrays import Bools
 from assent.game.algorithms import algorithm_2, draw_all
 from assent.game.objective import Objective
+from assent.game.regret import regret_of
 from assent.game.rewards import Rewards
 from assent.game.solve import solve
 from assent.game.strategy import Gradient, TableSettings
@@ -32,6 +35,12 @@ if __name__ == "__main__":
 
     rewards = Rewards(estimates, Objective.NASH, arguments.price)
 
+    def trust(selection: Bools) -> str:
+        gains = regret_of(estimates, selection, objective=Objective.NASH, price=arguments.price)
+        reward = estimates.predicted_total(selection, arguments.price) / problem.n_users
+        share = 100 * gains.max() / abs(reward)
+        return f"discloses {100 * selection.mean():.1f} %; largest gain {share:.3g} % of the mean reward"
+
     def mean_reward(codes: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> float:
         """Predicted, over players and the joint selections `codes[N, B]`."""
         opponents = rewards.meet(codes).seen_by(slice(0, problem.n_users))
@@ -45,6 +54,7 @@ if __name__ == "__main__":
         reward = mean_reward(draw_all(tables, 100, np.random.default_rng(1)))
         verdict(f"table, {gradient}, {played} rounds of L = 1000", seconds, THEIRS / 20, "s")
         print(f"  {THEIRS / seconds:.0f} times faster; mean predicted reward {reward:.2f}")
+        print(f"  {trust(rewards.histories.selections(draw_all(tables, 1, np.random.default_rng(2)))[0])}")
 
     start = time.process_time()
     found = solve(estimates, objective=Objective.NASH, price=arguments.price)
@@ -53,3 +63,4 @@ if __name__ == "__main__":
     bits = found.selection[rewards.histories.rows] & rewards.histories.inside
     codes = (bits * (1 << np.arange(bits.shape[1]))).sum(axis=1, keepdims=True)
     print(f"  {THEIRS / seconds:.0f} times faster; mean predicted reward {mean_reward(codes):.2f}")
+    print(f"  {trust(found.selection)}")

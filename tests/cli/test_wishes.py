@@ -47,6 +47,23 @@ def test_certificates_are_written_shown_and_told(run_folder: Path, log_file: Pat
     assert "How far to trust the decision" in (run_folder / "report.html").read_text()
 
 
+def test_a_game_with_several_anchors_is_certified(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    game = ["--value", "influence", "--anchors", 3, "--objective", "nash", "--price", "0.02"]
+    for strategy, how in (("factored", []), ("table", ["--set", "table.samples=20"])):
+        out = tmp_path / strategy
+        code, shown, err = assent(
+            "fit", log_file, "--out", out, *QUICK, *game, "--set", f"strategy={strategy}", *how
+        )
+        assert code == 0, err
+        certificate = read(out / "certificate.json")
+        played = certificate["rounds"] if strategy == "factored" else 20
+        assert len(certificate["rounds_nearest"]) == 3
+        assert sum(certificate["rounds_nearest"]) == played
+        assert certificate["rounds_nearest"][certificate["nearest_anchor"] - 1] > 0
+        assert certificate["gains_estimated"] >= 0
+        assert "joint selections that were played" in " ".join(shown.split())
+
+
 def test_methods_without_a_game_certify_the_true_reward(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:

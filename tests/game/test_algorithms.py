@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,12 +10,13 @@ from assent.errors import AssentError
 from assent.game.algorithms import LONGEST_LISTED, algorithm_1, algorithm_2, marginals, solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.game.prices import worth_disclosing
 from assent.game.regret import regret_of
 from assent.game.rewards import Rewards
 from assent.game.solve import response_values, solve
 from assent.game.strategy import Gradient, TableSettings
 
-from .games import all_selections, eighths, games, make_game, payoffs, random_game, steady
+from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
 from .listed import binomial, expected_rewards, listed
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
@@ -116,16 +117,57 @@ def test_its_reward_agrees_with_the_closed_form_within_its_sampling_error(seed: 
     within_error(runs, float(gain[selection].sum() / game.n_users), float(prior))
 
 
-@pytest.mark.parametrize(("n_anchors", "seed"), [(2, 2), (3, 0)])
+@dataclass(frozen=True)
+class Single:
+    """A game with a single equilibrium, which the factored solver finds, and mean rewards at price 0.5 in it.
+
+    Its anchors disagree, and the first one's best responses are no equilibrium: who takes it for the nearest
+    ends elsewhere.
+    """
+
+    game: Estimates
+    factored: float
+    prior: float
+
+    @classmethod
+    def of(cls, n_anchors: int, seed: int) -> "Single":
+        game = random_game(seed, n_anchors=n_anchors, longest=2, disagreement=0.4)
+        found = solve(game, objective=Objective.NASH, price=0.5).selection
+        everything = all_selections(len(game.owners))
+        rewards = payoffs(game, everything, 0.5, Objective.NASH)
+        places = 1 << np.arange(len(found))
+        stable = [
+            all(
+                rewards[choices_of(game, user, each) @ places, user].max() <= mine[user]
+                for user in range(game.n_users)
+            )
+            for each, mine in zip(everything, rewards, strict=True)
+        ]
+        np.testing.assert_array_equal(everything[stable], found[None])
+        assert (worth_disclosing(game.own[0], game.unwillingness, 0.5) != found).any()
+        prior = [binomial(int(length)) for length in np.bincount(game.owners, minlength=game.n_users)]
+        expected = expected_rewards(game, prior, 0.5)
+        return cls(game, float(rewards[stable].mean()), float(expected.mean()))
+
+    def reached(self, settings: TableSettings, seed: int) -> float:
+        """The tables' expected reward, from all joint selections."""
+        return float(expected_rewards(self.game, play(self.game, settings, seed=seed), 0.5).mean())
+
+
+@pytest.mark.parametrize(("n_anchors", "seed"), [(2, 16), (3, 6), (3, 8), (3, 14)])
 def test_its_reward_agrees_with_the_factored_ones_within_its_sampling_error(
     n_anchors: int, seed: int
 ) -> None:
-    game = random_game(seed, n_anchors=n_anchors, disagreement=0.02)
-    selection = solve(game, objective=Objective.NASH, price=0.5).selection
-    factored = payoffs(game, selection[None], 0.5, Objective.NASH)[0].mean()
-    prior = [binomial(int(length)) for length in np.bincount(game.owners, minlength=game.n_users)]
-    runs = [float(expected_rewards(game, play(game, LEARN, seed=each), 0.5).mean()) for each in range(3)]
-    within_error(runs, factored, float(expected_rewards(game, prior, 0.5).mean()))
+    single = Single.of(n_anchors, seed)
+    runs = [single.reached(LEARN, each) for each in range(3)]
+    within_error(runs, single.factored, single.prior)
+
+
+def test_as_it_is_run_by_default_it_falls_short_by_a_little() -> None:
+    single = Single.of(2, 16)
+    short = (single.factored - single.reached(TableSettings(), 0)) / (single.factored - single.prior)
+    print(f"short by {short:.1%} of what the factored solution gains over the prior")
+    assert 0 <= short < 0.25
 
 
 def test_a_seed_decides_everything_and_seeds_differ() -> None:
@@ -157,6 +199,8 @@ def test_what_it_returns_is_taken_as_for_factored_strategies(objective: Objectiv
         found.regret, regret_of(game, found.selection, objective=objective, price=0.5)
     )
     assert found.rounds == rounds == 2
+    assert found.nearest.sum() == 50
+    np.testing.assert_allclose(found.nearest / 50, probability, atol=0.2)
     # A sample: as many are disclosed as the strategies say, but for the luck of the draw.
     luck = np.sqrt((strategy * (1 - strategy)).sum())
     assert abs(found.selection.sum() - strategy.sum()) < 4 * luck

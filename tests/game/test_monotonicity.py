@@ -8,17 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.arrays import Bools
+from assent.arrays import Bools, Floats, Ints
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.game.algorithms import algorithm_1, solve_table
+from assent.game.algorithms import algorithm_1, algorithm_2, marginals, solve_table
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
-from assent.game.prices import worth_disclosing
+from assent.game.players import Players
+from assent.game.rewards import Rewards
 from assent.game.solve import response_values, solve
-from assent.game.strategy import TableSettings
+from assent.game.strategy import Gradient, TableSettings
 
-from .games import choices_of, eighths, games, payoffs, steady
+from .games import all_selections, eighths, games, random_game, steady
+from .test_players import cases
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
 some_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
@@ -32,10 +34,13 @@ def raised(game: Estimates, k: int, by: float) -> Estimates:
     return replace(game, unwillingness=unwillingness)
 
 
-def best_response(game: Estimates, player: int, others: Bools, price: float, objective: Objective) -> Bools:
-    """Her best selection while the others keep to theirs; of several the first: [Z]."""
-    joint = choices_of(game, player, others)
-    best: Bools = joint[payoffs(game, joint, price, objective)[:, player].argmax()]
+def best_response(game: Estimates, player: int, others: Ints, price: float, objective: Objective) -> Bools:
+    """Her best selection by eq. (9) while the others play the codes `others[N]`; of several the first."""
+    rewards, hers = Rewards(game, objective, price), slice(player, player + 1)
+    length = int(rewards.histories.lengths[player])
+    own = np.arange(2**length)[None]
+    opponents = rewards.meet(np.repeat(others[:, None], own.size, axis=1)).seen_by(hers)
+    best: Bools = all_selections(length)[opponents.rewards(rewards.parts(hers, own)).argmax()]
     return best
 
 
@@ -47,12 +52,17 @@ def test_an_exact_best_response_never_turns_on_what_is_minded_more(
 ) -> None:
     """Whatever the number of anchors: two selections cannot each be better than the other."""
     rng = np.random.default_rng(seed)
-    k, others = int(rng.integers(len(game.owners))), rng.random(len(game.owners)) < 0.5
+    k = int(rng.integers(len(game.owners)))
     player = int(game.owners[k])
-    before = best_response(game, player, others, price, objective)
-    after = best_response(raised(game, k, by), player, others, price, objective)
-    assert after[k] <= before[k]
-    if not before[k]:
+    mine = int((game.owners[:k] == player).sum())
+    others = rng.integers(0, 2 ** np.bincount(game.owners, minlength=game.n_users))
+    before, after, hated = (
+        best_response(each, player, others, price, objective)
+        for each in (game, raised(game, k, by), raised(game, k, 1e6))
+    )
+    assert after[mine] <= before[mine]
+    assert not hated[mine]
+    if not before[mine]:
         np.testing.assert_array_equal(after, before)
 
 
@@ -64,11 +74,62 @@ def test_a_factored_response_to_given_strategies_withholds_that_interaction_or_n
 ) -> None:
     rng = np.random.default_rng(seed)
     k, strategy = int(rng.integers(len(game.owners))), rng.random(len(game.owners))
-    values, _ = response_values(game, strategy, objective)
-    before = worth_disclosing(values, game.unwillingness, price)
-    after = worth_disclosing(values, raised(game, k, by).unwillingness, price)
+    before, after, hated = (
+        each.players(price).best(response_values(each, strategy, objective)[0])
+        for each in (game, raised(game, k, by), raised(game, k, 1e6))
+    )
     assert after[k] <= before[k]
+    assert not hated[k]
     np.testing.assert_array_equal(np.delete(after, k), np.delete(before, k))
+
+
+@settings(steady, max_examples=60)
+@given(case=cases(longest=7), by=eighths(1, 8), seed=seeds)
+def test_a_best_response_under_wishes_never_turns_on_what_is_minded_more(
+    case: tuple[Players, Floats], by: float, seed: int
+) -> None:
+    """Budgets, floors, groups and dearer units: what discloses k gets worse or is ruled out, nothing else."""
+    people, values = case
+    k = int(np.random.default_rng(seed).integers(len(values)))
+    more = np.arange(len(values)) == k
+    minding = replace(people, unwillingness=people.unwillingness + by * more)
+    before, after = people.best_within(values)[0], minding.best_within(values)[0]
+    assert after[k] <= before[k]
+    if not before[k]:
+        np.testing.assert_allclose(minding.payoffs(values, after), people.payoffs(values, before), atol=1e-9)
+    never = replace(people, unwillingness=np.where(more, 1.0, people.unwillingness))
+    assert not never.best_within(values)[0][k]
+
+
+@settings(steady, max_examples=40)
+@given(game=some_games, price=eighths(1, 16), by=eighths(1, 8), seed=seeds)
+def test_the_largest_sum_of_rewards_never_turns_on_what_is_minded_more(
+    game: Estimates, price: float, by: float, seed: int
+) -> None:
+    """`welfare` is one maximum, so that it is monotone with any number of anchors."""
+    k = int(np.random.default_rng(seed).integers(len(game.owners)))
+    before, after, hated = (
+        solve(each, objective=Objective.WELFARE, price=price).selection
+        for each in (game, raised(game, k, by), raised(game, k, 1e6))
+    )
+    assert after[k] <= before[k]
+    assert not hated[k]
+
+
+@pytest.mark.parametrize("gradient", [Gradient.RELATIVE, Gradient.UNBIASED])
+@pytest.mark.parametrize("seed", range(2))
+def test_tables_disclose_less_often_what_is_minded_more(seed: int, gradient: Gradient) -> None:
+    """Samples decide, so it is a matter of probability: of everybody's first interaction, one at a time."""
+    game = random_game(seed, n_anchors=2, n_users=4, disagreement=0.3)
+    settings = TableSettings(rounds=2, samples=200, step=0.05, gradient=gradient)
+
+    def shown(game: Estimates) -> Floats:
+        rewards = Rewards(game, Objective.NASH, 0.5)
+        return marginals(rewards, algorithm_2(rewards, settings, np.random.default_rng(seed))[0])
+
+    before = shown(game)
+    for k in np.unique(game.owners, return_index=True)[1]:
+        assert shown(raised(game, int(k), 2.0))[k] < before[k]
 
 
 @BOTH

@@ -11,6 +11,7 @@ from assent.data.wishes import Wishes
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.prices import worth_disclosing
+from assent.game.regret import unsure
 from assent.game.solve import response_values, solve
 
 from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
@@ -126,6 +127,25 @@ def test_nobody_gains_more_than_the_regret(objective: Objective, seed: int) -> N
     for user in range(game.n_users):
         best = payoffs(game, choices_of(game, user, found.selection), 0.5, objective)[:, user].max()
         assert best - now[user] <= found.regret[user] + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_effects_the_regret_is_a_bound_but_of_those_who_can_change_the_nearest_anchor(
+    seed: int,
+) -> None:
+    game = random_game(seed, n_anchors=2 + seed % 2, n_users=5, longest=2, disagreement=0.4)
+    blind = replace(game, effects=())
+    found = solve(blind, objective=Objective.NASH, price=0.5)
+    doubtful = unsure(blind, found.selection, Objective.NASH)
+    home = game.nearest(found.selection[None])
+    now = payoffs(game, found.selection[None], 0.5, Objective.NASH)[0]
+    for user in range(game.n_users):
+        choices = choices_of(game, user, found.selection)
+        assert doubtful[user] or (game.nearest(choices) == home).all()
+        best = payoffs(game, choices, 0.5, Objective.NASH)[:, user].max()
+        assert doubtful[user] or best - now[user] <= found.regret[user] + 1e-9
+    assert not unsure(game, found.selection, Objective.NASH).any()
+    assert not unsure(blind, found.selection, Objective.WELFARE).any()
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -53,7 +53,7 @@ def gradients_at_the_prior(game: Estimates, price: float) -> list[Floats]:
     for u in range(game.n_users):
         hers = game.owners == u
         codes = selections[:, hers] @ (1 << np.arange(hers.sum()))
-        found.append(sum_by(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u], 1 << hers.sum()))
+        found.append(sum_by(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u], 1 << int(hers.sum())))
     return found
 
 

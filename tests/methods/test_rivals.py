@@ -108,6 +108,16 @@ def test_proactive_moves_its_price_towards_a_budget(
     assert high / problem.unwillingness.sum() == pytest.approx(0.8, abs=0.1)
 
 
+def test_proactive_keeps_a_budget_that_nobody_minds(
+    problem: Problem, worth: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = replace(problem, unwillingness=np.zeros(len(problem.train)))
+    pretend(monkeypatch, linear(free, worth))
+    found = learn(Workbench(free, SETTINGS, 0), price=1.0, budget=0.5)
+    assert found.price == 1.0
+    assert np.isfinite(found.probabilities).all()
+
+
 def test_convergence_is_told_from_two_windows_of_rounds() -> None:
     settings = ProactiveSettings(window=2, tolerance=0.1, patience=1)
     rising = [(10.0 - n, 1.0) for n in range(6)]

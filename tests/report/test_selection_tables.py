@@ -1,5 +1,6 @@
 import math
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -137,9 +138,14 @@ Decision = tuple[float | None, float, float | None, bool]
 """Influence, unwillingness, break-even price, disclosed."""
 
 
-def said_of(decision: Decision, price: float | None, objective: str = "welfare") -> str:
+def said_of(
+    decision: Decision,
+    price: float | None,
+    objective: str = "welfare",
+    settings: dict[str, Any] | None = None,
+) -> str:
     names = ("influence", "unwillingness", "price", "disclosed")
-    return in_words(pl.DataFrame([dict(zip(names, decision, strict=True))]), price, objective)[0]
+    return in_words(pl.DataFrame([dict(zip(names, decision, strict=True))]), price, objective, settings)[0]
 
 
 @pytest.mark.parametrize(
@@ -151,18 +157,46 @@ def said_of(decision: Decision, price: float | None, objective: str = "welfare")
         (
             (0.01, 0.9, 0.01, True),
             0.5,
-            "worth 0.0100 loss units, costs 0.450 at this price, within the budget",
+            "worth 0.0100 loss units, costs 0.450 at this price, chosen all the same",
         ),
         ((0.01, 0.33, 0.0303, False), 0.5, "would only pay below a price of 0.0303"),
         ((0.9, 0.1, 9.0, False), 0.5, "would pay up to a price of 9.00, yet was not chosen"),
         ((-0.1, 0.3, 0.0, False), 0.5, "estimated not to help on the whole"),
-        ((-0.1, 0.3, 0.0, True), 0.0, "estimated not to help on the whole, but within the budget"),
+        ((-0.1, 0.3, 0.0, True), 0.0, "estimated not to help on the whole, but chosen all the same"),
         ((0.0, 0.0, 0.0, True), 0.5, "estimated not to help on the whole, costs nothing"),
         ((None, 0.3, None, False), 0.5, "no estimate"),
     ],
 )
 def test_decisions_in_words(decision: Decision, price: float | None, said: str) -> None:
     assert said_of(decision, price) == said
+
+
+@pytest.mark.parametrize(
+    ("told", "disclosed", "withheld"),
+    [
+        ({"budget": 0.3}, "within the budget", "the budget is used up"),
+        ({"wishes": {"groups": 4}}, "decided with its category", "its category does not pay"),
+        ({"wishes": {"users_with_floor": 4}}, "asked for by the floor", "was not chosen"),
+        ({"wishes": {"users_with_budget": 4}}, "chosen all the same", "its owner's budget leaves no room"),
+        ({"strategy": "table"}, "drawn by lot", "the lot left it out"),
+        (
+            {"budget": 0.3, "wishes": {"users_with_floor": 1}},
+            "within the budget or asked for by the floor",
+            "the budget is used up",
+        ),
+    ],
+)
+def test_what_else_may_have_decided_is_named(told: dict[str, Any], disclosed: str, withheld: str) -> None:
+    assert said_of((-0.1, 0.3, 0.0, True), 0.5, settings=told).endswith(f", but {disclosed}")
+    assert said_of((0.01, 0.9, 0.01, True), 0.5, settings=told).endswith(f"at this price, {disclosed}")
+    assert said_of((0.9, 0.1, 9.0, False), 0.5, settings=told).endswith(f"9.00, yet {withheld}")
+
+
+def test_a_cost_that_depends_on_the_rest_is_not_put_in_figures() -> None:
+    quadratic = {"wishes": {"utility_power": 2.0}}
+    shown, kept = (said_of((0.9, 0.1, 9.0, each), 0.5, settings=quadratic) for each in (True, False))
+    assert shown == "worth 0.900 loss units, costs more or less with what else is disclosed"
+    assert kept == "worth 0.900 loss units, less than it would cost beside what is disclosed"
 
 
 def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:

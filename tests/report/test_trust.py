@@ -31,8 +31,18 @@ def test_no_signal_is_said(known: dict[str, float]) -> None:
     assert "noise" not in only({"value_social": NOISE | known})
 
 
+def test_gains_are_exact_by_construction_bounds_or_estimates() -> None:
+    gains = {"largest_gain": 0.0, "mean_gain": 0.0, "rounds_nearest": [1]}
+    assert "by construction" in only(gains)
+    several = {**gains, "rounds_nearest": [1, 2], "nearest_anchor": 2}
+    bound = certificate_facts(several)[0]
+    assert bound.startswith("Nobody could gain more than 0 loss units")
+    assert "estimate" not in bound
+    assert certificate_facts(several | {"gains_estimated": 3})[0].endswith("Of 3 users this is an estimate.")
+
+
 def test_anchors_at_the_solution_are_named() -> None:
     certificate = {"nearest_anchor": 4, "rounds_nearest": [1, 0, 0, 2]}
-    assert only(certificate).startswith("Anchor 4 is the nearest to what was decided. Of 3 rounds")
+    assert only(certificate).startswith("Anchor 4 is the nearest to what was decided. Of 3 joint selections")
     placed = only(certificate | {"anchors_at_solution": 1})
     assert "(1 anchor of 4 placed where the solution lay)" in placed

@@ -86,7 +86,7 @@ def explain(
     table = rows_of_user(opened.selection, user, needed=held_out.is_empty())
     own = opened.records[0]
     price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
-    words = in_words(table, price, own["objective"])
+    words = in_words(table, price, own["objective"], opened.settings)
     decided = table.with_columns(pl.Series("words", words, dtype=pl.String))
     reason = pl.format("held out for {}", "held_out_for").alias("words")
     everything = pl.concat([decided, held_out.select(pl.exclude("held_out_for"), reason)], how="diagonal")

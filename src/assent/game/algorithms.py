@@ -32,16 +32,17 @@ def solve_table(
     check_lengths(np.bincount(estimates.owners), several=estimates.n_anchors > 1)
     if estimates.n_anchors == 1:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
-        strategy = selection.astype(np.float64)
+        strategy, nearest = selection.astype(np.float64), np.ones(1, dtype=np.int64)
     else:
         rewards = Rewards(estimates, objective, price)
         rng = np.random.default_rng((seed, 2))
         tables, rounds = algorithm_2(rewards, settings, rng)
         selection = rewards.histories.selections(draw_all(tables, 1, rng))[0]
         strategy = marginals(rewards, tables)
+        drawn = rewards.meet(draw_all(tables, settings.samples, rng))
+        nearest = np.bincount(drawn.distances.argmin(axis=1), minlength=estimates.n_anchors)
     values, probability = response_values(estimates, strategy, objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)
-    nearest = np.bincount(estimates.nearest(selection[None]), minlength=estimates.n_anchors)
     return Equilibrium(selection, values, probability, rounds, regret, nearest)
 
 

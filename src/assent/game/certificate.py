@@ -30,9 +30,11 @@ class Certificate:
     nearest_anchor: int
     """The anchor, counted from 1, that is nearest to the selection and predicts for it."""
     rounds_nearest: list[int]
-    """[T], in how many rounds each anchor was nearest; those at solutions come last."""
+    """[T], to how many of the joint selections that were played (tables: L draws from the final strategies)
+    each anchor was nearest; anchors at solutions come last."""
     largest_gain: float
-    """At most what a player could gain by deviating alone, in units of the loss."""
+    """At most what a player could gain by deviating alone, in units of the loss; of players whom
+    `regret.unsure` names, an estimate."""
     mean_gain: float
     """Its mean over players."""
     largest_gain_share: float

@@ -9,7 +9,8 @@ reaches s, her gain is at most
 
     c_s − c_t + her best response to g_s,     c the payoff that an anchor predicts for o
 
-because that response need not lie in the cell of s.
+because that response need not lie in the cell of s. Without effects on single players c is an estimate, and
+so is her gain (`unsure`).
 """
 
 import numpy as np
@@ -29,6 +30,7 @@ def regret_of(
 ) -> Floats:
     """At most what each player could gain by deviating from `selection[Z]` alone; at least 0: [N].
 
+    An estimate of whom `unsure` names.
     `payments[T]` are the μ that the selection was found with, if any.
     """
     players, influence = estimates.players(price), estimates.values(objective)
@@ -55,6 +57,18 @@ def regret_of(
         crossing = payoffs[:, s] - payoffs[:, t] + players.gains(influence[s], selection)
         gains = np.where(can_reach, np.maximum(gains, crossing), gains)
     return gains
+
+
+def unsure(estimates: Estimates, selection: Bools, objective: Objective) -> Bools:
+    """Whose gain is an estimate: she can make another anchor nearest, and her payoff there is one: [N]."""
+    found = np.zeros(estimates.n_users, dtype=np.bool_)
+    if objective is Objective.WELFARE or estimates.effects:
+        return found
+    leads = estimates.distances_of(selection)
+    t = int(leads.argmin())
+    for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
+        found |= reach(estimates, t, s, selection) >= leads[s] - leads[t]
+    return found
 
 
 def pull(estimates: Estimates, t: int, s: int) -> Signs:

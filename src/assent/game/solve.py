@@ -52,8 +52,8 @@ class Equilibrium:
     regret: Floats
     """[N], at most what each player could still gain by deviating from `selection` alone."""
     nearest: Ints
-    """[T], to how many of the joint selections that were played each anchor was nearest; a table's sample
-    counts alone."""
+    """[T], to how many of the joint selections that were played each anchor was nearest; of tables, to how
+    many of L draws from the final strategies."""
 
 
 def solve(estimates: Estimates, *, objective: Objective, price: float, rounds: int = 40) -> Equilibrium:

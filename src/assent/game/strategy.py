@@ -22,7 +22,7 @@ class Gradient(StrEnum):
     WRITTEN = "written"
     """The reward itself, B of eq. (9): to the letter."""
     RELATIVE = "relative"
-    """The reward less that of her last round's strategy against the same others: what she would gain."""
+    """The reward less that of a draw from her last round's strategy against the same others."""
     UNBIASED = "unbiased"
     """That gain divided by the probability of the sample: unbiased, as Theorem 5 supposes, and very noisy."""
 

@@ -13,7 +13,7 @@ from assent.game.estimates import Estimates
 from assent.game.fill import by_score, check_floors
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, fits_into, price_path
-from assent.game.regret import regret_of
+from assent.game.regret import regret_of, unsure
 from assent.game.solve import Equilibrium, solve
 from assent.game.strategy import Strategy
 from assent.methods.base import Choice, Method, players_of
@@ -109,6 +109,7 @@ class IFRQE(Method):
             **bench.trust(anchors, placed),
             "anchors_at_solution": len(placed),
             **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
+            "gains_estimated": int(unsure(estimates, found.selection, self.objective).sum()),
         }
         return Choice(
             found.selection,

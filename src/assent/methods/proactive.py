@@ -94,7 +94,7 @@ def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Lea
             usual = _moved(usual[0], losses, settings.memory), _moved(usual[1], paid, settings.memory)
             logits.grad = torch.from_numpy(-advantage[problem.train.users] * (drawn - policy))
             optimizer.step()
-            if budget is not None:
+            if budget is not None and total:
                 price *= float(np.exp(_STEP * (policy @ problem.unwillingness / total - budget)))
             advance()
             if converged := has_converged(seen, price, settings):

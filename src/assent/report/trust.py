@@ -21,28 +21,20 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
         reliability = certificate.get(level)
         if isinstance(reliability, Mapping):
             facts.append(_values(whom, reliability))
+    rounds = certificate.get("rounds_nearest")
+    n_anchors = len(rounds) if isinstance(rounds, Sequence) else 0
     if "largest_gain" in figures:
-        share = (
-            f" ({percent(figures['largest_gain_share'], 2)} of the mean reward)"
-            if "largest_gain_share" in figures
-            else ""
-        )
-        facts.append(
-            f"Nobody could gain more than {number(figures['largest_gain'])} loss units by deciding otherwise "
-            f"alone{share}; on average {number(figures['mean_gain'])}."
-        )
+        facts.append(_gains(figures, n_anchors))
     if "anarchy_cost" in figures:
         facts.append(_anarchy(figures))
-    rounds = certificate.get("rounds_nearest")
-    if isinstance(rounds, Sequence) and len(rounds) > 1:
+    if isinstance(rounds, Sequence) and n_anchors > 1:
         counts = [f"{count} for anchor {t}" for t, count in enumerate(rounds, 1) if count]
         placed = int(figures.get("anchors_at_solution", 0))
-        last = (
-            f" ({plural(placed, 'anchor')} of {len(rounds)} placed where the solution lay)" if placed else ""
-        )
+        last = f" ({plural(placed, 'anchor')} of {n_anchors} placed where the solution lay)" if placed else ""
         facts.append(
             f"Anchor {certificate['nearest_anchor']} is the nearest to what was decided{last}. Of "
-            f"{plural(sum(rounds), 'round')}, so many ended nearest to each: {listed(counts)}."
+            f"{plural(sum(rounds), 'joint selection')} that were played, so many lay nearest to each: "
+            f"{listed(counts)}."
         )
     if "true_reward" in figures:
         facts.append(_rewards(figures))
@@ -70,6 +62,23 @@ def _values(whom: str, reliability: Mapping[str, float]) -> str:
         f"{reliability['agreement']:.2f}. Its place among the others explains "
         f"{percent(structure, 0)} of the differences; what was measured beyond that counts "
         f"{percent(measurement, 0)}. A value may be off by {number(reliability['error'])} loss units."
+    )
+
+
+def _gains(figures: Mapping[str, float], n_anchors: int) -> str:
+    """What could be gained by deviating; one anchor's best responses leave nothing to gain."""
+    if n_anchors == 1 and not figures["largest_gain"]:
+        return "One anchor values everything: nobody could gain by deciding otherwise alone, by construction."
+    share = (
+        f" ({percent(figures['largest_gain_share'], 2)} of the mean reward)"
+        if "largest_gain_share" in figures
+        else ""
+    )
+    unsure = int(figures.get("gains_estimated", 0))
+    but = f" Of {plural(unsure, 'user')} this is an estimate." if unsure else ""
+    return (
+        f"Nobody could gain more than {number(figures['largest_gain'])} loss units by deciding otherwise "
+        f"alone{share}; on average {number(figures['mean_gain'])}.{but}"
     )
 
 

@@ -26,8 +26,8 @@ class Scratch(Item):
     title: ClassVar[str] = "Training from scratch (SCR)"
     where: ClassVar[str] = "Appendix, comparison with the method of “training from scratch”"
     about: ClassVar[str] = (
-        "SCR plays the same game with a model trained on every joint selection that it explores. Seconds "
-        "count all that a choice rests on, and the final training."
+        "SCR, a re-implementation, plays for the same rewards with a model trained on every joint selection "
+        "that it explores. Seconds count all that a choice rests on, and the final training."
     )
     last: ClassVar[bool] = True
 
