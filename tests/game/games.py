@@ -1,5 +1,7 @@
 """Small games with every effect written out, and what brute force says about them."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -37,6 +39,13 @@ def from_dense(matrix: Floats) -> SparseMatrix:
     """Its non-zero entries."""
     rows, columns = np.nonzero(matrix)
     return SparseMatrix.of(matrix[rows, columns], rows, columns, (matrix.shape[0], matrix.shape[1]))
+
+
+def shared(game: Estimates) -> Estimates:
+    """The same with effects as they count where none are known: others have equal shares of (social − own)."""
+    effects = np.repeat(((game.social - game.own) / max(1, game.n_users - 1))[:, None], game.n_users, axis=1)
+    effects[:, game.owners, np.arange(len(game.owners))] = game.own
+    return replace(game, effects=tuple(from_dense(effect) for effect in effects))
 
 
 def eighths(low: int = 0, high: int = 8) -> st.SearchStrategy[float]:

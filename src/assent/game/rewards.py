@@ -85,18 +85,22 @@ class Rewards:
             parts = self.parts(block, codes[block])
             distances += parts.distances.sum(axis=0)
             gains += parts.gains.sum(axis=0)
-        selfish = self.objective is Objective.NASH
-        return Meeting(self, codes, distances, gains, self._felt(codes) if selfish else None)
+        felt = self._felt(codes) if self.objective is Objective.NASH else None
+        return Meeting(self, codes, distances, gains, felt)
 
-    def _felt(self, codes: Ints) -> Floats | None:
-        """What all selections together gain each player at each anchor: [N, B, T]; None where unknown."""
-        if not self.estimates.effects:
-            return None
-        felt = np.empty((*codes.shape, self.estimates.n_anchors))
+    def _felt(self, codes: Ints) -> Floats:
+        """What all selections together gain each player at each anchor (`Estimates.felt`): [N, B, T]."""
+        estimates = self.estimates
+        felt = np.empty((*codes.shape, estimates.n_anchors))
         for block in slices(codes.shape[1], _BLOCK):
-            selections = self.histories.selections(codes[:, block]).T.astype(np.float32)
-            for t, effects in enumerate(self.estimates.effects):
-                felt[:, block, t] = effects @ (selections - self.estimates.anchors[t][:, None])
+            selections = self.histories.selections(codes[:, block])
+            for t, anchor in enumerate(estimates.anchors):
+                if estimates.effects:
+                    change = selections.T.astype(np.float32) - anchor[:, None]
+                    felt[:, block, t] = estimates.effects[t] @ change
+                else:
+                    changes = selections - anchor.astype(np.float64)
+                    felt[:, block, t] = np.array([estimates.felt(t, each) for each in changes]).T
         return felt
 
 
@@ -112,17 +116,16 @@ class Meeting:
     gains: Floats
     """[B, T], what each player's selection gains by the objective's values, summed over players"""
     felt: Floats | None
-    """[N, B, T], what all selections gain each player; None for `welfare` and where effects are unknown"""
+    """[N, B, T], what all selections gain each player; None for `welfare`, where the sums say it"""
 
     def seen_by(self, players: slice) -> "Opponents":
         """The draws as some of the players, R, meet them."""
         estimates = self.rewards.estimates
         drawn = self.rewards.parts(players, self.codes[players])
-        if self.rewards.objective is Objective.WELFARE:
+        if self.felt is None:
             standing = self.gains - estimates.losses.sum(axis=1) - drawn.gains
         else:
-            others = 0.0 if self.felt is None else self.felt[players] - drawn.gains
-            standing = others - estimates.losses.T[players][:, None]
+            standing = self.felt[players] - drawn.gains - estimates.losses.T[players][:, None]
         away = self.distances - drawn.distances
         return Opponents(away, np.broadcast_to(standing, away.shape), drawn)
 
@@ -134,8 +137,7 @@ class Opponents:
     away: Floats
     """[R, B, T], the others' distance to each anchor"""
     standing: Floats
-    """[R, B, T], −L_t + (1/Z) Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part. Where effects on
-    single players are unknown, what the others do to her counts as nothing."""
+    """[R, B, T], −L_t + (1/Z) Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part."""
     drawn: Parts
     """[R, B], the selections that the players themselves drew with the others, which they may not play"""
 
