@@ -42,7 +42,7 @@ def from_dense(matrix: Floats) -> SparseMatrix:
 
 
 def shared(game: Estimates) -> Estimates:
-    """The same with effects as they count where none are known: others have equal shares of (social − own)."""
+    """The same with the effects that count where none are known: equal shares of (social − own)."""
     effects = np.repeat(((game.social - game.own) / max(1, game.n_users - 1))[:, None], game.n_users, axis=1)
     effects[:, game.owners, np.arange(len(game.owners))] = game.own
     return replace(game, effects=tuple(from_dense(effect) for effect in effects))

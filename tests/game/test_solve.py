@@ -294,9 +294,8 @@ def test_welfare_is_at_least_as_good_for_all_as_nash() -> None:
 
 @BOTH
 def test_few_players_gain_much_by_deviating(objective: Objective) -> None:
-    # Not every game has an equilibrium in selections, and of nine bits each moves the distances. Measured
-    # here, as shares of the range of payoffs: median 0, 90 % below 0.152 (nash) and all 0 (welfare), where
-    # those who know the first anchor alone leave 0.22 (both).
+    # Not every game has an equilibrium in selections. Measured here, as shares of the range of payoffs: 90 %
+    # of nash and all of welfare have 0, where those who know the first anchor alone leave 0.22 (both).
     found, naive = [], []
     for seed in range(60):
         game = random_game(seed, n_anchors=2, disagreement=0.2)
@@ -306,8 +305,8 @@ def test_few_players_gain_much_by_deviating(objective: Objective) -> None:
     print(f"regret of {objective}, quantiles 50, 75, 90, 100 %: {np.quantile(found, [0.5, 0.75, 0.9, 1])}")
     print(f"if only the first anchor is known: {np.quantile(naive, [0.5, 0.75, 0.9, 1])}")
     assert np.median(found) < 1e-9
-    assert np.quantile(found, 0.9) < 0.16
-    assert np.mean(found) < 0.7 * np.mean(naive)
+    assert np.quantile(found, 0.9) < 1e-9
+    assert np.mean(found) < 0.2 * np.mean(naive)
 
 
 def regret(game: Estimates, selection: Bools, price: float, objective: Objective) -> float:

@@ -16,9 +16,8 @@ import numpy as np
 from assent.arrays import Floats
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.game.prices import fits_into
 from assent.game.solve import Equilibrium, solve
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def certify(estimates: Estimates, found: Equilibrium, *, price: float, rounds: i
         price_of_anarchy=nash / welfare if welfare > 0 else None,
         anarchy_cost=(nash - welfare) / estimates.n_users,
         floors_missed=int((number < players.floor).sum()),
-        budgets_exceeded=int((players.paid(selection) > players.budget * (1 + _ROUNDING)).sum()),
+        budgets_exceeded=int((~fits_into(players.paid(selection), players.budget)).sum()),
     )
 
 

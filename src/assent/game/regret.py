@@ -37,7 +37,7 @@ def regret_of(
     leads = leads - leads[t]
     gains = players.gains(influence[t], selection)
     if payments is not None and payments.any():
-        spare = (leads - only_just(estimates, t, selection)) / 2
+        spare = (leads - only_just(estimates, t)) / 2
         held = influence[t] + sum(
             payments[s] * pull(estimates, t, s) for s in np.flatnonzero(payments).tolist()
         )
@@ -47,7 +47,7 @@ def regret_of(
     for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
         if leads[s] > longest:
             continue
-        can_reach = reach(estimates, t, s, selection) >= leads[s]
+        can_reach = reach(estimates, t, s, selection) > leads[s] - only_just(estimates, t)[s]
         if not can_reach.any():
             continue
         if payoffs is None:
@@ -63,7 +63,7 @@ def pull(estimates: Estimates, t: int, s: int) -> Signs:
     return difference
 
 
-def only_just(estimates: Estimates, t: int, _: Bools) -> Ints:
+def only_just(estimates: Estimates, t: int) -> Ints:
     """The least D_s − D_t with which t is the nearest anchor, the first of equally near ones: [T]."""
     return (np.arange(estimates.n_anchors) < t).astype(np.int64)
 
