@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, slices
+from assent.data.wishes import Units
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.tables import bits_of
@@ -16,23 +17,28 @@ from assent.game.tables import bits_of
 
 @dataclass(frozen=True)
 class Histories:
-    """Where each player's interactions are: `rows[N, longest]`, valid for the first `lengths[N]`."""
+    """Where each player's units are: `rows[N, longest]`, valid for the first `lengths[N]`.
+
+    A unit is what she decides on, an interaction or a group of them; `units` says which is of which.
+    """
 
     rows: Ints
     lengths: Ints
+    units: Units
 
     @classmethod
     def of(cls, estimates: Estimates) -> "Histories":
-        """Each player's interactions in the order of the problem."""
-        lengths = np.bincount(estimates.owners, minlength=estimates.n_users)
-        order = np.argsort(estimates.owners, kind="stable")
+        """Each player's units in the order of the problem."""
+        units = estimates.wishes.units(estimates.owners, estimates.unwillingness)
+        lengths = np.bincount(units.owners, minlength=estimates.n_users)
+        order = np.argsort(units.owners, kind="stable")
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         place = first[:, None] + np.arange(lengths.max(initial=0))
-        return cls(order[np.minimum(place, len(order) - 1)], lengths)
+        return cls(order[np.minimum(place, len(order) - 1)], lengths, units)
 
     @property
     def inside(self) -> Bools:
-        """Which entries of `rows` are interactions: [N, longest]."""
+        """Which entries of `rows` are units: [N, longest]."""
         inside: Bools = np.arange(self.rows.shape[1]) < self.lengths[:, None]
         return inside
 
@@ -41,7 +47,7 @@ class Histories:
         found = np.empty((codes.shape[1], int(self.lengths.sum())), dtype=np.bool_)
         bits = bits_of(codes, self.rows.shape[1])
         found[:, self.rows[self.inside]] = bits.transpose(1, 0, 2)[:, self.inside]
-        return found
+        return found[:, self.units.of]
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,16 @@ class Rewards:
         self.objective = objective
         self.histories = Histories.of(estimates)
         rows, inside = self.histories.rows, self.histories.inside[:, :, None]
-        anchors = estimates.anchors.T[rows]
-        values = estimates.values(objective).T[rows]
-        paid = price * estimates.unwillingness[rows][:, :, None]
-        self._per_bit = np.where(inside, np.concatenate([values, 1.0 - 2 * anchors, paid], axis=2), 0.0)
-        at_nothing = np.concatenate([-values * anchors, anchors, 0 * paid], axis=2)
+        anchors, values = estimates.anchors, estimates.values(objective)
+        paid = price * estimates.unwillingness[None]
+        per_bit = self._by_unit(np.concatenate([values, 1.0 - 2 * anchors, paid]))[rows]
+        at_nothing = self._by_unit(np.concatenate([-values * anchors, anchors, 0 * paid]))[rows]
+        self._per_bit = np.where(inside, per_bit, 0.0)
         self._at_nothing: Floats = np.where(inside, at_nothing, 0.0).sum(axis=1)
+
+    def _by_unit(self, terms: Floats) -> Floats:
+        """`terms[C, Z]` of interactions summed over units: [U, C]."""
+        return np.array([self.histories.units.sums(term) for term in terms]).T
 
     def parts(self, players: slice, codes: Ints) -> Parts:
         """What the selections `codes[R, B]` of some players do by themselves."""

@@ -4,10 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
-import numpy as np
-
-from assent.errors import AssentError
-from assent.game.algorithms import check_lengths, solve_table
+from assent.game.algorithms import check_table, solve_table
 from assent.game.certificate import certify
 from assent.game.estimates import Estimates
 from assent.game.fill import by_score, check_floors
@@ -140,11 +137,8 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
             return bench.estimates(anchors)
-        wishes = bench.problem.wishes
-        if not wishes.are_plain or wishes.prior is not None:
-            raise AssentError("wishes: tables know none; play with --set strategy=factored")
         several = anchors + self._adaptive(bench) > 1
-        check_lengths(np.bincount(bench.problem.train.users), several=several)
+        check_table(players_of(bench.problem), several=several)
         known = bench.settings.model == MF.name and not bench.settings.value.is_pooled
         return bench.estimates(anchors, effects=several and known)
 
