@@ -48,6 +48,18 @@ def shared(game: Estimates) -> Estimates:
     return replace(game, effects=tuple(from_dense(effect) for effect in effects))
 
 
+def first_anchor(game: Estimates) -> Estimates:
+    """The game of someone who knows the first anchor alone."""
+    return replace(
+        game,
+        anchors=game.anchors[:1],
+        own=game.own[:1],
+        social=game.social[:1],
+        losses=game.losses[:1],
+        effects=game.effects[:1],
+    )
+
+
 def eighths(low: int = 0, high: int = 8) -> st.SearchStrategy[float]:
     """Multiples of 1/8; without arguments, of unwillingness."""
     return st.integers(low, high).map(lambda eighth: eighth / 8)

@@ -13,7 +13,17 @@ from assent.game.objective import Objective
 from assent.game.prices import worth_disclosing
 from assent.game.solve import response_values, solve
 
-from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
+from .games import (
+    all_selections,
+    choices_of,
+    eighths,
+    first_anchor,
+    games,
+    make_game,
+    payoffs,
+    random_game,
+    steady,
+)
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
 prices = eighths(0, 24)
@@ -262,7 +272,7 @@ def expected_payoff(game: Estimates, strategy: Floats, objective: Objective) -> 
     """Σ_t π_t c_t of each player with two anchors and normal distances, the price left out: [N]."""
     differ = game.anchors[0] != game.anchors[1]
     spread = 2 * np.sqrt((strategy * (1 - strategy))[differ].sum())
-    d = game.distances(strategy)
+    d = game.moments(strategy)[0]
     probability = norm.cdf([(d[1] - d[0]) / spread, (d[0] - d[1]) / spread])
     each = [game.effects[t] @ (strategy - game.anchors[t]) - game.losses[t] for t in range(2)]
     payoff = probability @ np.array(each)
@@ -318,15 +328,3 @@ def regret(game: Estimates, selection: Bools, price: float, objective: Objective
         for user in range(game.n_users)
     ]
     return float(((best - now) / np.ptp(everything, axis=0)).max())
-
-
-def first_anchor(game: Estimates) -> Estimates:
-    """The game of someone who knows the first anchor alone."""
-    return replace(
-        game,
-        anchors=game.anchors[:1],
-        own=game.own[:1],
-        social=game.social[:1],
-        losses=game.losses[:1],
-        effects=game.effects[:1],
-    )

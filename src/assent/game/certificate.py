@@ -48,16 +48,24 @@ class Certificate:
     """Users of whom more is disclosed than their budget."""
 
 
-def certify(estimates: Estimates, found: Equilibrium, *, price: float, rounds: int) -> Certificate:
-    """The certificate of a solution; the game is played once more for either objective, for the anarchy."""
+def certify(
+    estimates: Estimates, found: Equilibrium, *, price: float, rounds: int, solves: Objective | None = None
+) -> Certificate:
+    """The certificate of a solution.
+
+    For the anarchy, the game is played with either objective by `solve`; but for the one that `found` is what
+    `solve` returned for at this price, if it `solves` one. What tables and budgets lead to does not.
+    """
     players, selection = estimates.players(price), found.selection
     reward = estimates.predicted_total(selection, price) / estimates.n_users
-    nash, welfare = (
-        -estimates.predicted_total(
-            solve(estimates, objective=each, price=price, rounds=rounds).selection, price
-        )
-        for each in (Objective.NASH, Objective.WELFARE)
-    )
+
+    def cost(objective: Objective) -> float:
+        if objective is solves:
+            return -reward * estimates.n_users
+        played = solve(estimates, objective=objective, price=price, rounds=rounds)
+        return -estimates.predicted_total(played.selection, price)
+
+    nash, welfare = cost(Objective.NASH), cost(Objective.WELFARE)
     number = np.bincount(players.owners[selection], minlength=players.n_users)
     return Certificate(
         rounds=found.rounds,

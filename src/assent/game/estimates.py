@@ -15,6 +15,11 @@ BLOCK = 2**17
 """Interactions looked at together, so that no array of floats is as large as all the anchors."""
 
 
+def hamming(anchors: Bools, selection: Bools) -> Ints:
+    """The distance of `selection[Z]` to each of `anchors[T, Z]`: [T]."""
+    return np.array([np.count_nonzero(selection != anchor) for anchor in anchors])
+
+
 @dataclass(frozen=True)
 class Estimates:
     """First-order knowledge of everybody's validation loss around T anchors; no model in sight.
@@ -70,10 +75,6 @@ class Estimates:
         """Those who play, at a price."""
         return Players(self.owners, self.n_users, self.unwillingness, price, self.wishes)
 
-    def distances(self, strategy: Floats) -> Floats:
-        """Expected Hamming distance of `strategy[Z]` (probabilities, or a selection) to each anchor: [T]."""
-        return self.moments(strategy)[0]
-
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
         """Mean, [T], and covariance, [T, T], of the distances if all decide by `strategy[Z]`."""
         mean, cov = np.zeros(self.n_anchors), np.zeros((self.n_anchors, self.n_anchors))
@@ -86,7 +87,7 @@ class Estimates:
 
     def distances_of(self, selection: Bools) -> Ints:
         """Hamming distance of `selection[Z]` to each anchor: [T]."""
-        return np.array([np.count_nonzero(selection != anchor) for anchor in self.anchors])
+        return hamming(self.anchors, selection)
 
     def nearest(self, selections: Bools) -> Ints:
         """The anchor nearest to each of `selections[B, Z]`; of equally near ones the first: [B]."""

@@ -39,7 +39,7 @@ def regret_of(
     if payments is not None and payments.any():
         spare = (leads - only_just(estimates, t)) / 2
         held = influence[t] + sum(
-            payments[s] * pull(estimates, t, s) for s in np.flatnonzero(payments).tolist()
+            payments[s] * pull(estimates.anchors, t, s) for s in np.flatnonzero(payments).tolist()
         )
         gains = np.minimum(gains, players.gains(held, selection) + float(payments @ np.maximum(spare, 0)))
     payoffs: Floats | None = None
@@ -57,9 +57,9 @@ def regret_of(
     return gains
 
 
-def pull(estimates: Estimates, t: int, s: int) -> Signs:
+def pull(anchors: Bools, t: int, s: int) -> Signs:
     """õ_tk − õ_sk: half of what disclosing an interaction adds to D_s − D_t: [Z]."""
-    difference: Signs = estimates.anchors[t].astype(np.int8) - estimates.anchors[s]
+    difference: Signs = anchors[t].astype(np.int8) - anchors[s]
     return difference
 
 

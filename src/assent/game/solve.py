@@ -14,8 +14,8 @@ that, her best response is the one to g_t. So the best responses to g_t are an e
 nearest to them. `nash` starts from the response to the prior and goes from cell to cell until one answers
 itself. If none does, cells are held by `steering` at the least loss, and from there players who could gain by
 crossing to another cell answer in turn, exactly (`turns`). Where turns settle, that is an equilibrium; where
-they do not, the cell that is held best is one but for that loss. `welfare` is the maximum of one function, the
-sum of rewards. What a cell could have if nothing held it bounds it from above, so that cells are tried by
+they do not, the cell that is held best is one but for that loss. `welfare` is the maximum of one function,
+the sum of rewards. What a cell could have if nothing held it bounds it from above, so that cells are tried by
 falling bound until no other can be better. In games of millions of interactions only the first few cells are
 held, which costs a little reward and saves minutes.
 """
