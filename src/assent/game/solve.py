@@ -108,7 +108,9 @@ class _Game:
                 return self._settled(found[-1:])
         found.append((first, self._regret(first)))
         found.sort(key=lambda each: float(each[1].max()))
-        return self._settled([*found, *((held, None) for *_, held in lacking)])
+        # From a cell that does not answer itself nearly everybody moves: too many in all but small games.
+        away = lacking if self.estimates.n_users <= _TURNS else []
+        return self._settled([*found, *((held, None) for *_, held in away)])
 
     def _holds(self, lacking: list[int], found: list[tuple[Held, Floats]]) -> Iterator[Held]:
         """The cells that do not answer themselves, held; in large games the first, if there is none yet."""

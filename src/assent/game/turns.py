@@ -46,21 +46,23 @@ class Turns:
         `regret[N]` is that of the start, where it is known. None where turns lead in a circle, or do not
         suffice. What is left of the regret is of players with too many units to look at all selections.
         """
-        joint, seen = _Joint(self.estimates, start), set[bytes]()
-        while (code := joint.selection.tobytes()) not in seen:
+        now, joint, seen = start, None, set[bytes]()
+        while (code := now.tobytes()) not in seen:
             seen.add(code)
-            bound = self._bound(joint) if regret is None else regret
+            bound = self._bound(now) if regret is None else regret
             if bound is None:
                 return None
             open_ = np.flatnonzero(bound > self._rounding)
             if len(open_) > self.asked:
                 return None
             self.asked -= len(open_)
+            joint = joint or _Joint(self.estimates, start)
+            now = joint.selection
             if not [player for player in open_.tolist() if self._moves(joint, player)]:
                 long = [player for player in open_.tolist() if self._units(player).max() >= ENUMERATED]
                 left = np.zeros_like(bound)
                 left[long] = bound[long]
-                return joint.selection, left
+                return now, left
             regret = None
         return None
 
@@ -89,11 +91,11 @@ class Turns:
         values[is_fair] = np.where(selection, np.nextafter(fair, np.inf), fair)[is_fair]
         return values
 
-    def _bound(self, joint: "_Joint") -> Floats | None:
+    def _bound(self, selection: Bools) -> Floats | None:
         if not self.rounds:
             return None
         self.rounds -= 1
-        return regret_of(self.estimates, joint.selection, objective=Objective.NASH, price=self.price)
+        return regret_of(self.estimates, selection, objective=Objective.NASH, price=self.price)
 
     def _moves(self, joint: "_Joint", player: int) -> bool:
         """Whether she gains by another selection; the best that she finds is played then."""
