@@ -51,6 +51,12 @@ class SparseMatrix:
         product = self.rows @ torch.from_numpy(other).to(self.rows.dtype)
         return product.double().numpy()
 
+    def row(self, number: int) -> tuple[Ints, Floats]:
+        """The columns in which a row has entries, and these."""
+        start, end = self.rows.crow_indices()[number : number + 2].tolist()
+        columns = self.rows.col_indices()[start:end].long().numpy()
+        return columns, self.rows.values()[start:end].double().numpy()
+
     def scaled(self, weights: Floats) -> "SparseMatrix":
         """The matrix with row n multiplied by `weights[n]`."""
         counts = self.rows.crow_indices().diff().long()

@@ -1,5 +1,7 @@
 """Small games with every effect written out, and what brute force says about them."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -37,6 +39,25 @@ def from_dense(matrix: Floats) -> SparseMatrix:
     """Its non-zero entries."""
     rows, columns = np.nonzero(matrix)
     return SparseMatrix.of(matrix[rows, columns], rows, columns, (matrix.shape[0], matrix.shape[1]))
+
+
+def shared(game: Estimates) -> Estimates:
+    """The same with the effects that count where none are known: equal shares of (social − own)."""
+    effects = np.repeat(((game.social - game.own) / max(1, game.n_users - 1))[:, None], game.n_users, axis=1)
+    effects[:, game.owners, np.arange(len(game.owners))] = game.own
+    return replace(game, effects=tuple(from_dense(effect) for effect in effects))
+
+
+def first_anchor(game: Estimates) -> Estimates:
+    """The game of someone who knows the first anchor alone."""
+    return replace(
+        game,
+        anchors=game.anchors[:1],
+        own=game.own[:1],
+        social=game.social[:1],
+        losses=game.losses[:1],
+        effects=game.effects[:1],
+    )
 
 
 def eighths(low: int = 0, high: int = 8) -> st.SearchStrategy[float]:

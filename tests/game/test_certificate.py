@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from assent.arrays import sum_by
+from assent.game import certificate
 from assent.game.certificate import certify, with_truth
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
-from assent.game.solve import solve
+from assent.game.solve import Equilibrium, solve
 
 from .games import payoffs, random_game
 
@@ -55,6 +56,26 @@ def test_a_selection_that_is_no_equilibrium_is_found_out() -> None:
     )
     assert worse.largest_gain > 0
     assert worse.largest_gain_share == pytest.approx(worse.largest_gain / abs(mean))
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_what_was_solved_is_not_solved_again(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+    game = random_game(3, n_anchors=3, n_users=12, longest=6, disagreement=0.3)
+    found = solve(game, objective=objective, price=0.5)
+    expected = certify(game, found, price=0.5, rounds=40)
+    solved = []
+
+    def noting(estimates: Estimates, *, objective: Objective, price: float, rounds: int) -> Equilibrium:
+        solved.append(objective)
+        return solve(estimates, objective=objective, price=price, rounds=rounds)
+
+    monkeypatch.setattr(certificate, "solve", noting)
+    again = certify(game, found, price=0.5, rounds=40, solves=objective)
+    assert again.anarchy_cost == pytest.approx(expected.anarchy_cost)
+    assert replace(again, anarchy_cost=0.0, price_of_anarchy=None) == replace(
+        expected, anarchy_cost=0.0, price_of_anarchy=None
+    )
+    assert solved == [each for each in Objective if each is not objective]
 
 
 def test_the_truth_is_put_beside_the_prediction() -> None:

@@ -9,7 +9,7 @@ from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.rewards import Histories, Rewards
 
-from .games import eighths, from_dense, games, payoffs, random_game, steady
+from .games import eighths, games, payoffs, random_game, shared, steady
 from .listed import drawn_rewards
 
 any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
@@ -39,13 +39,17 @@ def test_rewards_against_draws_are_those_of_the_joint_selections(
         np.testing.assert_allclose(found[player], expected, atol=1e-12)
 
 
-def test_without_effects_what_others_do_to_a_player_counts_as_nothing() -> None:
-    game = random_game(1, n_anchors=2, disagreement=0.3)
-    is_own = game.owners == np.arange(game.n_users)[:, None]
-    lone = tuple(from_dense(effects.toarray() * is_own) for effects in game.effects)
+@pytest.mark.parametrize("n_users", [1, 3, 6])
+def test_without_effects_what_is_done_to_others_is_shared_equally(n_users: int) -> None:
+    game = random_game(1, n_anchors=2, n_users=n_users, disagreement=0.3)
     codes = np.random.default_rng(0).integers(0, 2, (game.n_users, 20))
-    found, expected = (drawn_rewards(replace(game, effects=each), codes, 0.5) for each in ((), lone))
+    blind = replace(game, effects=())
+    found, expected = (drawn_rewards(each, codes, 0.5) for each in (blind, shared(game)))
     np.testing.assert_allclose(found, expected, atol=1e-12)
+    everything = np.ones(len(game.owners))
+    both = [each.payoffs(everything, Objective.NASH) for each in (blind, shared(game))]
+    np.testing.assert_allclose(both[0], both[1], atol=1e-12)
+    np.testing.assert_allclose(both[0].sum(axis=0), game.payoffs(everything, Objective.WELFARE)[0])
 
 
 def test_histories_find_the_interactions_of_unsorted_owners() -> None:

@@ -13,6 +13,7 @@ from assent.errors import AssentError
 from assent.game.estimates import Estimates
 from assent.game.learning import Learning
 from assent.game.objective import Objective
+from assent.game.players import Players
 from assent.game.regret import regret_of
 from assent.game.rewards import Meeting, Rewards
 from assent.game.solve import Equilibrium, response_values
@@ -29,7 +30,7 @@ def solve_table(
     estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, seed: int
 ) -> Equilibrium:
     """Algorithm 1 for one anchor, Algorithm 2 for more; `seed` is that of all samples."""
-    check_lengths(np.bincount(estimates.owners), several=estimates.n_anchors > 1)
+    check_table(estimates.players(price), several=estimates.n_anchors > 1)
     if estimates.n_anchors == 1:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
         strategy, nearest = selection.astype(np.float64), np.ones(1, dtype=np.int64)
@@ -55,7 +56,7 @@ def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> 
     """
     rewards = Rewards(estimates, objective, price)
     histories = rewards.histories
-    gain = estimates.values(objective)[0] - price * estimates.unwillingness
+    gain = histories.units.sums(estimates.values(objective)[0] - price * estimates.unwillingness)
     best = np.zeros((estimates.n_users, 1), dtype=np.int64)
     for length in np.unique(histories.lengths):
         players = np.flatnonzero(histories.lengths == length)
@@ -79,7 +80,8 @@ def algorithm_2(
     """
     lengths = rewards.histories.lengths
     blocks = list(slices(len(lengths), _BLOCK))
-    tables = [Tables.prior(lengths[block], settings.prior) for block in blocks]
+    rates = prior_rates(rewards.estimates.players(0), settings.prior)
+    tables = [Tables.prior(lengths[block], rates[block]) for block in blocks]
     for played in range(1, settings.rounds + 1):
         meeting = rewards.meet(draw_all(tables, settings.samples, rng))
         learnt = [
@@ -119,18 +121,46 @@ def draw_all(tables: list[Tables], count: int, rng: np.random.Generator) -> Ints
 def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     """How likely each interaction is disclosed: [Z]."""
     histories = rewards.histories
-    found = np.empty(int(histories.lengths.sum()))
+    found = np.empty(len(histories.units.first))
     for here, each in zip(slices(len(histories.lengths), _BLOCK), tables, strict=True):
         inside = histories.inside[here, : each.levels - 1]
         found[histories.rows[here, : each.levels - 1][inside]] = each.marginals()[inside]
-    return found
+    return found[histories.units.of]
 
 
-def check_lengths(lengths: Ints, *, several: bool) -> None:
-    """Refuse players with more interactions, `lengths[N]`, than a table can have with `several` anchors."""
+def prior_rates(players: Players, usual: float) -> Floats:
+    """s of everybody's binomial prior: her own where the wishes have one, else the usual: [N]."""
+    rates = np.full(players.n_users, usual)
+    if players.wishes.prior is not None:
+        rates[players.owners] = players.wishes.prior
+    return rates
+
+
+def check_table(players: Players, *, several: bool) -> None:
+    """Refuse wishes that a table does not know, and players with more units than it has room for.
+
+    The binomial prior has equally likely selections of a size, so that a prior may differ between people
+    alone. With `several` anchors a table may be longer than Algorithm 1 could list.
+    """
+    wishes = players.wishes
+    prior = wishes.prior
+    known = {
+        "a budget per user": wishes.budget is None,
+        "a floor per user": wishes.floor is None,
+        f"a utility of power {wishes.power:g}": wishes.power == 1,
+        "a prior by item": prior is None or bool((prior_rates(players, 0.0)[players.owners] == prior).all()),
+    }
+    refused = [name for name, is_known in known.items() if not is_known]
+    if refused:
+        raise AssentError(
+            f"strategy table: {', '.join(refused)}; accepted: decisions by category, a prior by user, "
+            "or --set strategy=factored"
+        )
+    lengths = np.bincount(players.units.owners)
     longest = LONGEST if several else LONGEST_LISTED
     if lengths.max(initial=0) > longest:
+        what = "interactions" if wishes.groups is None else "decisions"
         raise AssentError(
-            f"strategy table: a history of {lengths.max()} interactions has 2^{lengths.max()} selections; "
+            f"strategy table: a history of {lengths.max()} {what} has 2^{lengths.max()} selections; "
             f"accepted: histories of at most {longest}, or --set strategy=factored"
         )

@@ -16,9 +16,8 @@ import numpy as np
 from assent.arrays import Floats
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.game.prices import fits_into
 from assent.game.solve import Equilibrium, solve
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,24 @@ class Certificate:
     """Users of whom more is disclosed than their budget."""
 
 
-def certify(estimates: Estimates, found: Equilibrium, *, price: float, rounds: int) -> Certificate:
-    """The certificate of a solution; the game is played once more for either objective, for the anarchy."""
+def certify(
+    estimates: Estimates, found: Equilibrium, *, price: float, rounds: int, solves: Objective | None = None
+) -> Certificate:
+    """The certificate of a solution.
+
+    For the anarchy, the game is played with either objective by `solve`; but for the one that `found` is what
+    `solve` returned for at this price, if it `solves` one. What tables and budgets lead to does not.
+    """
     players, selection = estimates.players(price), found.selection
     reward = estimates.predicted_total(selection, price) / estimates.n_users
-    nash, welfare = (
-        -estimates.predicted_total(
-            solve(estimates, objective=each, price=price, rounds=rounds).selection, price
-        )
-        for each in (Objective.NASH, Objective.WELFARE)
-    )
+
+    def cost(objective: Objective) -> float:
+        if objective is solves:
+            return -reward * estimates.n_users
+        played = solve(estimates, objective=objective, price=price, rounds=rounds)
+        return -estimates.predicted_total(played.selection, price)
+
+    nash, welfare = cost(Objective.NASH), cost(Objective.WELFARE)
     number = np.bincount(players.owners[selection], minlength=players.n_users)
     return Certificate(
         rounds=found.rounds,
@@ -73,7 +80,7 @@ def certify(estimates: Estimates, found: Equilibrium, *, price: float, rounds: i
         price_of_anarchy=nash / welfare if welfare > 0 else None,
         anarchy_cost=(nash - welfare) / estimates.n_users,
         floors_missed=int((number < players.floor).sum()),
-        budgets_exceeded=int((players.paid(selection) > players.budget * (1 + _ROUNDING)).sum()),
+        budgets_exceeded=int((~fits_into(players.paid(selection), players.budget)).sum()),
     )
 
 

@@ -15,6 +15,11 @@ BLOCK = 2**17
 """Interactions looked at together, so that no array of floats is as large as all the anchors."""
 
 
+def hamming(anchors: Bools, selection: Bools) -> Ints:
+    """The distance of `selection[Z]` to each of `anchors[T, Z]`: [T]."""
+    return np.array([np.count_nonzero(selection != anchor) for anchor in anchors])
+
+
 @dataclass(frozen=True)
 class Estimates:
     """First-order knowledge of everybody's validation loss around T anchors; no model in sight.
@@ -25,7 +30,7 @@ class Estimates:
         social[t, k]    effect of k on the sum of all losses
         losses[t, u]    loss of user u at the anchor
         effects[t]      sparse [N, Z], effect of k on user u's loss; its entries at k's owner are `own`.
-                        Needed to predict single users' losses; best responses do without.
+                        Needed to predict single users' losses; games do without (`felt`).
     `owners[Z]` are the users of the interactions and `unwillingness[Z]` their β; `wishes` is what people ask
     for beyond it.
     """
@@ -70,10 +75,6 @@ class Estimates:
         """Those who play, at a price."""
         return Players(self.owners, self.n_users, self.unwillingness, price, self.wishes)
 
-    def distances(self, strategy: Floats) -> Floats:
-        """Expected Hamming distance of `strategy[Z]` (probabilities, or a selection) to each anchor: [T]."""
-        return self.moments(strategy)[0]
-
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
         """Mean, [T], and covariance, [T, T], of the distances if all decide by `strategy[Z]`."""
         mean, cov = np.zeros(self.n_anchors), np.zeros((self.n_anchors, self.n_anchors))
@@ -86,7 +87,7 @@ class Estimates:
 
     def distances_of(self, selection: Bools) -> Ints:
         """Hamming distance of `selection[Z]` to each anchor: [T]."""
-        return np.array([np.count_nonzero(selection != anchor) for anchor in self.anchors])
+        return hamming(self.anchors, selection)
 
     def nearest(self, selections: Bools) -> Ints:
         """The anchor nearest to each of `selections[B, Z]`; of equally near ones the first: [B]."""
@@ -111,22 +112,31 @@ class Estimates:
     def payoffs(self, strategy: Floats | Bools, objective: Objective) -> Floats:
         """What each player expects under `strategy[Z]` if anchor t is nearest: [N, T]; welfare: [1, T].
 
-        What does not depend on t (the price paid) is left out: only differences between cells matter. Without
-        `effects`, what the others do to a player is known in total alone, Σ_k (p_k − õ_tk) (social − own)_tk,
-        and divided equally, so that the sum over players is exact.
+        What does not depend on t (the price paid) is left out: only differences between cells matter.
         """
         columns = []
         for t, anchor in enumerate(self.anchors):
             change = strategy - anchor.astype(np.float64)
             if objective is Objective.WELFARE:
                 columns.append(np.array([np.dot(change, self.social[t]) - self.losses[t].sum()]))
-            elif self.effects:
-                columns.append(self.effects[t] @ change - self.losses[t])
             else:
-                others = float(np.dot(change, self.social[t]) - np.dot(change, self.own[t])) / self.n_users
-                gains = sum_by(self.owners, change * self.own[t], self.n_users)
-                columns.append(gains + others - self.losses[t])
+                columns.append(self.felt(t, change) - self.losses[t])
         return np.array(columns).T
+
+    def felt(self, t: int, change: Floats) -> Floats:
+        """What a `change[Z]` of the joint selection gains each user, by anchor t: [N].
+
+        Without `effects`, what an interaction does to others is known in total alone, (social − own)_tk, and
+        divided equally among them:
+
+            Σ_{k of u} change_k own_tk + Σ_{k not of u} change_k (social − own)_tk / (N − 1)
+
+        The sum over users is exact, Σ_k change_k social_tk.
+        """
+        if self.effects:
+            return self.effects[t] @ change
+        share = change * (self.social[t] - self.own[t]) / max(1, self.n_users - 1)
+        return float(share.sum()) + sum_by(self.owners, change * self.own[t] - share, self.n_users)
 
     def predicted_losses(self, selections: Bools) -> Floats:
         """Every user's loss under joint selections `selections[B, Z]` (eq. 7, nearest anchor): [B, N].

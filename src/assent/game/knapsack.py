@@ -8,16 +8,19 @@ and where no selection within the budget has `floor` interactions, the most that
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, slices
+from assent.game.prices import fits_into
 
 ENUMERATED = 10
 """Up to so many units, all selections are looked at."""
 _STATES = 4096
 """Partial selections kept at most; where there are more, the result may fall short, by at most the gap."""
-_ROUNDING = 1e-12
+_LEAST = 1e-12
+"""Unwillingness that is divided by, at least."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class Limits:
     budget: Floats
     floor: Ints
 
+    def of(self, some: slice) -> "Limits":
+        """Those of some of the people."""
+        return Limits(self.price, self.power, self.budget[some], self.floor[some])
+
     def costs(self, paid: Floats) -> Floats:
         """What disclosing an unwillingness of `paid` costs, in units of the loss."""
         return self.price * (paid if self.power == 1 else np.maximum(paid, 0) ** self.power)
@@ -37,17 +44,29 @@ class Limits:
 def choose_all(values: Floats, weights: Floats, sizes: Ints, limits: Limits) -> Bools:
     """The best of all 2^U selections for m people at once, of `values[m, U]` and alike: [m, U]."""
     count = values.shape[1]
-    bits = ((np.arange(2**count)[:, None] >> np.arange(count)) & 1).astype(np.float64)
+    bits = all_choices(count).astype(np.float64)
     chosen = np.empty(values.shape, dtype=np.bool_)
     for here in slices(len(values), max(1, 2**22 >> count)):
         paid = weights[here] @ bits.T
         payoff = values[here] @ bits.T - limits.costs(paid)
-        number = np.minimum(sizes[here] @ bits.T, limits.floor[here, None])
-        fits = paid <= limits.budget[here, None] * (1 + _ROUNDING)
-        number[~fits] = -1
-        payoff[number < number.max(axis=1, keepdims=True)] = -np.inf
+        payoff[~allowed(paid, sizes[here] @ bits.T, limits.of(here))] = -np.inf
         chosen[here] = bits[payoff.argmax(axis=1)] > 0
     return chosen
+
+
+@cache
+def all_choices(count: int) -> Bools:
+    """All selections of `count` units, by their number in binary: [2^count, count]."""
+    bits: Ints = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
+    return bits > 0
+
+
+def allowed(paid: Floats, number: Floats | Ints, limits: Limits) -> Bools:
+    """Which of C selections, of `number[m, C]` interactions minded `paid[m, C]`, keep limits: [m, C]."""
+    enough = np.minimum(number, limits.floor[:, None])
+    enough[~fits_into(paid, limits.budget[:, None])] = -1
+    most: Bools = enough == enough.max(axis=1, keepdims=True)
+    return most
 
 
 def choose_one(values: Floats, weights: Floats, sizes: Ints, limits: Limits) -> tuple[Bools, float]:
@@ -56,13 +75,13 @@ def choose_one(values: Floats, weights: Floats, sizes: Ints, limits: Limits) -> 
     Partial selections over the first units that another beats in every respect (not dearer, not worth less,
     no smaller, as far as the floor asks) are dropped: what is left stays small unless units are many.
     """
-    budget, floor = float(limits.budget[0]) * (1 + _ROUNDING), int(limits.floor[0])
-    order = np.argsort(-values / np.maximum(weights, _ROUNDING), kind="stable")
+    budget, floor = float(limits.budget[0]), int(limits.floor[0])
+    order = np.argsort(-values / np.maximum(weights, _LEAST), kind="stable")
     paid, worth, number = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
     steps: list[tuple[Ints, Bools]] = []
     thinned = False
     for k in order:
-        with_k = np.flatnonzero(paid + weights[k] <= budget)
+        with_k = np.flatnonzero(fits_into(paid + weights[k], budget))
         parents = np.concatenate([np.arange(len(paid)), with_k])
         taken = np.arange(len(parents)) >= len(paid)
         paid = np.concatenate([paid, paid[with_k] + weights[k]])
@@ -101,14 +120,14 @@ def _undominated(paid: Floats, worth: Floats, number: Ints) -> Ints:
 
 def _fractional(values: Floats, weights: Floats, limits: Limits) -> float:
     """An upper bound: the best if units could be divided, by falling worth per unwillingness; no floor."""
-    order = np.argsort(-values / np.maximum(weights, _ROUNDING))
+    order = np.argsort(-values / np.maximum(weights, _LEAST))
     order = order[values[order] > 0]
     ends = np.concatenate([[0.0], np.cumsum(weights[order])])
     worth = np.concatenate([[0.0], np.cumsum(values[order])])
     most = min(float(limits.budget[0]), float(ends[-1]))
     points = [ends, np.array([most])]
     if limits.power > 1 and limits.price > 0:
-        slopes = values[order] / np.maximum(weights[order], _ROUNDING)
+        slopes = values[order] / np.maximum(weights[order], _LEAST)
         still = (slopes / (limits.price * limits.power)) ** (1 / (limits.power - 1))
         points.append(np.clip(still, ends[:-1], ends[1:]))
     at = np.minimum(np.concatenate(points), most)

@@ -68,12 +68,12 @@ class Players:
             table = rows[starts[some][:, None] + np.arange(count)]
             terms = worth[table], units.unwillingness[table], units.sizes[table]
             if count <= ENUMERATED:
-                chosen[table] = choose_all(*terms, self._limits(users[some]))
+                chosen[table] = choose_all(*terms, self.limits(users[some]))
                 continue
             for at, user in enumerate(users[some]):
                 values_of, weights, sizes = (term[at] for term in terms)
                 chosen[table[at]], gaps[user] = choose_one(
-                    values_of, weights, sizes, self._limits(users[some][[at]])
+                    values_of, weights, sizes, self.limits(users[some][[at]])
                 )
         return chosen[units.of], gaps
 
@@ -96,5 +96,6 @@ class Players:
         answer, gaps = self.best_within(values)
         return np.maximum(0, self.payoffs(values, answer) + gaps - self.payoffs(values, selection))
 
-    def _limits(self, users: Ints) -> Limits:
+    def limits(self, users: Ints) -> Limits:
+        """Those of some users."""
         return Limits(self.price, self.wishes.power, self.budget[users], self.floor[users])

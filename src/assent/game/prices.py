@@ -5,6 +5,7 @@ selection for every price and so the whole frontier of quality against violation
 """
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -13,9 +14,18 @@ from assent.arrays import Bools, Floats, Ints
 _ROUNDING = 1e-12
 
 
-def fits_into(paid: float, budget: float) -> bool:
+@overload
+def fits_into(paid: float, budget: float) -> bool: ...
+
+
+@overload
+def fits_into(paid: Floats, budget: float | Floats) -> Bools: ...
+
+
+def fits_into(paid: float | Floats, budget: float | Floats) -> bool | Bools:
     """Whether `paid` is within `budget`, but for the rounding of sums."""
-    return paid <= budget * (1 + _ROUNDING)
+    fits: bool | Bools = paid <= budget * (1 + _ROUNDING)
+    return fits
 
 
 def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:

@@ -39,9 +39,9 @@ def regret_of(
     leads = leads - leads[t]
     gains = players.gains(influence[t], selection)
     if payments is not None and payments.any():
-        spare = (leads - only_just(estimates, t, selection)) / 2
+        spare = (leads - only_just(estimates, t)) / 2
         held = influence[t] + sum(
-            payments[s] * pull(estimates, t, s) for s in np.flatnonzero(payments).tolist()
+            payments[s] * pull(estimates.anchors, t, s) for s in np.flatnonzero(payments).tolist()
         )
         gains = np.minimum(gains, players.gains(held, selection) + float(payments @ np.maximum(spare, 0)))
     payoffs: Floats | None = None
@@ -49,13 +49,13 @@ def regret_of(
     for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
         if leads[s] > longest:
             continue
-        can_reach = reach(estimates, t, s, selection) >= leads[s]
-        if not can_reach.any():
+        crossers = can_reach(estimates, t, s, selection, lead=int(leads[s]))
+        if not crossers.any():
             continue
         if payoffs is None:
             payoffs = estimates.payoffs(selection, objective)
         crossing = payoffs[:, s] - payoffs[:, t] + players.gains(influence[s], selection)
-        gains = np.where(can_reach, np.maximum(gains, crossing), gains)
+        gains = np.where(crossers, np.maximum(gains, crossing), gains)
     return gains
 
 
@@ -64,20 +64,26 @@ def unsure(estimates: Estimates, selection: Bools, objective: Objective) -> Bool
     found = np.zeros(estimates.n_users, dtype=np.bool_)
     if objective is Objective.WELFARE or estimates.effects:
         return found
-    leads = estimates.distances_of(selection)
-    t = int(leads.argmin())
+    distances = estimates.distances_of(selection)
+    t = int(distances.argmin())
     for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
-        found |= reach(estimates, t, s, selection) >= leads[s] - leads[t]
+        found |= can_reach(estimates, t, s, selection, lead=int(distances[s] - distances[t]))
     return found
 
 
-def pull(estimates: Estimates, t: int, s: int) -> Signs:
+def can_reach(estimates: Estimates, t: int, s: int, selection: Bools, *, lead: int) -> Bools:
+    """Who alone can make s the nearest anchor, not t; `lead` = D_s − D_t at `selection[Z]`: [N]."""
+    able: Bools = reach(estimates, t, s, selection) > lead - only_just(estimates, t)[s]
+    return able
+
+
+def pull(anchors: Bools, t: int, s: int) -> Signs:
     """õ_tk − õ_sk: half of what disclosing an interaction adds to D_s − D_t: [Z]."""
-    difference: Signs = estimates.anchors[t].astype(np.int8) - estimates.anchors[s]
+    difference: Signs = anchors[t].astype(np.int8) - anchors[s]
     return difference
 
 
-def only_just(estimates: Estimates, t: int, _: Bools) -> Ints:
+def only_just(estimates: Estimates, t: int) -> Ints:
     """The least D_s − D_t with which t is the nearest anchor, the first of equally near ones: [T]."""
     return (np.arange(estimates.n_anchors) < t).astype(np.int64)
 

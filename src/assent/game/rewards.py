@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, slices
+from assent.data.wishes import Units
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.tables import bits_of
@@ -16,23 +17,28 @@ from assent.game.tables import bits_of
 
 @dataclass(frozen=True)
 class Histories:
-    """Where each player's interactions are: `rows[N, longest]`, valid for the first `lengths[N]`."""
+    """Where each player's units are: `rows[N, longest]`, valid for the first `lengths[N]`.
+
+    A unit is what she decides on, an interaction or a group of them; `units` says which is of which.
+    """
 
     rows: Ints
     lengths: Ints
+    units: Units
 
     @classmethod
     def of(cls, estimates: Estimates) -> "Histories":
-        """Each player's interactions in the order of the problem."""
-        lengths = np.bincount(estimates.owners, minlength=estimates.n_users)
-        order = np.argsort(estimates.owners, kind="stable")
+        """Each player's units in the order of the problem."""
+        units = estimates.wishes.units(estimates.owners, estimates.unwillingness)
+        lengths = np.bincount(units.owners, minlength=estimates.n_users)
+        order = np.argsort(units.owners, kind="stable")
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         place = first[:, None] + np.arange(lengths.max(initial=0))
-        return cls(order[np.minimum(place, len(order) - 1)], lengths)
+        return cls(order[np.minimum(place, len(order) - 1)], lengths, units)
 
     @property
     def inside(self) -> Bools:
-        """Which entries of `rows` are interactions: [N, longest]."""
+        """Which entries of `rows` are units: [N, longest]."""
         inside: Bools = np.arange(self.rows.shape[1]) < self.lengths[:, None]
         return inside
 
@@ -41,7 +47,7 @@ class Histories:
         found = np.empty((codes.shape[1], int(self.lengths.sum())), dtype=np.bool_)
         bits = bits_of(codes, self.rows.shape[1])
         found[:, self.rows[self.inside]] = bits.transpose(1, 0, 2)[:, self.inside]
-        return found
+        return found[:, self.units.of]
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,16 @@ class Rewards:
         self.objective = objective
         self.histories = Histories.of(estimates)
         rows, inside = self.histories.rows, self.histories.inside[:, :, None]
-        anchors = estimates.anchors.T[rows]
-        values = estimates.values(objective).T[rows]
-        paid = price * estimates.unwillingness[rows][:, :, None]
-        self._per_bit = np.where(inside, np.concatenate([values, 1.0 - 2 * anchors, paid], axis=2), 0.0)
-        at_nothing = np.concatenate([-values * anchors, anchors, 0 * paid], axis=2)
+        anchors, values = estimates.anchors, estimates.values(objective)
+        paid = price * estimates.unwillingness[None]
+        per_bit = self._by_unit(np.concatenate([values, 1.0 - 2 * anchors, paid]))[rows]
+        at_nothing = self._by_unit(np.concatenate([-values * anchors, anchors, 0 * paid]))[rows]
+        self._per_bit = np.where(inside, per_bit, 0.0)
         self._at_nothing: Floats = np.where(inside, at_nothing, 0.0).sum(axis=1)
+
+    def _by_unit(self, terms: Floats) -> Floats:
+        """`terms[C, Z]` of interactions summed over units: [U, C]."""
+        return np.array([self.histories.units.sums(term) for term in terms]).T
 
     def parts(self, players: slice, codes: Ints) -> Parts:
         """What the selections `codes[R, B]` of some players do by themselves."""
@@ -85,18 +95,22 @@ class Rewards:
             parts = self.parts(block, codes[block])
             distances += parts.distances.sum(axis=0)
             gains += parts.gains.sum(axis=0)
-        selfish = self.objective is Objective.NASH
-        return Meeting(self, codes, distances, gains, self._felt(codes) if selfish else None)
+        felt = self._felt(codes) if self.objective is Objective.NASH else None
+        return Meeting(self, codes, distances, gains, felt)
 
-    def _felt(self, codes: Ints) -> Floats | None:
-        """What all selections together gain each player at each anchor: [N, B, T]; None where unknown."""
-        if not self.estimates.effects:
-            return None
-        felt = np.empty((*codes.shape, self.estimates.n_anchors))
+    def _felt(self, codes: Ints) -> Floats:
+        """What all selections together gain each player at each anchor (`Estimates.felt`): [N, B, T]."""
+        estimates = self.estimates
+        felt = np.empty((*codes.shape, estimates.n_anchors))
         for block in slices(codes.shape[1], _BLOCK):
-            selections = self.histories.selections(codes[:, block]).T.astype(np.float32)
-            for t, effects in enumerate(self.estimates.effects):
-                felt[:, block, t] = effects @ (selections - self.estimates.anchors[t][:, None])
+            selections = self.histories.selections(codes[:, block])
+            for t, anchor in enumerate(estimates.anchors):
+                if estimates.effects:
+                    change = selections.T.astype(np.float32) - anchor[:, None]
+                    felt[:, block, t] = estimates.effects[t] @ change
+                else:
+                    changes = selections - anchor.astype(np.float64)
+                    felt[:, block, t] = np.array([estimates.felt(t, each) for each in changes]).T
         return felt
 
 
@@ -112,17 +126,16 @@ class Meeting:
     gains: Floats
     """[B, T], what each player's selection gains by the objective's values, summed over players"""
     felt: Floats | None
-    """[N, B, T], what all selections gain each player; None for `welfare` and where effects are unknown"""
+    """[N, B, T], what all selections gain each player; None for `welfare`, where the sums say it"""
 
     def seen_by(self, players: slice) -> "Opponents":
         """The draws as some of the players, R, meet them."""
         estimates = self.rewards.estimates
         drawn = self.rewards.parts(players, self.codes[players])
-        if self.rewards.objective is Objective.WELFARE:
+        if self.felt is None:
             standing = self.gains - estimates.losses.sum(axis=1) - drawn.gains
         else:
-            others = 0.0 if self.felt is None else self.felt[players] - drawn.gains
-            standing = others - estimates.losses.T[players][:, None]
+            standing = self.felt[players] - drawn.gains - estimates.losses.T[players][:, None]
         away = self.distances - drawn.distances
         return Opponents(away, np.broadcast_to(standing, away.shape), drawn)
 
@@ -134,8 +147,7 @@ class Opponents:
     away: Floats
     """[R, B, T], the others' distance to each anchor"""
     standing: Floats
-    """[R, B, T], −L_t + (1/Z) Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part. Where effects on
-    single players are unknown, what the others do to her counts as nothing."""
+    """[R, B, T], −L_t + (1/Z) Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part."""
     drawn: Parts
     """[R, B], the selections that the players themselves drew with the others, which they may not play"""
 

@@ -12,13 +12,15 @@ one anchor this is g_k, nothing else, and the solution is exact: disclose k iff 
 With more, a joint selection makes one anchor t nearest for certain, and unless a player alone can change
 that, her best response is the one to g_t. So the best responses to g_t are an equilibrium iff t is the anchor
 nearest to them. `nash` starts from the response to the prior and goes from cell to cell until one answers
-itself; if none does, the cell that `steering` holds at the least loss is taken: an equilibrium but for that
-loss. `welfare` is the maximum of one function, the sum of rewards. What a cell could have if nothing held it
-bounds it from above, so that cells are tried by falling bound until no other can be better. In games of
-millions of interactions only the first few cells are held, which costs a little reward and saves minutes.
+itself. If none does, cells are held by `steering` at the least loss, and from there players who could gain by
+crossing to another cell answer in turn, exactly (`turns`). Where turns settle, that is an equilibrium; where
+they do not, the cell that is held best is one but for that loss. `welfare` is the maximum of one function,
+the sum of rewards. What a cell could have if nothing held it bounds it from above, so that cells are tried by
+falling bound until no other can be better. In games of millions of interactions only the first few cells are
+held, which costs a little reward and saves minutes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +32,14 @@ from assent.game.estimates import BLOCK, Estimates
 from assent.game.objective import Objective
 from assent.game.regret import only_just, regret_of, safe
 from assent.game.steering import Held, hold
+from assent.game.turns import Turns
 
 _WORK = 3 * 10**7
 """Entries of influence that are looked at, at most, to hold cells by steering; a few are always held."""
 _ENOUGH = 2e-3
 """Share of the mean loss: where nobody could gain more, no other cell is held."""
+_TURNS = 1000
+"""Turns of single players, at most: a few tenths of a second."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,13 @@ class _Game:
         self.nearest = np.zeros(estimates.n_anchors, dtype=np.int64)
 
     def nash(self, strategy: Floats) -> Equilibrium:
-        """From the response to `strategy[Z]` to a cell that answers itself, else the cell held best."""
+        """From the response to `strategy[Z]` to a cell that answers itself, else to where turns settle.
+
+        Where they settle nowhere, the cell that is held best.
+        """
         values, probability = response_values(self.estimates, strategy, self.objective)
         first = self._play(values)
-        found, lacking = [], []
+        found, lacking = list[tuple[Held, Floats]](), list[tuple[int, int, Held]]()
         for t, held in self._path(_cell(first), probability):
             if self._is_at_home(held, t):
                 regret = self._regret(held)
@@ -91,19 +99,42 @@ class _Game:
                     return self.equilibrium(held, regret)
                 found.append((held, regret))
             else:
-                lacking.append((int(held.distances[t] - held.distances.min()), t))
+                lacking.append((int(held.distances[t] - held.distances.min()), t, held))
+        lacking.sort(key=lambda each: each[:2])
         enough = _ENOUGH * float(np.abs(self.estimates.losses).mean())
-        most = max(1, _WORK // self.influence.size)
-        for margins in (safe, only_just):
-            for _, t in sorted(lacking)[:most]:
-                for held in self._hold(t, margins):
-                    found.append((held, self._regret(held)))
-                    if found[-1][1].max() <= enough:
-                        return self.equilibrium(*found[-1])
-            if most == 1 and found:
-                break
+        for held in self._holds([t for _, t, _ in lacking], found):
+            found.append((held, self._regret(held)))
+            if found[-1][1].max() <= enough:
+                return self._settled(found[-1:])
         found.append((first, self._regret(first)))
-        return self.equilibrium(*min(found, key=lambda each: float(each[1].max())))
+        found.sort(key=lambda each: float(each[1].max()))
+        # From a cell that does not answer itself nearly everybody moves: too many in all but small games.
+        away = lacking if self.estimates.n_users <= _TURNS else []
+        return self._settled([*found, *((held, None) for *_, held in away)])
+
+    def _holds(self, lacking: list[int], found: list[tuple[Held, Floats]]) -> Iterator[Held]:
+        """The cells that do not answer themselves, held; in large games the first, if there is none yet."""
+        most = max(1, _WORK // self.influence.size)
+        for safely in (True, False):
+            for t in lacking[:most]:
+                yield from self._hold(t, safely=safely)
+            if most == 1 and found:
+                return
+
+    def _settled(self, starts: Sequence[tuple[Held, Floats | None]]) -> Equilibrium:
+        """Where turns settle from one of the `starts`; where nowhere, the first, whose regret is known."""
+        rounds = max(2, _WORK // self.influence.size)
+        turns = Turns(self.estimates, self.price, asked=_TURNS, rounds=rounds)
+        best, regret = starts[0]
+        assert regret is not None
+        for held, known in starts:
+            settled = turns.settle(held.selection, known)
+            if settled is not None and settled[1].max() <= regret.max():
+                selection, regret = settled
+                distances = self.estimates.distances_of(selection)
+                found = Held(selection, turns.values(selection), distances, np.zeros(len(distances)))
+                return self.equilibrium(self._seen(found), regret)
+        return self.equilibrium(best, regret)
 
     def welfare(self) -> Equilibrium:
         """The largest sum of rewards, as the nearest anchors predict it."""
@@ -115,7 +146,7 @@ class _Game:
                 break
             tried = [free[t]]
             if not self._is_at_home(free[t], t):
-                tried, left = self._hold(t, only_just) or tried, left - 1
+                tried, left = self._hold(t, safely=False) or tried, left - 1
             for held in tried:
                 if (total := self._total(held)) > most:
                     best, most = held, total
@@ -150,10 +181,14 @@ class _Game:
         nothing_paid = np.zeros(self.estimates.n_anchors)
         return self._seen(Held(selection, values, self.estimates.distances_of(selection), nothing_paid))
 
-    def _hold(self, t: int, margins: Callable[[Estimates, int, Bools], Ints]) -> list[Held]:
-        """Best responses to anchor t that stay in its cell by `margins`, if they can be held there."""
+    def _hold(self, t: int, *, safely: bool) -> list[Held]:
+        """Best responses to anchor t that stay in its cell, if they can be held there.
+
+        `safely` is by more than any player could make up for alone.
+        """
         estimates, players, values = self.estimates, self.players, self.influence[t]
-        held = hold(estimates, players, values, t, margins(estimates, t, players.best(values)))
+        margins = safe(estimates, t, players.best(values)) if safely else only_just(estimates, t)
+        held = hold(estimates, players, values, t, margins)
         return [] if held is None else [self._seen(held)]
 
     def _seen(self, held: Held) -> Held:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, Signs
-from assent.game.estimates import Estimates
+from assent.game.estimates import Estimates, hamming
 from assent.game.players import Players
+from assent.game.regret import pull
 
 _SWEEPS = 3
 """Corrections per anchor: paying for one distance may shorten another, or lengthen it more than is needed."""
@@ -63,7 +64,7 @@ def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins
         some = np.argpartition(net, count - 1)[:count]
         here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
         part = _Part(np.take(estimates.anchors, some, axis=1), here, values[some], t, others)
-        fixed = distances - part.distances(selection[some])
+        fixed = distances - hamming(part.anchors, selection[some])
         held = _steer(part, margins - (fixed - fixed[t]))
         if count == len(net) or (held is not None and held.payments.sum() < net[some].max()):
             break
@@ -85,16 +86,9 @@ class _Part:
     t: int
     others: Bools
 
-    def distances(self, selection: Bools) -> Ints:
-        return np.array([np.count_nonzero(selection != anchor) for anchor in self.anchors])
-
     def lead(self, selection: Bools, s: int) -> int:
         farther, nearer = self.anchors[s], self.anchors[self.t]
         return int(np.count_nonzero(selection != farther)) - int(np.count_nonzero(selection != nearer))
-
-    def towards(self, s: int) -> Signs:
-        signs: Signs = self.anchors[self.t].astype(np.int8) - self.anchors[s]
-        return signs
 
 
 def _steer(part: _Part, margins: Ints) -> Held | None:
@@ -107,7 +101,7 @@ def _steer(part: _Part, margins: Ints) -> Held | None:
     for step in range(2 * _SWEEPS * len(part.anchors)):
         # Where taking back does not lead into the cell, payments only grow from here on, by a little more.
         grows = step >= _SWEEPS * len(part.anchors)
-        distances = part.distances(selection)
+        distances = hamming(part.anchors, selection)
         short = np.where(part.others, margins - (distances - distances[t]), 0)
         wasted = float(-payments @ np.minimum(short, 0))
         if short.max() <= 0 and wasted < least:
@@ -120,7 +114,7 @@ def _steer(part: _Part, margins: Ints) -> Held | None:
         if not off.any():
             break
         s = int(off.argmax())
-        towards = part.towards(s)
+        towards = pull(part.anchors, t, s)
         if not grows:
             paid_for = paid_for - payments[s] * towards
             selection, payments[s] = players.best(paid_for), 0.0

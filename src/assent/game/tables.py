@@ -40,12 +40,16 @@ class Tables:
     """[R, C], the probability of each single selection in the class."""
 
     @classmethod
-    def prior(cls, lengths: Ints, rate: float) -> "Tables":
-        """The binomial prior: n interactions of |S| have C(|S|, n) s^n (1 − s)^(|S| − n) together."""
+    def prior(cls, lengths: Ints, rate: float | Floats) -> "Tables":
+        """The binomial prior: n interactions of |S| have C(|S|, n) s^n (1 − s)^(|S| − n) together.
+
+        s is `rate`, that of everybody or [R].
+        """
         sizes = np.arange(lengths.max(initial=0) + 1)
         left = np.maximum(lengths[:, None] - sizes, 0)
         counts = np.asarray(comb(lengths[:, None], sizes), dtype=np.float64)
-        chances = np.where(counts > 0, rate**sizes * (1 - rate) ** left, 0.0)
+        s = np.reshape(rate, (-1, 1))
+        chances = np.where(counts > 0, s**sizes * (1 - s) ** left, 0.0)
         return cls(lengths, np.full(counts.shape, -1), counts, chances)
 
     @property

@@ -4,11 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
-import numpy as np
-
-from assent.errors import AssentError
-from assent.game.algorithms import check_lengths, solve_table
-from assent.game.certificate import certify
+from assent.game.algorithms import check_table, solve_table
+from assent.game.certificate import Certificate, certify
 from assent.game.estimates import Estimates
 from assent.game.fill import by_score, check_floors
 from assent.game.objective import Objective
@@ -31,7 +28,12 @@ class IFRQE(Method):
 
     def at_price(self, bench: Workbench, price: float) -> Choice:
         """The equilibrium at a price."""
-        return self._adapted(bench, lambda estimates: (self._play(bench, estimates, price), price))
+        is_solved = bench.settings.strategy is Strategy.FACTORED
+        return self._adapted(
+            bench,
+            lambda estimates: (self._play(bench, estimates, price), price),
+            solves=self.objective if is_solved else None,
+        )
 
     def within(self, bench: Workbench, budget: float) -> Choice:
         """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
@@ -43,11 +45,17 @@ class IFRQE(Method):
         check_floors(players_of(bench.problem), allowed)
         return self._adapted(bench, lambda estimates: self._fitted(bench, estimates, allowed))
 
-    def _adapted(self, bench: Workbench, decide: Callable[[Estimates], tuple[Equilibrium, float]]) -> Choice:
+    def _adapted(
+        self,
+        bench: Workbench,
+        decide: Callable[[Estimates], tuple[Equilibrium, float]],
+        *,
+        solves: Objective | None = None,
+    ) -> Choice:
         """Decide, as often as settings ask for once more with an anchor where the last decision lies.
 
-        `decide` returns a solution and its price. Where the solution is an anchor already, nothing is left to
-        be learnt about it.
+        `decide` returns a solution and its price; `solves` is the objective that it solves, if it is what
+        `solve` returns. Where the solution is an anchor already, nothing is left to be learnt about it.
         """
         estimates, placed = self._estimates(bench), list[AtPlace]()
         found, price = decide(estimates)
@@ -55,7 +63,8 @@ class IFRQE(Method):
             placed.append(bench.estimates_at(found.selection, effects=bool(estimates.effects)))
             estimates = estimates.joined(placed[-1].estimates)
             found, price = decide(estimates)
-        return self._choice(bench, estimates, price, found, placed)
+        certificate = certify(estimates, found, price=price, rounds=bench.settings.rounds, solves=solves)
+        return self._choice(bench, estimates, found, placed, price=price, certified=certificate)
 
     def _fitted(self, bench: Workbench, estimates: Estimates, allowed: float) -> tuple[Equilibrium, float]:
         """The solution that keeps within `allowed` violation, and its price."""
@@ -100,15 +109,17 @@ class IFRQE(Method):
         self,
         bench: Workbench,
         estimates: Estimates,
-        price: float,
         found: Equilibrium,
         placed: Sequence[AtPlace],
+        *,
+        price: float,
+        certified: Certificate,
     ) -> Choice:
         anchors = self._anchors(bench)
         certificate = {
             **bench.trust(anchors, placed),
             "anchors_at_solution": len(placed),
-            **asdict(certify(estimates, found, price=price, rounds=bench.settings.rounds)),
+            **asdict(certified),
             "gains_estimated": int(unsure(estimates, found.selection, self.objective).sum()),
         }
         return Choice(
@@ -141,11 +152,8 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
             return bench.estimates(anchors)
-        wishes = bench.problem.wishes
-        if not wishes.are_plain or wishes.prior is not None:
-            raise AssentError("wishes: tables know none; play with --set strategy=factored")
         several = anchors + self._adaptive(bench) > 1
-        check_lengths(np.bincount(bench.problem.train.users), several=several)
+        check_table(players_of(bench.problem), several=several)
         known = bench.settings.model == MF.name and not bench.settings.value.is_pooled
         return bench.estimates(anchors, effects=several and known)
 

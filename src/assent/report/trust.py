@@ -85,8 +85,9 @@ def _gains(figures: Mapping[str, float], n_anchors: int) -> str:
 def _anarchy(figures: Mapping[str, float]) -> str:
     ratio = f", {number(figures['price_of_anarchy'])} times the cost" if "price_of_anarchy" in figures else ""
     return (
-        f"If each decides for herself, all together lose {number(figures['anarchy_cost'])} of predicted "
-        f"reward per person against the best for all{ratio} (the price of anarchy)."
+        "If each decided for herself at this price, all together would lose "
+        f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
+        f"all{ratio} (the price of anarchy)."
     )
 
 

@@ -1,0 +1,236 @@
+"""The end of a search: players who answer one another in turn, each exactly.
+
+When everybody's selection is certain, all that a player needs of the others is their distance to each anchor
+and what they gain her there, h_t. A selection o of hers earns
+
+    h_t − L_t + Σ_k (o_k − õ_tk) g_tk − price · cost(Σ_k o_k β_k),     t the anchor nearest to all together
+
+Of a few units all her selections are looked at; of more, those that differ in one unit and the best that can
+be held in each cell (`steering`). A joint selection that nobody answers differently is an equilibrium. Whom
+even the bound of `regret` lets gain nothing is not asked, so that turns are few where hardly anybody can
+change the nearest anchor. Where very many could, nothing is settled in this way.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints, slices
+from assent.data.wishes import Wishes
+from assent.game.estimates import BLOCK, Estimates
+from assent.game.knapsack import ENUMERATED, all_choices, allowed
+from assent.game.objective import Objective
+from assent.game.regret import only_just, regret_of
+from assent.game.steering import hold
+
+_ROUNDING = 1e-12
+"""Share of her loss below which a player's gain is none."""
+
+
+class Turns:
+    """Turns of the players of a game at a price.
+
+    `asked` is how many turns are left for all that is settled, `rounds` how often it may be looked up who
+    could want one.
+    """
+
+    def __init__(self, estimates: Estimates, price: float, *, asked: int, rounds: int) -> None:
+        self.estimates, self.price = estimates, price
+        self.players = estimates.players(price)
+        self.asked, self.rounds = asked, rounds
+        self._rounding = _ROUNDING * (np.abs(estimates.losses).max(axis=0) + price)
+
+    def settle(self, start: Bools, regret: Floats | None = None) -> tuple[Bools, Floats] | None:
+        """The equilibrium that turns lead to from the joint selection `start[Z]`, and its regret [N].
+
+        `regret[N]` is that of the start, where it is known. None where turns lead in a circle, or do not
+        suffice. What is left of the regret is of players with too many units to look at all selections.
+        """
+        now, joint, seen = start, None, set[bytes]()
+        while (code := now.tobytes()) not in seen:
+            seen.add(code)
+            bound = self._bound(now) if regret is None else regret
+            if bound is None:
+                return None
+            open_ = np.flatnonzero(bound > self._rounding)
+            if len(open_) > self.asked:
+                return None
+            self.asked -= len(open_)
+            joint = joint or _Joint(self.estimates, start)
+            now = joint.selection
+            if not [player for player in open_.tolist() if self._moves(joint, player)]:
+                long = [player for player in open_.tolist() if self._units(player).max() >= ENUMERATED]
+                left = np.zeros_like(bound)
+                left[long] = bound[long]
+                return now, left
+            regret = None
+        return None
+
+    def values(self, selection: Bools) -> Floats:
+        """What disclosing each interaction is worth to its owner while all else in `selection[Z]` stays: [Z].
+
+        That is g_tk unless the interaction alone changes which anchor is nearest; then it is the difference
+        of the payoffs on either side. What is worth just its price counts as worth a trace more where it is
+        disclosed.
+        """
+        estimates = self.estimates
+        distances = estimates.distances_of(selection)
+        t = int(distances.argmin())
+        values: Floats = estimates.own[t].copy()
+        if np.partition(distances, 1)[1] - distances[t] <= 2:
+            payoffs = estimates.payoffs(selection, Objective.NASH)
+            for here in slices(len(values), BLOCK):
+                owners, disclosed = estimates.owners[here], selection[here]
+                moved = distances[:, None] + np.where(estimates.anchors[:, here] == disclosed, 1, -1)
+                near = moved.argmin(axis=0)
+                crossing = payoffs[owners, near] - payoffs[owners, t]
+                own = estimates.own[near, np.arange(here.start, here.stop)]
+                values[here] = np.where(disclosed, -crossing, crossing) + own
+        fair = self.price * estimates.unwillingness
+        is_fair = np.abs(values - fair) <= self._rounding[estimates.owners]
+        values[is_fair] = np.where(selection, np.nextafter(fair, np.inf), fair)[is_fair]
+        return values
+
+    def _bound(self, selection: Bools) -> Floats | None:
+        if not self.rounds:
+            return None
+        self.rounds -= 1
+        return regret_of(self.estimates, selection, objective=Objective.NASH, price=self.price)
+
+    def _moves(self, joint: "_Joint", player: int) -> bool:
+        """Whether she gains by another selection; the best that she finds is played then."""
+        rows = self._rows(player)
+        choices = np.vstack([joint.selection[rows], self._choices(joint, player)])
+        payoffs = self._payoffs(joint, player, choices)
+        best = int(payoffs.argmax())
+        if payoffs[best] <= payoffs[0] + self._rounding[player]:
+            return False
+        joint.play(rows, choices[best])
+        return True
+
+    def _payoffs(self, joint: "_Joint", player: int, choices: Bools) -> Floats:
+        """What `choices[C, |S|]` earn her while the others keep to theirs; −inf if not allowed: [C].
+
+        The first is what she plays now.
+        """
+        estimates, rows = self.estimates, self._rows(player)
+        anchors, own = estimates.anchors[:, rows], estimates.own[:, rows]
+        minded = estimates.unwillingness[rows]
+        each = np.concatenate([own, 1.0 - 2 * anchors, minded[None]])
+        found = choices.astype(np.float64) @ each.T
+        n = len(anchors)
+        gains, closer, paid = found[:, :n], found[:, n : 2 * n], found[:, 2 * n]
+        near = (joint.distances + closer - closer[0]).argmin(axis=1)
+        standing = joint.standing(player, rows) - (anchors * own).sum(axis=1)
+        limits = self.players.limits(np.array([player]))
+        payoffs: Floats = gains[np.arange(len(choices)), near] + standing[near] - limits.costs(paid)
+        if not self.players.wishes.are_plain:
+            payoffs[~allowed(paid[None], choices.sum(axis=1)[None], limits)[0]] = -np.inf
+            payoffs[(choices & (minded >= 1)).any(axis=1)] = -np.inf
+        return payoffs
+
+    def _choices(self, joint: "_Joint", player: int) -> Bools:
+        """The selections that she looks at: [C, |S|]."""
+        units = self._units(player)
+        count = int(units.max()) + 1
+        if count <= ENUMERATED:
+            return all_choices(count)[:, units]
+        rows = self._rows(player)
+        here = joint.selection[rows]
+        flipped = here ^ (np.arange(count)[:, None] == units)
+        return np.vstack([flipped, *self._held(joint, player)])
+
+    def _held(self, joint: "_Joint", player: int) -> list[Bools]:
+        """Her best selections in each cell that she can reach, as far as they can be found: [|S|] each."""
+        whole, rows = self.estimates, self._rows(player)
+        wishes = whole.wishes
+        one = np.array([player])
+        hers = Wishes(
+            groups=None if wishes.groups is None else wishes.groups[rows],
+            budget=None if wishes.budget is None else wishes.budget[one],
+            floor=None if wishes.floor is None else wishes.floor[one],
+            power=wishes.power,
+        )
+        part = Estimates(
+            owners=np.zeros(len(rows), dtype=np.int64),
+            n_users=1,
+            unwillingness=whole.unwillingness[rows],
+            anchors=whole.anchors[:, rows],
+            own=whole.own[:, rows],
+            social=whole.social[:, rows],
+            losses=whole.losses[:, one],
+            wishes=hers,
+        )
+        away = joint.distances - part.distances_of(joint.selection[rows])
+        found = []
+        for t in range(whole.n_anchors):
+            margins = only_just(whole, t) - (away - away[t])
+            held = hold(part, part.players(self.price), part.own[t], t, margins)
+            if held is not None:
+                found.append(held.selection)
+        return found
+
+    @cached_property
+    def _order(self) -> tuple[Ints, Ints]:
+        """Interactions by player, and where each player's begin and end: [Z], [N + 1]."""
+        owners = self.estimates.owners
+        lengths = np.bincount(owners, minlength=self.estimates.n_users)
+        return np.argsort(owners, kind="stable"), np.concatenate([[0], np.cumsum(lengths)])
+
+    def _rows(self, player: int) -> Ints:
+        """Her interactions."""
+        order, ends = self._order
+        return order[ends[player] : ends[player + 1]]
+
+    def _units(self, player: int) -> Ints:
+        """The units of her interactions, counted from 0: [|S|]."""
+        rows, groups = self._rows(player), self.estimates.wishes.groups
+        if groups is None:
+            return np.arange(len(rows))
+        units: Ints = np.unique(groups[rows], return_inverse=True)[1]
+        return units
+
+
+class _Joint:
+    """A joint selection in which one player after the other may change her part."""
+
+    def __init__(self, estimates: Estimates, selection: Bools) -> None:
+        self.estimates, self.selection = estimates, selection.copy()
+        self.distances = estimates.distances_of(selection)
+        self._felt = np.zeros(estimates.n_anchors)
+        """[T], Σ_k (o_k − õ_tk) (social − own)_tk / (N − 1), where effects are unknown."""
+        if not estimates.effects:
+            for here in slices(len(selection), BLOCK):
+                change: Floats = selection[here] - estimates.anchors[:, here].astype(np.float64)
+                self._felt += (change * self._share(here)).sum(axis=1)
+
+    def play(self, rows: Ints, chosen: Bools) -> None:
+        """Change the part `rows` of one player to `chosen`."""
+        anchors = self.estimates.anchors[:, rows]
+        move = chosen.astype(np.float64) - self.selection[rows]
+        self.distances = self.distances + (chosen != anchors).sum(axis=1)
+        self.distances -= (self.selection[rows] != anchors).sum(axis=1)
+        if not self.estimates.effects:
+            self._felt += self._share(rows) @ move
+        self.selection[rows] = chosen
+
+    def standing(self, player: int, rows: Ints) -> Floats:
+        """h_t − L_t: what she has at each anchor from the others: [T]."""
+        estimates = self.estimates
+        losses = estimates.losses[:, player]
+        if not estimates.effects:
+            change: Floats = self.selection[rows] - estimates.anchors[:, rows].astype(np.float64)
+            hers = (change * self._share(rows)).sum(axis=1)
+            return np.asarray(self._felt - hers - losses)
+        others = []
+        for effects, anchor in zip(estimates.effects, estimates.anchors, strict=True):
+            columns, values = effects.row(player)
+            moved = self.selection[columns] - anchor[columns].astype(np.float64)
+            others.append(float(values @ np.where(estimates.owners[columns] == player, 0.0, moved)))
+        return np.array(others) - losses
+
+    def _share(self, rows: Ints | slice) -> Floats:
+        """What disclosing `rows` gains each who does not own them, if all alike: [T, rows]."""
+        estimates = self.estimates
+        foreign: Floats = estimates.social[:, rows] - estimates.own[:, rows]
+        return foreign / max(1, estimates.n_users - 1)

@@ -1,0 +1,168 @@
+"""Where turns settle, and what may be said of whole equilibria of several anchors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assent.arrays import Bools, Floats
+from assent.data.wishes import Wishes
+from assent.game.estimates import Estimates
+from assent.game.objective import Objective
+from assent.game.players import Players
+from assent.game.prices import worth_disclosing
+from assent.game.solve import solve
+from assent.game.turns import Turns
+
+from .equilibria import code_of, equilibria
+from .games import choices_of, payoffs, random_game, shared
+from .minding import turned_on
+
+PRICE = 0.5
+BLIND = pytest.mark.parametrize("blind", [False, True], ids=["effects", "blind"])
+
+
+def settle(game: Estimates, start: Bools) -> tuple[Bools, Floats] | None:
+    """Turns as many as it takes."""
+    return Turns(game, PRICE, asked=10**4, rounds=10**3).settle(start)
+
+
+@BLIND
+@pytest.mark.parametrize("n_anchors", [2, 3])
+def test_nearly_every_game_that_has_an_equilibrium_is_solved_to_one(n_anchors: int, blind: bool) -> None:
+    exist = found = 0
+    for seed in range(60):
+        game = random_game(seed, n_anchors=n_anchors, disagreement=0.4)
+        game = replace(game, effects=()) if blind else game
+        are = equilibria(game, PRICE)
+        solved = solve(game, objective=Objective.NASH, price=PRICE)
+        is_found = bool(are[code_of(solved.selection)])
+        exist, found = exist + bool(are.any()), found + is_found
+        # What the certificate says is true, of these and of games without any.
+        assert is_found or solved.regret.max() > 0
+    print(f"{n_anchors} anchors, blind {blind}: of 60 games {exist} have an equilibrium, {found} found")
+    assert 40 <= exist < 60
+    assert found >= 0.96 * exist
+
+
+@BLIND
+@pytest.mark.parametrize("seed", range(12))
+def test_where_turns_settle_nobody_gains_and_values_say_what_was_decided(seed: int, blind: bool) -> None:
+    game = random_game(seed, n_anchors=2 + seed % 3, n_users=4, longest=3, disagreement=0.5)
+    game = replace(game, effects=()) if blind else game
+    start = np.random.default_rng(seed).random(len(game.owners)) < 0.5
+    settled = settle(game, start)
+    if settled is None:
+        pytest.skip("turns lead in a circle")
+    selection, regret = settled
+    assert equilibria(game, PRICE)[code_of(selection)]
+    assert not regret.any()
+    values = Turns(game, PRICE, asked=0, rounds=0).values(selection)
+    np.testing.assert_array_equal(worth_disclosing(values, game.unwillingness, PRICE), selection)
+    known = shared(game) if blind else game
+    for k, owner in enumerate(game.owners):
+        both = np.repeat(selection[None], 2, axis=0)
+        both[:, k] = [True, False]
+        on, off = payoffs(known, both, PRICE, Objective.NASH)[:, owner]
+        assert values[k] == pytest.approx(on - off + PRICE * game.unwillingness[k], abs=1e-9)
+
+
+def test_turns_settle_in_most_games_of_several_dozen_players() -> None:
+    settled = 0
+    for seed in range(6):
+        game = random_game(seed, n_anchors=3, n_users=40, longest=5, disagreement=0.1)
+        settled += not solve(replace(game, effects=()), objective=Objective.NASH, price=PRICE).regret.any()
+    assert settled >= 4
+
+
+def test_long_histories_settle_where_nobody_gains_more_than_the_regret() -> None:
+    count = 0
+    for seed in range(8):
+        game = random_game(seed, n_anchors=2, n_users=3, longest=14, disagreement=0.2)
+        settled = settle(game, game.anchors[0])
+        if settled is None:
+            continue
+        selection, regret = settled
+        count += np.bincount(game.owners).max() > 10
+        now = payoffs(game, selection[None], PRICE, Objective.NASH)[0]
+        for user in range(game.n_users):
+            best = payoffs(game, choices_of(game, user, selection), PRICE, Objective.NASH)[:, user].max()
+            assert best - now[user] <= regret[user] + 1e-9
+    assert count >= 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_turns_keep_wishes(seed: int) -> None:
+    game = random_game(seed, n_anchors=2, n_users=3, longest=5, disagreement=0.4)
+    wishes = Wishes(
+        groups=game.owners * 3 + np.arange(len(game.owners)) % 3,
+        budget=np.full(3, 1.2),
+        floor=np.full(3, 1),
+        power=1.5,
+    )
+    asked = replace(game, wishes=wishes)
+    players = Players(game.owners, 3, game.unwillingness, PRICE, wishes)
+    settled = settle(asked, players.best(game.own[0]))
+    if settled is None:
+        pytest.skip("turns lead in a circle")
+    selection, regret = settled
+    assert not regret.any()
+    assert (players.paid(selection) <= 1.2).all()
+    now = earned(asked, selection[None])[0]
+    for user in range(3):
+        joint = choices_of(game, user, selection)
+        hers = joint[:, game.owners == user]
+        groups = wishes.groups[game.owners == user] if wishes.groups is not None else np.zeros(0)
+        whole = np.array([all(len(set(each[groups == g])) == 1 for g in set(groups)) for each in hers])
+        paid = hers @ game.unwillingness[game.owners == user]
+        able = whole & (paid <= 1.2)
+        able &= hers.any(axis=1) | ~hers[able].any()
+        assert earned(asked, joint[able])[:, user].max() <= now[user] + 1e-9
+
+
+def earned(game: Estimates, selections: Bools) -> Floats:
+    """Rewards with the utility that is wished for: [m, N]."""
+    paid = np.array(
+        [np.bincount(game.owners, game.unwillingness * each, game.n_users) for each in selections]
+    )
+    linear: Floats = payoffs(game, selections, PRICE, Objective.NASH) + PRICE * paid
+    return linear - PRICE * game.wishes.cost(paid)
+
+
+def test_turns_are_limited() -> None:
+    game = random_game(0, n_anchors=2, disagreement=0.4)
+    everything = np.ones(len(game.owners), dtype=np.bool_)
+    assert Turns(game, PRICE, asked=0, rounds=9).settle(everything) is None
+    assert Turns(game, PRICE, asked=99, rounds=0).settle(everything) is None
+    turns = Turns(game, PRICE, asked=99, rounds=9)
+    assert turns.settle(everything) is not None
+    assert turns.asked < 99
+    assert turns.rounds < 9
+
+
+@pytest.mark.parametrize("n_anchors", [1, 3])
+def test_minding_more_never_turns_on_where_welfare_is_sought(n_anchors: int) -> None:
+    assert turned_on(15, n_anchors=n_anchors, objective=Objective.WELFARE)[0] == 0
+    if n_anchors == 1:
+        assert turned_on(15, n_anchors=1)[0] == 0
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_an_equilibrium_stays_one_when_what_it_withholds_is_minded_more(seed: int) -> None:
+    """And none is new that discloses it: only which of several is found may change."""
+    game = random_game(seed, n_anchors=3, disagreement=0.6)
+    before = equilibria(game, PRICE, tolerance=0)
+    for k in range(len(game.owners)):
+        minded = game.unwillingness.copy()
+        minded[k] = 1.0
+        after = equilibria(replace(game, unwillingness=minded), PRICE, tolerance=0)
+        discloses = (np.arange(len(after)) >> k) & 1 == 1
+        assert (after >= before)[~discloses].all()
+        assert (after <= before)[discloses].all()
+
+
+def test_minding_more_hardly_ever_turns_on_what_is_withheld() -> None:
+    turned, tried = turned_on(20, n_anchors=3, blind=True)
+    print(f"{turned} of {tried} turned on")
+    assert tried > 50
+    assert turned <= 0.02 * tried
