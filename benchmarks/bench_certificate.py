@@ -1,6 +1,7 @@
 """What anybody could still gain by deviating from the solution of the game, on real data.
 
-Target: at most 1 % of the mean absolute reward. The price of anarchy is printed beside it.
+Target: at most 1 % of the mean absolute reward. The price of anarchy is printed beside it. The games are the
+paper's, with influence at each anchor; by default values are pooled, and one anchor leaves nothing to gain.
 """
 
 import sys
@@ -18,7 +19,7 @@ PRICES = (0.1, 0.5, 1.0, 2.0)
 
 
 def main(names: list[str]) -> None:
-    largest = 0.0
+    largest = dict.fromkeys(Loss, 0.0)
     for name in names:
         problem = load(name)
         for loss in Loss:
@@ -34,7 +35,7 @@ def main(names: list[str]) -> None:
                         found = solve(estimates, objective=objective, price=price)
                         figures = certify(estimates, found, price=price, rounds=40)
                         share = 100 * figures.largest_gain_share
-                        largest = max(largest, share)
+                        largest[loss] = max(largest[loss], share)
                         print(
                             f"{name}, {loss}, T = {anchors}, {objective}, price {price:g}: largest gain "
                             f"{figures.largest_gain:.3g} ({share:.3f} %), mean {figures.mean_gain:.2g}, "
@@ -43,7 +44,8 @@ def main(names: list[str]) -> None:
                             f"rounds {figures.rounds}",
                             flush=True,
                         )
-    verdict("largest deviation gain, share of the mean absolute reward", largest, 1, "%")
+    for loss, share in largest.items():
+        verdict(f"{loss}: largest deviation gain, share of the mean absolute reward", share, 1, "%")
 
 
 if __name__ == "__main__":

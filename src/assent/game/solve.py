@@ -188,7 +188,8 @@ class _Game:
         """
         estimates, players, values = self.estimates, self.players, self.influence[t]
         margins = safe(estimates, t, players.best(values)) if safely else only_just(estimates, t)
-        held = hold(estimates, players, values, t, margins)
+        evenly = self.objective is Objective.NASH
+        held = hold(estimates, players, values, t, margins, evenly=evenly)
         return [] if held is None else [self._seen(held)]
 
     def _seen(self, held: Held) -> Held:

@@ -7,7 +7,9 @@ which the distance to s exceeds that to t finds those that cost least: everybody
 
     g_tk + Σ_s μ_s (õ_tk − õ_sk),     μ ≥ 0
 
-and nobody loses more than Σ_s μ_s on an interaction.
+and nobody loses more than Σ_s μ_s on an interaction, which costs all together least. Where it is single
+players who must not lose much, an interaction counts with what its owner loses by those that cost her less,
+too: then nobody loses more than Σ_s μ_s in all.
 """
 
 from dataclasses import dataclass, replace
@@ -45,11 +47,14 @@ class Held:
     """[T], μ; all 0 where nothing had to be paid."""
 
 
-def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins: Ints) -> Held | None:
+def hold(
+    estimates: Estimates, players: Players, values: Floats, t: int, margins: Ints, *, evenly: bool = False
+) -> Held | None:
     """Best responses to `values[Z]`, steered until every anchor s is farther than t by `margins[s]`.
 
     None where that fails. Anchors that coincide with t are left out. Where interactions are decided one by
-    one, only those that are nearest to indifference are looked at, more of them until no other could move.
+    one, only those that are nearest to indifference are looked at, more of them until no other could move;
+    and `evenly`, no player loses much, rather than all together little.
     """
     selection = players.best(values)
     others = estimates.alike != estimates.alike[t]
@@ -64,6 +69,8 @@ def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins
         some = np.argpartition(net, count - 1)[:count]
         here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
         part = _Part(np.take(estimates.anchors, some, axis=1), here, values[some], t, others)
+        if evenly:
+            part = replace(part, values=_summed_up(part))
         fixed = distances - hamming(part.anchors, selection[some])
         held = _steer(part, margins - (fixed - fixed[t]))
         if count == len(net) or (held is not None and held.payments.sum() < net[some].max()):
@@ -72,7 +79,8 @@ def hold(estimates: Estimates, players: Players, values: Floats, t: int, margins
     if held is None:
         return None
     joint, answered = selection.copy(), values.copy()
-    joint[some], answered[some] = held.selection, held.values
+    paid = np.where(held.selection != selection[some], held.values - part.values, 0.0)
+    joint[some], answered[some] = held.selection, values[some] + paid
     return Held(joint, answered, fixed + held.distances, held.payments)
 
 
@@ -89,6 +97,24 @@ class _Part:
     def lead(self, selection: Bools, s: int) -> int:
         farther, nearer = self.anchors[s], self.anchors[self.t]
         return int(np.count_nonzero(selection != farther)) - int(np.count_nonzero(selection != nearer))
+
+
+def _summed_up(part: _Part) -> Floats:
+    """The values, each as far from indifference as those of its owner that would move before it are in all.
+
+    What moves is what a best response decides otherwise than t, and another anchor as t: [Z'].
+    """
+    fair, owners = part.players.price * part.players.unwillingness, part.players.owners
+    net = part.values - fair
+    mine = part.anchors[part.t]
+    moves = (part.anchors[part.others] != mine).any(axis=0) & ((net > 0) != mine)
+    costs = np.where(moves, np.abs(net), 0.0)
+    order = np.lexsort((costs, owners))
+    sums = np.cumsum(costs[order])
+    begins = np.searchsorted(owners[order], owners[order])
+    in_all = np.empty_like(sums)
+    in_all[order] = sums - (sums - costs[order])[begins]
+    return fair + np.copysign(np.where(moves, np.maximum(in_all, costs), np.abs(net)), net)
 
 
 def _steer(part: _Part, margins: Ints) -> Held | None:
