@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.grid import Amount, Column
 from assent.experiments.reproduce.plan import PAPER_METHODS, SCR, THEIR_SELECTIONS, Plan
-from assent.experiments.reproduce.sources import SIMULATION
+from assent.experiments.reproduce.sources import CHANCE, SIMULATION
 from assent.methods import METHODS
 
 _CLOSE = 0.05
@@ -77,7 +77,7 @@ def reasons(
     yield from plan_reasons(plan, method)
     yield from data_reasons(plan, dataset)
     if dataset == SIMULATION and figure in RANKING:
-        yield "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
+        yield CHANCE
     if figure == "seconds":
         yield "Other machines and other programs: seconds show orders of magnitude only."
     yield from _method_reasons(plan, dataset, method)

@@ -12,6 +12,7 @@ from assent.experiments.reproduce.grid import Column
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.plan import Plan
 from assent.experiments.reproduce.series import series_by
+from assent.experiments.reproduce.sources import CHANCE, SIMULATION
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.settings import Settings
@@ -96,7 +97,8 @@ class Lds(Item):
             )
             for level in LEVELS
         ]
-        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")
+        said = [CHANCE, table.legend] if SIMULATION in plan.datasets else [table.legend]
+        return Findings([table], charts, said=said, not_comparable="The paper has no such figure.")
 
 
 def _lines(records: Sequence[Record]) -> Iterator[Record]:

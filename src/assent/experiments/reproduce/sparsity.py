@@ -25,8 +25,9 @@ class Sparsity(Item):
     title: ClassVar[str] = "Sparsity of the data"
     where: ClassVar[str] = "Appendix, influence of the data sparsity"
     about: ClassVar[str] = (
-        "The simulation with thresholds η: the larger, the fewer interactions. Price 1. The paper prints the "
-        "numbers of interactions, the rewards are a picture."
+        "The simulation with thresholds η: the larger, the fewer interactions. Price 1. Without "
+        "Proactive, which trains for everything it tries. The paper prints the numbers of interactions, the "
+        "rewards are a picture."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:

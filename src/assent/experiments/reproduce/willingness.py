@@ -22,7 +22,8 @@ class Willingness(Item):
     where: ClassVar[str] = "Figure 3"
     about: ClassVar[str] = (
         "The simulation with unwillingness σ(s · g + b), s uniform on [a1, a2] and b normal with spread a3: "
-        "A = (0.6, 2, 1.2), B = (0.4, 2, 0.8), C = (0.6, 1, 1.5), D = (0.5, 1, 1). Price 1."
+        "A = (0.6, 2, 1.2), B = (0.4, 2, 0.8), C = (0.6, 1, 1.5), D = (0.5, 1, 1). Price 1. Without "
+        "Proactive, which trains for everything it tries."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
