@@ -70,6 +70,14 @@ def test_equal_sides_differ_by_nothing_and_are_not_tested() -> None:
     assert paired_difference([0.1, 0.7, 0.3], [0.1, 0.7, 0.3]) == (0, 0, None, None)
 
 
+def test_a_constant_difference_is_not_tested_though_rounding_varies_it() -> None:
+    seeds = np.array([0.1, 0.7, 0.3])
+    found = paired_difference(seeds + 1 / 3, seeds)
+    assert found.mean == pytest.approx(1 / 3)
+    assert found.error != 0
+    assert (found.t, found.p) == (None, None)
+
+
 def test_pairs_need_partners() -> None:
     with pytest.raises(ValueError, match="3 against 2"):
         paired_difference([1, 2, 3], [1, 2])
