@@ -123,8 +123,8 @@ def test_methods_that_know_no_wishes_say_so(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("given", [["--prior", "0.5"], ["--user-budget", "2"]])
-def test_tables_know_no_wishes(given: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
+@pytest.mark.parametrize("given", [["--utility", "quadratic"], ["--user-budget", "2"]])
+def test_tables_know_no_limits(given: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
     command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--set", "strategy=table", *given]
     code, _, err = assent(*command)
     assert code == 2
@@ -133,7 +133,9 @@ def test_tables_know_no_wishes(given: list[str], log_file: Path, tmp_path: Path,
 
 def test_a_prior_that_nothing_starts_from_is_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     own = ["--objective", "nash", "--value", "influence"]
-    for number, (how, is_idle) in enumerate(((own[2:], True), (own[:2], True), (own, False))):
+    table = ["--set", "strategy=table", "--set", "table.rounds=1", "--set", "table.samples=20", *own[2:]]
+    ways = ((own[2:], True), (own[:2], True), (own, False), (table, False))
+    for number, (how, is_idle) in enumerate(ways):
         out = tmp_path / str(number)
         code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--prior", 0.5, "--anchors", 2, *how)
         assert code == 0, err

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from assent.game.objective import Objective
 from assent.game.prices import worth_disclosing
 from assent.game.regret import unsure
 from assent.game.solve import response_values, solve
+from assent.game.steering import hold
 
 from .games import (
     all_selections,
@@ -151,11 +153,27 @@ def test_without_effects_the_regret_is_a_bound_but_of_those_who_can_change_the_n
     now = payoffs(game, found.selection[None], 0.5, Objective.NASH)[0]
     for user in range(game.n_users):
         choices = choices_of(game, user, found.selection)
-        assert doubtful[user] or (game.nearest(choices) == home).all()
+        assert doubtful[user] == (game.nearest(choices) != home).any()
         best = payoffs(game, choices, 0.5, Objective.NASH)[:, user].max()
         assert doubtful[user] or best - now[user] <= found.regret[user] + 1e-9
     assert not unsure(game, found.selection, Objective.NASH).any()
     assert not unsure(blind, found.selection, Objective.WELFARE).any()
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+def test_cells_are_held_evenly_for_the_sake_of_single_players_alone(
+    objective: Objective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def spy(*given: Any, evenly: bool) -> Any:
+        seen.append(evenly)
+        return hold(*given, evenly=evenly)
+
+    monkeypatch.setattr("assent.game.solve.hold", spy)
+    for seed in range(10):
+        solve(random_game(seed, n_anchors=3, disagreement=0.6), objective=objective, price=0.5)
+    assert set(seen) == {objective is Objective.NASH}
 
 
 @pytest.mark.parametrize("seed", range(30))

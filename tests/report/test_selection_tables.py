@@ -195,8 +195,15 @@ def test_what_else_may_have_decided_is_named(told: dict[str, Any], disclosed: st
 def test_a_cost_that_depends_on_the_rest_is_not_put_in_figures() -> None:
     quadratic = {"wishes": {"utility_power": 2.0}}
     shown, kept = (said_of((0.9, 0.1, 9.0, each), 0.5, settings=quadratic) for each in (True, False))
-    assert shown == "worth 0.900 loss units, costs more or less with what else is disclosed"
+    assert shown == "worth 0.900 loss units, more than it costs beside what else is disclosed"
     assert kept == "worth 0.900 loss units, less than it would cost beside what is disclosed"
+
+
+def test_where_costs_depend_on_the_rest_floors_and_budgets_are_named_too() -> None:
+    told = {"wishes": {"utility_power": 2.0, "users_with_floor": 3, "users_with_budget": 4}}
+    shown, kept = (said_of((0.01, 0.1, 0.1, each), 0.5, settings=told) for each in (True, False))
+    assert shown.endswith("beside what else is disclosed or asked for by the floor")
+    assert kept.endswith("beside what is disclosed or its owner's budget leaves no room")
 
 
 def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:

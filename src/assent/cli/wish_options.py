@@ -12,6 +12,7 @@ from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.data.wishes import USUAL_PRIOR
 from assent.game.objective import Objective
+from assent.game.strategy import Strategy
 from assent.methods import Method
 from assent.methods.ifrqe_pp import IFRQEpp
 from assent.settings import Settings
@@ -48,8 +49,8 @@ Prior = Annotated[
     str | None,
     typer.Option(
         metavar="NUMBER|RULES|FILE",
-        help="Probability of disclosing that `nash` starts from, given likewise, or by user and item. "
-        f"Default: {USUAL_PRIOR:g}.",
+        help="Probability of disclosing that `nash`, or a table, starts from, given likewise, or by user and "
+        f"item. Default: {USUAL_PRIOR:g}.",
         rich_help_panel=_WISHES,
         show_default=False,
     ),
@@ -76,12 +77,17 @@ class WishOptions:
 
     def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
         """Say so where a prior is given and no method starts from it."""
-        start = [each for each in methods if isinstance(each, IFRQEpp) and each.objective is Objective.NASH]
+        is_table = settings.strategy is Strategy.TABLE
+        start = [
+            each
+            for each in methods
+            if isinstance(each, IFRQEpp) and (is_table or each.objective is Objective.NASH)
+        ]
         is_one_game = settings.anchors + settings.adaptive == 1 or settings.value.is_pooled
         if self.prior is not None and (not start or is_one_game):
             notice(
-                "--prior changes nothing here: ifrqe++ alone starts from it, with nash, several anchors and "
-                "--value influence"
+                "--prior changes nothing here: ifrqe++ alone starts from it, with nash or tables, several "
+                "anchors and --value influence"
             )
 
     def added(self, log: Interactions, problem: Problem) -> Problem:

@@ -40,8 +40,8 @@ def solve_table(
         tables, rounds = algorithm_2(rewards, settings, rng)
         selection = rewards.histories.selections(draw_all(tables, 1, rng))[0]
         strategy = marginals(rewards, tables)
-        drawn = rewards.meet(draw_all(tables, settings.samples, rng))
-        nearest = np.bincount(drawn.distances.argmin(axis=1), minlength=estimates.n_anchors)
+        distances, _ = rewards.sums(draw_all(tables, settings.samples, rng))
+        nearest = np.bincount(distances.argmin(axis=1), minlength=estimates.n_anchors)
     values, probability = response_values(estimates, strategy, objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)
     return Equilibrium(selection, values, probability, rounds, regret, nearest)
@@ -129,7 +129,7 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
 
 
 def prior_rates(players: Players, usual: float) -> Floats:
-    """s of everybody's binomial prior: her own where the wishes have one, else the usual: [N]."""
+    """s of everybody's binomial prior: her own where wishes have priors, else `usual`: [N]."""
     rates = np.full(players.n_users, usual)
     if players.wishes.prior is not None:
         rates[players.owners] = players.wishes.prior

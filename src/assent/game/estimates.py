@@ -135,8 +135,13 @@ class Estimates:
         """
         if self.effects:
             return self.effects[t] @ change
-        share = change * (self.social[t] - self.own[t]) / max(1, self.n_users - 1)
+        share = change * self.share(t)
         return float(share.sum()) + sum_by(self.owners, change * self.own[t] - share, self.n_users)
+
+    def share(self, t: int | slice, rows: Ints | slice = slice(None)) -> Floats:
+        """What disclosing `rows` gains each who does not own them, if all alike, by anchor t: [(T,) rows]."""
+        foreign: Floats = self.social[t, rows] - self.own[t, rows]
+        return foreign / max(1, self.n_users - 1)
 
     def predicted_losses(self, selections: Bools) -> Floats:
         """Every user's loss under joint selections `selections[B, Z]` (eq. 7, nearest anchor): [B, N].

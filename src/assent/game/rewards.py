@@ -13,6 +13,7 @@ from assent.data.wishes import Units
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.tables import bits_of
+from assent.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
@@ -89,19 +90,25 @@ class Rewards:
         return Parts(found[..., :n], found[..., n : 2 * n], found[..., 2 * n])
 
     def meet(self, codes: Ints) -> "Meeting":
-        """Sum up what everybody's selections `codes[N, B]` do."""
+        """Everybody's selections `codes[N, B]`, and what they do together."""
+        distances, gains = self.sums(codes)
+        felt = self._felt(codes) if self.objective is Objective.NASH else None
+        return Meeting(self, codes, distances, gains, felt)
+
+    def sums(self, codes: Ints) -> tuple[Floats, Floats]:
+        """How far everybody's `codes[N, B]` are from each anchor, and what they gain: [B, T] each."""
         distances, gains = np.zeros((2, codes.shape[1], self.estimates.n_anchors))
         for block in slices(len(codes), _BLOCK):
             parts = self.parts(block, codes[block])
             distances += parts.distances.sum(axis=0)
             gains += parts.gains.sum(axis=0)
-        felt = self._felt(codes) if self.objective is Objective.NASH else None
-        return Meeting(self, codes, distances, gains, felt)
+        return distances, gains
 
     def _felt(self, codes: Ints) -> Floats:
         """What all selections together gain each player at each anchor (`Estimates.felt`): [N, B, T]."""
         estimates = self.estimates
         felt = np.empty((*codes.shape, estimates.n_anchors))
+        lone = [] if estimates.effects else [self._beyond_share(t) for t in range(estimates.n_anchors)]
         for block in slices(codes.shape[1], _BLOCK):
             selections = self.histories.selections(codes[:, block])
             for t, anchor in enumerate(estimates.anchors):
@@ -109,9 +116,16 @@ class Rewards:
                     change = selections.T.astype(np.float32) - anchor[:, None]
                     felt[:, block, t] = estimates.effects[t] @ change
                 else:
-                    changes = selections - anchor.astype(np.float64)
-                    felt[:, block, t] = np.array([estimates.felt(t, each) for each in changes]).T
+                    changes = (selections - anchor.astype(np.float64)).T
+                    felt[:, block, t] = lone[t] @ changes + estimates.share(t) @ changes
         return felt
+
+    def _beyond_share(self, t: int) -> SparseMatrix:
+        """By how much a player's own interactions do more for her than for each of the others: [N, Z]."""
+        estimates = self.estimates
+        rows = np.arange(len(estimates.owners))
+        more = estimates.own[t] - estimates.share(t)
+        return SparseMatrix.of(more, estimates.owners, rows, (estimates.n_users, len(rows)))
 
 
 @dataclass(frozen=True)

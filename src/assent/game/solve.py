@@ -13,11 +13,11 @@ With more, a joint selection makes one anchor t nearest for certain, and unless 
 that, her best response is the one to g_t. So the best responses to g_t are an equilibrium iff t is the anchor
 nearest to them. `nash` starts from the response to the prior and goes from cell to cell until one answers
 itself. If none does, cells are held by `steering` at the least loss, and from there players who could gain by
-crossing to another cell answer in turn, exactly (`turns`). Where turns settle, that is an equilibrium; where
-they do not, the cell that is held best is one but for that loss. `welfare` is the maximum of one function,
-the sum of rewards. What a cell could have if nothing held it bounds it from above, so that cells are tried by
-falling bound until no other can be better. In games of millions of interactions only the first few cells are
-held, which costs a little reward and saves minutes.
+crossing to another cell answer in turn (`turns`), exactly where histories are short. Where turns settle, that
+is an equilibrium; where they do not, the cell that is held best is one but for that loss. `welfare` is the
+maximum of one function, the sum of rewards. What a cell could have if nothing held it bounds it from above,
+so that cells are tried by falling bound until no other can be better. In games of millions of interactions
+only the first few cells are held, which costs a little reward and saves minutes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ _WORK = 3 * 10**7
 _ENOUGH = 2e-3
 """Share of the mean loss: where nobody could gain more, no other cell is held."""
 _TURNS = 1000
-"""Turns of single players, at most: a few tenths of a second."""
+"""Turns of single players, at most: a few seconds where histories are long."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,13 @@ class Equilibrium:
     selection: Bools
     """[Z]"""
     values: Floats
-    """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness."""
+    """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness. It includes
+    what was paid to hold a cell; where turns have settled, it is what k alone adds to the payoff, a change of
+    the nearest anchor included."""
     cell_probability: Floats
     """[T], how likely each anchor is nearest: 1 for the one that is, shared by those that coincide."""
     rounds: int
-    """How many joint selections were played."""
+    """How many joint selections were played; those within turns do not count."""
     regret: Floats
     """[N], at most what each player could still gain by deviating from `selection` alone."""
     nearest: Ints
@@ -102,7 +104,7 @@ class _Game:
                 lacking.append((int(held.distances[t] - held.distances.min()), t, held))
         lacking.sort(key=lambda each: each[:2])
         enough = _ENOUGH * float(np.abs(self.estimates.losses).mean())
-        for held in self._holds([t for _, t, _ in lacking], found):
+        for held in self._holds([t for _, t, _ in lacking], has_one=bool(found)):
             found.append((held, self._regret(held)))
             if found[-1][1].max() <= enough:
                 return self._settled(found[-1:])
@@ -112,19 +114,24 @@ class _Game:
         away = lacking if self.estimates.n_users <= _TURNS else []
         return self._settled([*found, *((held, None) for *_, held in away)])
 
-    def _holds(self, lacking: list[int], found: list[tuple[Held, Floats]]) -> Iterator[Held]:
-        """The cells that do not answer themselves, held; in large games the first, if there is none yet."""
+    def _holds(self, lacking: list[int], *, has_one: bool) -> Iterator[Held]:
+        """The cells that do not answer themselves, held safely, then only just.
+
+        In large games only the first of them, and only just where there is no selection to end in yet.
+        """
         most = max(1, _WORK // self.influence.size)
         for safely in (True, False):
             for t in lacking[:most]:
-                yield from self._hold(t, safely=safely)
-            if most == 1 and found:
+                for held in self._hold(t, safely=safely):
+                    has_one = True
+                    yield held
+            if most == 1 and has_one:
                 return
 
     def _settled(self, starts: Sequence[tuple[Held, Floats | None]]) -> Equilibrium:
         """Where turns settle from one of the `starts`; where nowhere, the first, whose regret is known."""
-        rounds = max(2, _WORK // self.influence.size)
-        turns = Turns(self.estimates, self.price, asked=_TURNS, rounds=rounds)
+        bounds = max(2, _WORK // self.influence.size)
+        turns = Turns(self.estimates, self.price, turns_left=_TURNS, bounds_left=bounds)
         best, regret = starts[0]
         assert regret is not None
         for held, known in starts:

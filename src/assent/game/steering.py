@@ -53,8 +53,8 @@ def hold(
     """Best responses to `values[Z]`, steered until every anchor s is farther than t by `margins[s]`.
 
     None where that fails. Anchors that coincide with t are left out. Where interactions are decided one by
-    one, only those that are nearest to indifference are looked at, more of them until no other could move;
-    and `evenly`, no player loses much, rather than all together little.
+    one, only those that are nearest to indifference are looked at, more of them until no other could move.
+    There, `evenly` keeps small what any one player loses; else it is what all lose together.
     """
     selection = players.best(values)
     others = estimates.alike != estimates.alike[t]
@@ -100,9 +100,9 @@ class _Part:
 
 
 def _summed_up(part: _Part) -> Floats:
-    """The values, each as far from indifference as those of its owner that would move before it are in all.
+    """Each value as far from indifference as its owner would lose on it and on all that move before it: [Z'].
 
-    What moves is what a best response decides otherwise than t, and another anchor as t: [Z'].
+    An interaction can move if the best response and some other anchor both differ from t there.
     """
     fair, owners = part.players.price * part.players.unwillingness, part.players.owners
     net = part.values - fair

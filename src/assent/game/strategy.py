@@ -36,5 +36,5 @@ class TableSettings(BaseModel):
     samples: int = Field(1000, ge=1, description="L, samples that a strategy is learnt from in each round")
     step: float = Field(0.01, gt=0, description="γ, learning rate of Algorithm 3")
     threshold: float = Field(1e-3, ge=0, description="κ: stop when no strategy moves farther, Σ|Δα|")
-    prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior")
+    prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior without --prior")
     gradient: Gradient = Field(Gradient.RELATIVE, description="what a sample adds to its selection")

@@ -5,10 +5,11 @@ and what they gain her there, h_t. A selection o of hers earns
 
     h_t − L_t + Σ_k (o_k − õ_tk) g_tk − price · cost(Σ_k o_k β_k),     t the anchor nearest to all together
 
-Of a few units all her selections are looked at; of more, those that differ in one unit and the best that can
-be held in each cell (`steering`). A joint selection that nobody answers differently is an equilibrium. Whom
-even the bound of `regret` lets gain nothing is not asked, so that turns are few where hardly anybody can
-change the nearest anchor. Where very many could, nothing is settled in this way.
+Of up to 10 units all her selections are looked at; of more, those that differ in one unit and the best that
+can be held in each cell (`steering`; with wishes, the best responses to each anchor). A joint selection that
+nobody answers differently is an equilibrium, as far as that was looked at: the regret of longer histories
+stays what the bound says. Players whose bound on gains is 0 are skipped, so that turns are few where hardly
+anybody can change the nearest anchor. Where very many could, nothing is settled in this way.
 """
 
 from functools import cached_property
@@ -25,19 +26,20 @@ from assent.game.steering import hold
 
 _ROUNDING = 1e-12
 """Share of her loss below which a player's gain is none."""
+_ALL = slice(None)
 
 
 class Turns:
     """Turns of the players of a game at a price.
 
-    `asked` is how many turns are left for all that is settled, `rounds` how often it may be looked up who
-    could want one.
+    `turns_left` and `bounds_left` are for all that is settled: turns of single players, and how often it may
+    be looked up who could want one.
     """
 
-    def __init__(self, estimates: Estimates, price: float, *, asked: int, rounds: int) -> None:
+    def __init__(self, estimates: Estimates, price: float, *, turns_left: int, bounds_left: int) -> None:
         self.estimates, self.price = estimates, price
         self.players = estimates.players(price)
-        self.asked, self.rounds = asked, rounds
+        self.turns_left, self.bounds_left = turns_left, bounds_left
         self._rounding = _ROUNDING * (np.abs(estimates.losses).max(axis=0) + price)
 
     def settle(self, start: Bools, regret: Floats | None = None) -> tuple[Bools, Floats] | None:
@@ -52,14 +54,14 @@ class Turns:
             bound = self._bound(now) if regret is None else regret
             if bound is None:
                 return None
-            open_ = np.flatnonzero(bound > self._rounding)
-            if len(open_) > self.asked:
+            may_gain = np.flatnonzero(bound > self._rounding).tolist()
+            if len(may_gain) > self.turns_left:
                 return None
-            self.asked -= len(open_)
+            self.turns_left -= len(may_gain)
             joint = joint or _Joint(self.estimates, start)
             now = joint.selection
-            if not [player for player in open_.tolist() if self._moves(joint, player)]:
-                long = [player for player in open_.tolist() if self._units(player).max() >= ENUMERATED]
+            if not [player for player in may_gain if self._moves(joint, player)]:
+                long = [player for player in may_gain if self._units(player).max() >= ENUMERATED]
                 left = np.zeros_like(bound)
                 left[long] = bound[long]
                 return now, left
@@ -92,9 +94,9 @@ class Turns:
         return values
 
     def _bound(self, selection: Bools) -> Floats | None:
-        if not self.rounds:
+        if not self.bounds_left:
             return None
-        self.rounds -= 1
+        self.bounds_left -= 1
         return regret_of(self.estimates, selection, objective=Objective.NASH, price=self.price)
 
     def _moves(self, joint: "_Joint", player: int) -> bool:
@@ -125,8 +127,9 @@ class Turns:
         limits = self.players.limits(np.array([player]))
         payoffs: Floats = gains[np.arange(len(choices)), near] + standing[near] - limits.costs(paid)
         if not self.players.wishes.are_plain:
-            payoffs[~allowed(paid[None], choices.sum(axis=1)[None], limits)[0]] = -np.inf
-            payoffs[(choices & (minded >= 1)).any(axis=1)] = -np.inf
+            never = (choices & (minded >= 1)).any(axis=1)
+            kept = allowed(np.where(never, np.inf, paid)[None], choices.sum(axis=1)[None], limits)[0]
+            payoffs[~kept | never] = -np.inf
         return payoffs
 
     def _choices(self, joint: "_Joint", player: int) -> Bools:
@@ -141,7 +144,10 @@ class Turns:
         return np.vstack([flipped, *self._held(joint, player)])
 
     def _held(self, joint: "_Joint", player: int) -> list[Bools]:
-        """Her best selections in each cell that she can reach, as far as they can be found: [|S|] each."""
+        """Her best selections in each cell, as far as they can be found: [|S|] each.
+
+        With wishes, whose steering takes long, her best responses to each anchor, in whatever cell they are.
+        """
         whole, rows = self.estimates, self._rows(player)
         wishes = whole.wishes
         one = np.array([player])
@@ -161,11 +167,14 @@ class Turns:
             losses=whole.losses[:, one],
             wishes=hers,
         )
+        players = part.players(self.price)
+        if not wishes.are_plain:
+            return [players.best(each) for each in part.own]
         away = joint.distances - part.distances_of(joint.selection[rows])
         found = []
         for t in range(whole.n_anchors):
             margins = only_just(whole, t) - (away - away[t])
-            held = hold(part, part.players(self.price), part.own[t], t, margins)
+            held = hold(part, players, part.own[t], t, margins)
             if held is not None:
                 found.append(held.selection)
         return found
@@ -202,7 +211,7 @@ class _Joint:
         if not estimates.effects:
             for here in slices(len(selection), BLOCK):
                 change: Floats = selection[here] - estimates.anchors[:, here].astype(np.float64)
-                self._felt += (change * self._share(here)).sum(axis=1)
+                self._felt += (change * estimates.share(_ALL, here)).sum(axis=1)
 
     def play(self, rows: Ints, chosen: Bools) -> None:
         """Change the part `rows` of one player to `chosen`."""
@@ -211,7 +220,7 @@ class _Joint:
         self.distances = self.distances + (chosen != anchors).sum(axis=1)
         self.distances -= (self.selection[rows] != anchors).sum(axis=1)
         if not self.estimates.effects:
-            self._felt += self._share(rows) @ move
+            self._felt += self.estimates.share(_ALL, rows) @ move
         self.selection[rows] = chosen
 
     def standing(self, player: int, rows: Ints) -> Floats:
@@ -220,7 +229,7 @@ class _Joint:
         losses = estimates.losses[:, player]
         if not estimates.effects:
             change: Floats = self.selection[rows] - estimates.anchors[:, rows].astype(np.float64)
-            hers = (change * self._share(rows)).sum(axis=1)
+            hers = (change * estimates.share(_ALL, rows)).sum(axis=1)
             return np.asarray(self._felt - hers - losses)
         others = []
         for effects, anchor in zip(estimates.effects, estimates.anchors, strict=True):
@@ -228,9 +237,3 @@ class _Joint:
             moved = self.selection[columns] - anchor[columns].astype(np.float64)
             others.append(float(values @ np.where(estimates.owners[columns] == player, 0.0, moved)))
         return np.array(others) - losses
-
-    def _share(self, rows: Ints | slice) -> Floats:
-        """What disclosing `rows` gains each who does not own them, if all alike: [T, rows]."""
-        estimates = self.estimates
-        foreign: Floats = estimates.social[:, rows] - estimates.own[:, rows]
-        return foreign / max(1, estimates.n_users - 1)

@@ -77,7 +77,8 @@ def _reason(row: dict[str, Any], price: float | None, objective: str, terms: Ter
     if row["disclosed"]:
         return f"worth {number(influence)} loss units, {_cost(row, price, terms)}"
     if not terms.linear:
-        return f"worth {number(influence)} loss units, less than it would cost beside what is disclosed"
+        reasons = ("less than it would cost beside what is disclosed", *terms.withholding)
+        return f"worth {number(influence)} loss units, {' or '.join(reasons)}"
     if price is not None and row["price"] > price:
         why = " or ".join(terms.withholding) or "was not chosen"
         return f"would pay up to a price of {number(row['price'])}, yet {why}"
@@ -102,7 +103,7 @@ def _cost(row: dict[str, Any], price: float | None, terms: Terms) -> str:
     if row["unwillingness"] == 0:
         return "costs nothing"
     if not terms.linear:
-        return "costs more or less with what else is disclosed"
+        return " or ".join(("more than it costs beside what else is disclosed", *terms.disclosing))
     if price is None:
         return f"pays up to a price of {number(row['price'])}"
     cost = price * row["unwillingness"]
