@@ -1,8 +1,8 @@
-"""How often minding an interaction more turns it on, in whole equilibria of small random games.
+"""How often minding an interaction more turns it on, and equilibria are found, in small random games.
 
-    python -m tests.game.minding 300
+    python -m tests.game.minding 150
 
-prints it for 300 games of each kind. A person has a promise for her own best responses alone; in whole
+prints it for 150 games of each kind. A person has a promise for her own best responses alone; in whole
 equilibria the others answer too.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from assent.game.objective import Objective
 from assent.game.solve import solve
 
+from .equilibria import code_of, equilibria
 from .games import random_game
 
 PRICE = 0.5
@@ -40,8 +41,25 @@ def turned_on(
     return turned, tried
 
 
+def solved(n_games: int, *, n_anchors: int, blind: bool) -> tuple[int, int]:
+    """How many of the games that have an equilibrium in selections are solved to one, and how many have."""
+    found = exist = 0
+    for seed in range(n_games):
+        game = random_game(seed, n_anchors=n_anchors, disagreement=0.4)
+        game = replace(game, effects=()) if blind else game
+        are = equilibria(game, PRICE)
+        selection = solve(game, objective=Objective.NASH, price=PRICE).selection
+        found, exist = found + int(are[code_of(selection)]), exist + int(are.any())
+    return found, exist
+
+
 if __name__ == "__main__":
+    games = int(sys.argv[1])
     for n_anchors in (2, 3, 4):
         for blind in (False, True):
-            on, of = turned_on(int(sys.argv[1]), n_anchors=n_anchors, blind=blind)
-            print(f"{n_anchors} anchors, {'without' if blind else 'with'} effects: {on} of {of} turned on")
+            kind = f"{n_anchors} anchors, {'without' if blind else 'with'} effects"
+            for objective in Objective:
+                on, of = turned_on(games, n_anchors=n_anchors, objective=objective, blind=blind)
+                print(f"{kind}, {objective}: {on} of {of} turned on")
+            found, exist = solved(games, n_anchors=n_anchors, blind=blind)
+            print(f"{kind}: {exist} of {games} have an equilibrium, {found} are solved to one", flush=True)

@@ -16,7 +16,7 @@ from assent.game.turns import Turns
 
 from .equilibria import code_of, equilibria
 from .games import choices_of, payoffs, random_game, shared
-from .minding import turned_on
+from .minding import solved, turned_on
 
 PRICE = 0.5
 BLIND = pytest.mark.parametrize("blind", [False, True], ids=["effects", "blind"])
@@ -30,17 +30,7 @@ def settle(game: Estimates, start: Bools) -> tuple[Bools, Floats] | None:
 @BLIND
 @pytest.mark.parametrize("n_anchors", [2, 3])
 def test_nearly_every_game_that_has_an_equilibrium_is_solved_to_one(n_anchors: int, blind: bool) -> None:
-    exist = found = 0
-    for seed in range(60):
-        game = random_game(seed, n_anchors=n_anchors, disagreement=0.4)
-        game = replace(game, effects=()) if blind else game
-        are = equilibria(game, PRICE)
-        solved = solve(game, objective=Objective.NASH, price=PRICE)
-        is_found = bool(are[code_of(solved.selection)])
-        exist, found = exist + bool(are.any()), found + is_found
-        # What the certificate says is true, of these and of games without any.
-        assert is_found or solved.regret.max() > 0
-    print(f"{n_anchors} anchors, blind {blind}: of 60 games {exist} have an equilibrium, {found} found")
+    found, exist = solved(60, n_anchors=n_anchors, blind=blind)
     assert 40 <= exist < 60
     assert found >= 0.96 * exist
 
