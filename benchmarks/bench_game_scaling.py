@@ -50,7 +50,7 @@ def draw(folder: Path, seconds: dict[Objective, list[float]]) -> None:
     axes.set_ylabel("seconds to solve and certify, T = 8")
     axes.legend()
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "game_scaling.svg")
+    figure.savefig(folder / "game_scaling.svg", metadata={"Date": None})
 
 
 def main(folder: Path | None) -> None:
