@@ -5,11 +5,11 @@
     bench_lds.py --datasets diginetica --selections 12 --truth-seeds 2
 
 Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals stand at one anchor, as in
-the paper. Two are judged: `averaged`, what the default measures at the anchors of its folds, and `combined`,
-the values that it makes of that to decide by, which are about rows like the validation rows. A pair of data
-set and model where no estimator has a score above 0.1 has no signal and is not judged. Gauss-Newton, which
-takes hundreds of products for each selection, is judged on MF alone. With --out, retrainings and anchors are
-kept there, so that a killed benchmark goes on; the folder may be one of `assent lds --out`.
+the paper. `averaged` is judged: what the default measures, at the anchors of its folds, and predicts losses
+by. A pair of data set and model where no estimator has a score above 0.1 has no signal and is not judged.
+Gauss-Newton, which takes hundreds of products for each selection, is judged on MF alone. With --out,
+retrainings and anchors are kept there, so that a killed benchmark goes on; the folder may be one of
+`assent lds --out`.
 """
 
 import argparse
@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assent.experiments.lds import RETRAINED, LdsPlan, Orders, predict_orders
+from assent.experiments.lds import RETRAINED, LdsPlan, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
 from assent.influence.settings import Estimator
 from assent.models import MF, MODELS
 from assent.settings import Settings
-from assent.value.settings import ValueSettings
 from common import load, verdict
 
 DATASETS = ("diginetica", "steam", "amazon_video_games", "simulation")
@@ -37,9 +36,8 @@ Record = dict[str, Any]
 
 def show(records: Sequence[Record]) -> None:
     """Print the scores of one pair at both levels, and how far each is behind the default, with intervals."""
-    default = ValueSettings().source
     for level in ("own", "social"):
-        print(f"  {level:24}{'LDS':>7}  {'95 % interval':18}{'behind ' + default:>16}  95 % interval")
+        print(f"  {level:24}{'LDS':>7}  {'95 % interval':18}{'behind ' + AVERAGED:>16}  95 % interval")
         for each in records:
             if each["level"] == level:
                 print(f"    {each['estimator']:22}" + figures(each))
@@ -55,11 +53,8 @@ def figures(record: Record) -> str:
     return f"{record['lds']:+7.3f}  {low} .. {high}  {record['behind']:+16.3f}  {behind_low} .. {behind_high}"
 
 
-def judge(pairs: Sequence[Sequence[Record]], level: str, judged: str) -> None:
-    """Print on which share of the pairs with a signal `judged` is above all rivals, and surely so.
-
-    The records compare with it.
-    """
+def judge(pairs: Sequence[Sequence[Record]], level: str) -> None:
+    """Print on which share of the pairs with a signal the default is above all rivals, and surely so."""
     here = [
         {each["estimator"]: each for each in records if each["level"] == level and each["lds"] is not None}
         for records in pairs
@@ -76,7 +71,7 @@ def judge(pairs: Sequence[Sequence[Record]], level: str, judged: str) -> None:
     for text, key, share in (("above", "behind", 1.0), ("surely above", "behind_low", 2 / 3)):
         met = [all(scores[rival][key] > 0 for rival in RIVALS) for scores in known]
         found = sum(met) / len(met)
-        verdict(f"{level}: {judged} {text} {names}, share of pairs", found, share, "", at_most=False)
+        verdict(f"{level}: {AVERAGED} {text} {names}, share of pairs", found, share, "", at_most=False)
         for scores, is_met in zip(known, met, strict=True):
             if not is_met:
                 place = scores[RIVALS[0]]
@@ -104,7 +99,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    pairs: list[Orders] = []
+    pairs: list[list[Record]] = []
     for name in given.datasets.split(","):
         problem = load(name)
         for model in given.models.split(","):
@@ -112,10 +107,8 @@ if __name__ == "__main__":
             estimators = tuple(Estimator) if model == MF.name else (settings.influence.estimator, *RIVALS)
             plan = LdsPlan(selections=given.selections, seeds=given.truth_seeds, estimators=estimators)
             print(f"{name}, {model}, R = {plan.selections}, truth over {plan.seeds} seeds", flush=True)
-            orders = predict_orders(problem, settings, plan, seed=given.seed, cache=given.out)
-            show(orders.records())
-            pairs.append(orders)
+            pairs.append(predict_orders(problem, settings, plan, seed=given.seed, cache=given.out).records())
+            show(pairs[-1])
     for level in ("own", "social"):
-        for judged in (AVERAGED, ValueSettings().source):
-            judge([each.records(judged) for each in pairs], level, judged)
+        judge(pairs, level)
     print(f"reduced: {', '.join(reductions(given)) or 'nothing'}")

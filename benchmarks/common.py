@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from assent import evaluation
 from assent.arrays import Floats
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.readers import read_interactions
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.evaluation import candidate_scores, view
 from assent.metrics import ranking_metrics, top_hits
 from assent.training import Trained
 from assent.unwillingness import assign
@@ -61,8 +61,7 @@ def load(
 
 def validation_ndcg(problem: Problem, trained: Trained) -> float:
     """NDCG@5 in % of the validation rows among their candidates: what settings are chosen on."""
-    scores = candidate_scores(view(problem, trained), problem.valid.users, problem.valid_candidates)
-    return ndcg(problem, problem.valid, scores)
+    return 100 * float(evaluation.validation_ndcg(problem, trained).mean())
 
 
 def ndcg(problem: Problem, rows: Rows, scores: Floats) -> float:

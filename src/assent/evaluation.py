@@ -53,6 +53,12 @@ def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE)
     return sum_by(problem.valid.users, losses, problem.n_users)
 
 
+def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:
+    """NDCG@k of every validation row's own item among its sampled negatives: [len(valid)]."""
+    hits = _hits_among(problem, problem.valid, problem.valid_candidates, view(problem, trained), k)
+    return ranking_metrics(hits, np.ones(len(hits), dtype=np.int64))["ndcg"]
+
+
 def evaluate(
     problem: Problem,
     trained: Trained,
@@ -88,7 +94,7 @@ def ranked_metrics(
     seen = view(problem, trained)
     if problem.test_candidates is not None:
         with progress.task("ranking sampled items", 1):
-            hits = _sampled_hits(problem, problem.test_candidates, seen, k)
+            hits = _hits_among(problem, problem.test, problem.test_candidates, seen, k)
         n_relevant = np.ones(len(hits), dtype=np.int64)
     else:
         users, n_relevant = np.unique(problem.test.users, return_counts=True)
@@ -103,11 +109,12 @@ def ranked_metrics(
     return ranking_metrics(hits, n_relevant)
 
 
-def _sampled_hits(problem: Problem, candidates: Ints, seen: View, k: int) -> Bools:
-    scores = candidate_scores(seen, problem.test.users, candidates)
+def _hits_among(problem: Problem, rows: Rows, candidates: Ints, seen: View, k: int) -> Bools:
+    """Hits of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n, k]."""
+    scores = candidate_scores(seen, rows.users, candidates)
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
-    return top_hits(scores, relevant, problem.test.users, k=k, seed=problem.seed)
+    return top_hits(scores, relevant, rows.users, k=k, seed=problem.seed)
 
 
 def _full_hits(problem: Problem, seen: View, users: Ints, *, past: Rows, future: Rows, k: int) -> Bools:

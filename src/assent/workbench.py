@@ -143,18 +143,27 @@ class Workbench:
         self.anchor_owed.append(owed)
         return took
 
+    def try_out(self, selection: Bools, label: str) -> Trained:
+        """Train on a selection as `final` does, to learn what it is good for; its seconds are an anchor's."""
+        name = f"trial-{blake2b(selection.tobytes(), digest_size=6).hexdigest()}"
+        trained, owed, took = self.train_anchor(selection, name, label, seed=self.seed, vocabulary=selection)
+        self.anchor_seconds.append(took)
+        self.anchor_owed.append(owed)
+        return trained
+
     def train_anchor(
-        self, selection: Bools, name: str, label: str, *, seed: int
+        self, selection: Bools, name: str, label: str, *, seed: int, vocabulary: Bools | None = None
     ) -> tuple[Trained, float, float]:
         """The model of an anchor, kept under `name`: from the folder, or trained now.
 
-        With the seconds of its training that were spent before, and those spent now.
+        It knows the users and items of all rows, or of `vocabulary[Z]`. With the seconds of its training that
+        were spent before, and those spent now.
         """
         start, path = time.perf_counter(), self.folder and self.folder / f"{name}-{self.mark}"
         if path and files_of(path)[1].exists() and seconds_of(path).exists():
             return load(path), float(read_json(seconds_of(path))), 0.0
-        data = disclose(self.problem, selection, vocabulary=np.ones_like(selection))
-        trained = self._train(data, label, name, seed=seed)
+        known = np.ones_like(selection) if vocabulary is None else vocabulary
+        trained = self._train(disclose(self.problem, selection, vocabulary=known), label, name, seed=seed)
         took = time.perf_counter() - start
         if path:
             write_json(seconds_of(path), took + trained.seconds_before)

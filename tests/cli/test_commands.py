@@ -184,8 +184,6 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
         3,
         "--truth-seeds",
         1,
-        "--value",
-        "cross-fitted",
         *QUICK,
         "--json",
         tmp_path / "lds.json",
@@ -193,7 +191,7 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     code, out, _ = assent(*arguments)
     assert code == 0
     assert "another seed" in out
-    assert "behind cross-fitted" in out
+    assert "behind averaged" in out
     found = records(tmp_path / "lds.json")
     assert all(set(r) == {"dataset", "model", "estimator", "level", *SCORES} for r in found)
     assert {r["level"] for r in found} == {"own", "social"}

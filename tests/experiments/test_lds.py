@@ -49,7 +49,7 @@ SETTINGS = Settings(
     anchor_rate=0.9,
     value=ValueSettings(source=Source.INFLUENCE),
 )
-POOLED = SETTINGS.model_copy(update={"value": ValueSettings()})
+POOLED = SETTINGS.model_copy(update={"value": ValueSettings(source=Source.CROSS_FITTED)})
 GROUPED = POOLED.model_copy(update={"model": "neumf", "model_settings": NeuMFSettings(dimension=4)})
 
 
@@ -84,7 +84,7 @@ def records(problem: Problem, cache: Path) -> list[Record]:
 
 
 def test_there_is_one_record_per_estimator_and_level(problem: Problem, records: list[Record]) -> None:
-    names = [RETRAINED, Source.COMBINED, AVERAGED, GRADIENT_DOT_AVERAGED, *Estimator]
+    names = [RETRAINED, Source.CROSS_FITTED, AVERAGED, GRADIENT_DOT_AVERAGED, *Estimator]
     expected = [(name, level) for name in names for level in ("own", "social")]
     assert [(each["estimator"], each["level"]) for each in records] == expected
     for each in records:
@@ -93,7 +93,7 @@ def test_there_is_one_record_per_estimator_and_level(problem: Problem, records: 
         assert -1 <= each["low"] <= each["high"] <= 1
         assert -1 <= each["lds"] <= 1
         assert each["behind_low"] <= each["behind_high"]
-        if each["estimator"] == Source.COMBINED:
+        if each["estimator"] == AVERAGED:
             assert each["behind"] == each["behind_low"] == each["behind_high"] == 0
 
 
@@ -120,15 +120,15 @@ def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, reco
     folds = Workbench(problem, POOLED, SEED)
     by_gradients = SETTINGS.influence.model_copy(update={"estimator": Estimator.GRADIENT_DOT})
     for name, settings in ((AVERAGED, SETTINGS.influence), (GRADIENT_DOT_AVERAGED, by_gradients)):
-        parts = [predicted(folds.linearise(t), settings, drawn) for t in range(6)]
+        parts = [predicted(folds.linearise(t), settings, drawn) for t in range(4)]
         losses, totals = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
         expected[name] = losses, totals
     values, measured = folds.estimates(1), measured_own(folds)
-    combined = expected[AVERAGED][0].copy()
+    valued = expected[AVERAGED][0].copy()
     for r, k in np.ndindex(len(drawn), len(problem.train)):
         if drawn[r][k]:
-            combined[r, problem.train.users[k]] -= values.own[0, k] - measured[k]
-    expected[Source.COMBINED] = combined, -(np.array(drawn) @ values.social[0])
+            valued[r, problem.train.users[k]] -= values.own[0, k] - measured[k]
+    expected[Source.CROSS_FITTED] = valued, -(np.array(drawn) @ values.social[0])
 
     found = {(each["estimator"], each["level"]): each["lds"] for each in records}
     users = np.unique(problem.valid.users)
@@ -148,9 +148,9 @@ def predicted(model: Linearised, settings: InfluenceSettings, drawn: list[Bools]
 def test_any_of_them_can_be_what_others_are_compared_with(problem: Problem, records: list[Record]) -> None:
     orders = predict_orders(problem, SETTINGS, PLAN, seed=SEED)
     assert orders.records() == records
-    for each in orders.records(AVERAGED):
+    for each in orders.records(RETRAINED):
         scores = {one["estimator"]: one["lds"] for one in records if one["level"] == each["level"]}
-        assert each["behind"] == pytest.approx(scores[AVERAGED] - each["lds"])
+        assert each["behind"] == pytest.approx(scores[RETRAINED] - each["lds"])
         assert each["lds"] == scores[each["estimator"]]
 
 
@@ -164,7 +164,7 @@ def test_some_estimators_can_be_left_out(problem: Problem) -> None:
 def measured_own(folds: Workbench) -> Floats:
     """Own influence on the validation rows, the mean over the anchors of all folds and everything: [Z]."""
     settings = folds.settings.influence
-    solved = [own_influence(folds.linearise(t), settings, mixed(SEED, t)) for t in range(6)]
+    solved = [own_influence(folds.linearise(t), settings, mixed(SEED, t)) for t in range(4)]
     found: Floats = np.mean([own.double().numpy() for own, _ in solved], axis=0)
     return found
 
@@ -181,7 +181,7 @@ def test_values_like_those_measured_give_the_average_back(
         estimates = dataclasses.replace(known, own=own[None])
         monkeypatch.setattr(folds, "estimates", lambda _: estimates)
         found = over_folds(folds, drawn, lambda: None)
-        return found[Source.COMBINED].losses, found[AVERAGED].losses
+        return found[Source.CROSS_FITTED].losses, found[AVERAGED].losses
 
     values, average = predict(measured)
     np.testing.assert_allclose(values, average, atol=1e-5)
@@ -237,27 +237,12 @@ def test_the_reward_says_what_losses_count_everywhere(
         np.testing.assert_allclose(totals[name][:, 0] - totals[name][0, 0], added - added[0], atol=1e-4)
 
 
-def test_the_source_that_is_asked_for_is_judged(problem: Problem, records: list[Record]) -> None:
-    value = ValueSettings(source=Source.CROSS_FITTED)
-    found = score(problem, None, SETTINGS.model_copy(update={"value": value}))
-    assert {each["estimator"] for each in found} >= {Source.CROSS_FITTED, AVERAGED}
-    assert Source.COMBINED not in {each["estimator"] for each in found}
-    of_folds = next(each for each in found if each["estimator"] == Source.CROSS_FITTED)
-    assert of_folds["behind"] == 0
-    changed = [
-        (a["estimator"], a["lds"] != b["lds"])
-        for a, b in zip(found, records, strict=True)
-        if a["level"] == "own"
-    ]
-    assert [name for name, differs in changed if differs] == [Source.CROSS_FITTED]
-
-
 def test_a_second_call_trains_nothing(
     problem: Problem, cache: Path, records: list[Record], no_training: None
 ) -> None:
     files = sorted(cache.iterdir())
     kinds = Counter(file.suffix for file in files)
-    models = 5 + 1 + 1  # folds, everything, and the anchor of single estimators
+    models = 3 + 1 + 1  # folds, everything, and the anchor of single estimators
     trained = dict.fromkeys((".safetensors", ".json", ".seconds"), models)
     assert kinds == {".npy": PLAN.selections * (PLAN.seeds + 1), **trained}
 

@@ -21,13 +21,13 @@ from assent.data.problem import Protocol
 from assent.errors import AssentError
 from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.lds import LdsPlan, predict_orders
+from assent.experiments.lds_predictions import AVERAGED
 from assent.experiments.records import FIGURES
 from assent.files import refuse_to_overwrite, write_text
 from assent.report import frontier_lines, frontier_svg
 from assent.report.data import way_of
 from assent.report.words import name
 from assent.statistics import summarise
-from assent.value.settings import Source, ValueSettings
 
 CELLS = "cells"
 """Folder of the records that are done."""
@@ -154,7 +154,6 @@ def lds_command(
     ] = 0.8,
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
     model: o.Model = "mf",
-    value: o.Value = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     rest: o.Rest = None,
@@ -171,9 +170,9 @@ def lds_command(
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 
     1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
-    `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. The values
-    of --value stand beside influence at one anchor by every estimator. With --out, losses and models are
-    kept there, which know interactions that a selection would withhold.
+    `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. `averaged`
+    is what assent measures, over the anchors of its folds; beside it stands every estimator at one anchor.
+    With --out, losses and models are kept there, which know interactions that a selection would withhold.
 
     Examples:
 
@@ -183,14 +182,7 @@ def lds_command(
     ```
     """
     check_json(json, replace=replace)
-    settings = read_settings(model, None, set_, value)
-    source = settings.value.source
-    if not settings.value.is_pooled:
-        accepted = ", ".join(each for each in Source if ValueSettings(source=each).is_pooled)
-        raise AssentError(
-            f"--value {source}: influence at one anchor is judged in any case, by every estimator; "
-            f"accepted: {accepted}"
-        )
+    settings = read_settings(model, None, set_)
     progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest)
@@ -210,7 +202,7 @@ def lds_command(
     ]
     show_table(
         f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
-        ["estimator", "level", "LDS", "95 % interval", f"behind {source}", "95 % interval"],
+        ["estimator", "level", "LDS", "95 % interval", f"behind {AVERAGED}", "95 % interval"],
         rows,
         texts=("level",),
     )

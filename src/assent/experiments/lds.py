@@ -18,7 +18,7 @@ import numpy as np
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
-from assent.experiments.lds_predictions import Predicted, at_one_anchor, over_folds
+from assent.experiments.lds_predictions import AVERAGED, Predicted, at_one_anchor, over_folds
 from assent.experiments.rank_scores import score_orders
 from assent.experiments.store import digest
 from assent.files import write_with
@@ -59,17 +59,14 @@ class Orders:
     truth: Predicted
     users: Ints
     """Those who have validation rows."""
-    judged: str
-    """The name of the values that are judged."""
 
-    def records(self, reference: str | None = None) -> list[dict[str, Any]]:
+    def records(self, reference: str = AVERAGED) -> list[dict[str, Any]]:
         """One per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
 
         `low` and `high` bound the 95 % bootstrap interval, over selections and, for `own`, over users.
-        `behind` is by how much the estimator falls short of `reference`, by default the values that are
-        judged, with `behind_low` and `behind_high` of the paired difference.
+        `behind` is by how much the estimator falls short of `reference`, by default what assent predicts
+        losses by, with `behind_low` and `behind_high` of the paired difference.
         """
-        reference = reference or self.judged
         scored = {
             "own": score_orders(
                 {name: each.losses[:, self.users] for name, each in self.predicted.items()},
@@ -112,10 +109,9 @@ def predict_orders(
         ]
     )
     retrained = _retrain(problem, settings, drawn, plan, seed=seed, cache=cache, progress=progress)
-    judged = judged_source(settings)
     pooled, single = (
         Workbench(problem, _valued_by(settings, source), seed, progress, cache)
-        for source in (judged, Source.INFLUENCE)
+        for source in (Source.CROSS_FITTED, Source.INFLUENCE)
     )
     truth, other = (
         Predicted(losses, losses @ single.weights)
@@ -129,15 +125,7 @@ def predict_orders(
             predicted[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()
     users = np.unique(problem.valid.users)
-    return Orders(problem.name, settings.model, seed, predicted, truth, users, judged.value)
-
-
-def judged_source(settings: Settings) -> Source:
-    """The source of values that all others are compared with: the one asked for, if it rests on folds.
-
-    Influence at one anchor is among the estimators in any case, so the default takes its place.
-    """
-    return settings.value.source if settings.value.is_pooled else Source.COMBINED
+    return Orders(problem.name, settings.model, seed, predicted, truth, users)
 
 
 def _valued_by(settings: Settings, source: Source) -> Settings:

@@ -65,7 +65,6 @@ class DIN(Recommender):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"epochs": 50, "learning_rate": 0.025},
         "influence": {"damping": 20.0, "groups": 10, "draws": 1},
-        "value": {"folds": 3},
     }
     settings: DINSettings
 

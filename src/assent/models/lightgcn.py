@@ -52,7 +52,6 @@ class LightGCN(Recommender):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"epochs": 60, "learning_rate": 0.02},
         "influence": {"loss": "calibrated"},
-        "value": {"folds": 4},
     }
     samples_at_once: ClassVar[int] = 2**17
     settings: LightGCNSettings

@@ -5,20 +5,18 @@ noise, and on n' held-out training rows, f = n' τ + noise. Rows count alike, so
 
     y = (v + f) / (n + n')
 
-What structure leads to expect, m, is the regression of y on the features, shrunk by its adjusted R²; of
-some features it is known beforehand that more of them is never worth less. The noises of different rows at
-different anchors are independent, so what is left of v and f after a regression of each gives the variance of
-τ around m, and what is left of y that of the noise:
+What structure leads to expect, m, is the regression of y on features of which more is never worth less,
+shrunk by its adjusted R². The noises of different rows at different anchors are independent, so what is
+left of v and f after a regression of each gives the variance of τ around m, and what is left of y that of the
+noise:
 
     E[τ | y] = m + r (y − m),    r = ω² (n + n') / (ω² (n + n') + σ²)
     ω² = Σ Cov(v, f) / Σ n n',   σ² = E[(n + n') (y − m)²] − ω² E[n + n']
 
 An estimate that is not twice its standard error counts as 0, for ω² as for what structure learns on one set
-of rows and explains on the other. A feature of which it is not known beforehand which way it works is left
-out unless v and f say the same of it, each for certain. Rows of a user, or of an item, share their noise, so
-whole users and whole items are what is counted. Without a signal both weights are 0: every interaction is
-worth the same, and unwillingness alone decides. Values are n τ: the effect on all validation rows that the
-level is about.
+of rows and explains on the other. Rows of a user, or of an item, share their noise, so whole users and whole
+items are what is counted. Without a signal both weights are 0: every interaction is worth the same, and
+unwillingness alone decides. Values are n τ: the effect on all validation rows that the level is about.
 
 How far τ may be from m + w (y − m), whatever w, is ω² (1 − 2w) + w² Var(y − m) in the mean of squares. Both
 variances are taken among the interactions of about the same m, and of ω², which may come out as 0 by chance,
@@ -30,9 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Floats, Ints
 from assent.statistics import correlation
-from assent.value.regression import ROUNDING, fit, is_sure, sure_signs
+from assent.value.regression import ROUNDING, fit_rising, is_sure
 
 _GROUPS, _LEAST = 20, 1000
 """Groups of interactions of about the same m, at most, and how many interactions each has at least."""
@@ -72,10 +70,14 @@ class Shrunk:
 
     measured: Floats
     """n y."""
+    held: Floats
+    """n f / n': measured without validation rows."""
     expected: Floats
     """n m."""
     weight: Floats
     """r."""
+    held_weight: Floats
+    """r where f alone is known."""
     signal: Floats
     """n² ω² among interactions of about the same m."""
     spread: Floats
@@ -86,25 +88,27 @@ class Shrunk:
         """n (m + weight · (y − m)); with `self.weight` it is n E[τ | y]."""
         return self.expected + weight * (self.measured - self.expected)
 
+    @property
+    def held_value(self) -> Floats:
+        """n E[τ | f]: what is known of it but for the validation rows, which can judge it then."""
+        return self.expected + self.held_weight * (self.held - self.expected)
+
     def error(self, weight: Floats | float) -> Floats:
         """Standard deviation of n τ around `value(weight)`."""
         squared = self.signal * (1 - 2 * weight) + weight**2 * self.spread
         return np.sqrt(np.maximum(squared, 0.0))
 
 
-def shrink(twice: Twice, features: Floats, rising: Bools, clusters: Sequence[Ints]) -> Shrunk:
-    """From two measurements and `features[Z, p]` to values.
+def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
+    """From two measurements and `features[Z, p]`, of which more is never worth less, to values.
 
-    `rising[p]` are those that nothing is worth less for. `clusters` are numberings [Z] of interactions that
-    share their noise.
+    `clusters` are numberings [Z] of interactions that share their noise.
     """
     rows = twice.n_valid + twice.n_held
     measured = _ratio(twice.valid + twice.held, rows)
-    heard = rising | _agreed(twice, features, clusters)
-    features, rising = features[:, heard], rising[heard]
     centred = features - _mean(rows, features)
-    if is_sure(_carried(twice, centred, rising), clusters):
-        expected, share = _expect(measured, rows, centred, rising)
+    if is_sure(_carried(twice, centred), clusters):
+        expected, share = _expect(measured, rows, centred)
     else:
         expected, share = np.full(len(measured), _mean(rows, measured)), 0.0
     products = _products(twice, features)
@@ -113,27 +117,29 @@ def shrink(twice: Twice, features: Floats, rising: Bools, clusters: Sequence[Int
     left = measured - expected
     total = float(np.mean(rows * left**2))
     noise = max(0.0, total - signal * float(rows.mean()))
-    weight = _ratio(signal * rows, signal * rows + noise)
+    weight, held_weight = (_ratio(signal * n, signal * n + noise) for n in (rows, twice.n_held))
     among = _alike(expected)
     spread = _means(left**2, among)
     signals = _ratio(_means(products, among) + _errors(products, among), _means(shared, among))
     return Shrunk(
         measured=twice.n_valid * measured,
+        held=_ratio(twice.n_valid * twice.held, twice.n_held),
         expected=twice.n_valid * expected,
         weight=weight,
+        held_weight=held_weight,
         signal=twice.n_valid**2 * np.clip(signals, 0.0, spread),
         spread=twice.n_valid**2 * spread,
         reliability=Reliability(share, float(weight.mean()), correlation(twice.valid, twice.held) or 0.0),
     )
 
 
-def _expect(measured: Floats, rows: Floats, centred: Floats, rising: Bools) -> tuple[Floats, float]:
+def _expect(measured: Floats, rows: Floats, centred: Floats) -> tuple[Floats, float]:
     """m, and the share of the variance of y that it explains.
 
     The least-squares prediction, rows counting alike, is drawn to the mean by the adjusted R².
     """
     mean, root = _mean(rows, measured), np.sqrt(rows)
-    explained = centred @ fit(root[:, None] * centred, root * (measured - mean), rising)
+    explained = centred @ fit_rising(root[:, None] * centred, root * (measured - mean))
     total, freedom = _mean(rows, (measured - mean) ** 2), len(measured) - 1 - centred.shape[1]
     plain = float(_ratio(_mean(rows, explained**2), total))
     if plain == 0 or freedom <= 0:
@@ -142,29 +148,18 @@ def _expect(measured: Floats, rows: Floats, centred: Floats, rising: Bools) -> t
     return mean + adjusted / plain * explained, adjusted
 
 
-def _agreed(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Bools:
-    """Of which features v and f say the same, each for certain, in a regression on all of them: [p]."""
-    design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
-    of_valid, of_held = (
-        sure_signs(n[:, None] * design, part, clusters)[1:]
-        for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
-    )
-    agreed: Bools = of_valid * of_held > 0
-    return agreed
-
-
 def _mean(rows: Floats, values: Floats) -> Floats:
     """The mean of `values[Z, ...]`, each counting as its `rows[Z]`."""
     return _ratio(rows @ values, rows.sum())
 
 
-def _carried(twice: Twice, centred: Floats, rising: Bools) -> Floats:
+def _carried(twice: Twice, centred: Floats) -> Floats:
     """How far what features explain of one measurement goes with the other, of each interaction: [Z]."""
     products = np.zeros(len(twice.valid))
     sets = ((twice.held, twice.n_held), (twice.valid, twice.n_valid))
     for (learnt, n_learnt), (judged, n_judged) in (sets, sets[::-1]):
         design = n_learnt[:, None] * centred
-        explained = centred @ fit(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()), rising)
+        explained = centred @ fit_rising(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()))
         products += explained * (judged - n_judged * _ratio(judged.sum(), n_judged.sum()))
     rates = [_ratio(np.abs(part).max(), n.max()) for part, n in sets]
     return _rounded(products, rates[0] * rates[1] * max(n.max() for _, n in sets))
@@ -173,9 +168,8 @@ def _carried(twice: Twice, centred: Floats, rising: Bools) -> Floats:
 def _products(twice: Twice, features: Floats) -> Floats:
     """What is left of v times what is left of f, across different anchors: [Z]."""
     design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
-    free = np.zeros(design.shape[1], dtype=np.bool_)
     left_valid, left_held = (
-        part - n * (design @ fit(n[:, None] * design, part, free))
+        part - n * (design @ np.linalg.lstsq(n[:, None] * design, part, rcond=None)[0])
         for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
     )
     products: Floats = twice.joint - twice.valid * twice.held + left_valid * left_held

@@ -1,38 +1,56 @@
-"""Anchors that withhold a fold each, and one value for each interaction from all of them."""
+"""One value for each interaction around everything, from all sources (`assent.value`)."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
-from assent.arrays import Bools, Floats, Ints
+from assent.arrays import Bools, Floats, Ints, sum_by
 from assent.errors import AssentError
-from assent.evaluation import validation_losses
+from assent.evaluation import validation_losses, validation_ndcg
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.game.prices import price_path
 from assent.hashing import mixed
+from assent.value.combined import combine, errors, relative, structural
 from assent.value.crossfit import Measured, deal, measure, targets
+from assent.value.paths import Paths, find_paths
 from assent.value.pooled import Pooled, pooled
+from assent.value.settings import Source
+from assent.value.trial import BUDGETS, Kind, Trial, judge
+from assent.value.withdrawal import withdrawn
 from assent.valuers.base import AtPlace, game, residuals
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench
 
 
+@dataclass(frozen=True)
+class _Level:
+    """Values of Z interactions, to their owners or to everybody."""
+
+    values: Floats
+    """[Z], in units of the loss."""
+    errors: Floats | None
+    """How far the truth may be from them, as a standard deviation: [Z]; None where unknown."""
+
+
 class Pooling:
-    """One value from anchors that withhold a fold each (`assent.value`), around a model of everything."""
+    """One value from anchors that withhold a fold each, and from structure, around a model of everything."""
 
     def __init__(self, bench: "Workbench") -> None:
         self._bench = bench
-        rows = len(bench.problem.train)
-        self._folds = bench.settings.value.folds_for(rows)
-        self._fold: Ints = deal(rows, self._folds, seed=bench.seed)
+        rows, self._source = len(bench.problem.train), bench.settings.value.source
+        self._folds = 0 if self._source is Source.STRUCTURE else bench.settings.value.folds
+        self._fold: Ints = deal(rows, max(1, self._folds), seed=bench.seed)
 
     def place(self, t: int) -> Bools:
         """Everything but fold t; after the last fold, everything."""
-        disclosed: Bools = self._fold != t
+        disclosed: Bools = (self._fold != t) | (t >= self._folds)
         return disclosed
 
     def seed_of(self, t: int) -> int:
@@ -43,12 +61,11 @@ class Pooling:
         """A game with one anchor, everything, however many are asked for: values do not depend on it."""
         if effects:
             raise AssentError("effects on single others belong to single anchors: ask for --value influence")
-        values = self._values
         return game(
             self._bench,
             anchors=self.place(self._folds)[None],
-            own=values.own.values[None],
-            social=values.social.values[None],
+            own=self._own.values[None],
+            social=self._social.values[None],
             losses=self._everything[None],
         )
 
@@ -57,19 +74,97 @@ class Pooling:
         raise AssentError("anchors at the solution belong to single anchors: ask for --value influence")
 
     def errors(self, estimates: Estimates, objective: Objective) -> Floats | None:
-        """Of empirical Bayes."""
-        level = self._values.own if objective is Objective.NASH else self._values.social
-        return level.errors
+        """Of empirical Bayes, and how far the sources are apart."""
+        return (self._own if objective is Objective.NASH else self._social).errors
 
     def resting_on(self, anchors: int) -> int:
-        """The anchors of all folds, and everything."""
-        return self._folds + 1
+        """The anchors of all folds, everything, and what was tried."""
+        tried = len(BUDGETS) * len(Kind) if self._source is Source.COMBINED else 0
+        return self._folds + 1 + tried
 
     def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
-        """The largest residuals, and how reliable the values are."""
-        values = self._values
-        reliable = {"value_own": values.own.facts(), "value_social": values.social.facts()}
-        return {**residuals(self._measured), **reliable}
+        """The largest residuals, how reliable what was measured is, and what came of trying each source."""
+        if self._source is Source.STRUCTURE:
+            return {}
+        measured = self._pooled
+        found: dict[str, object] = {
+            **residuals(self._measured),
+            "value_own": measured.own.facts(),
+            "value_social": measured.social.facts(),
+        }
+        if self._source is Source.COMBINED:
+            found["value_trials"] = [each.facts() for each in self._trials]
+        return found
+
+    @cached_property
+    def _own(self) -> _Level:
+        return self._level(Objective.NASH)
+
+    @cached_property
+    def _social(self) -> _Level:
+        return self._level(Objective.WELFARE)
+
+    def _level(self, objective: Objective) -> _Level:
+        of = Paths.own if objective is Objective.NASH else Paths.social
+        unwillingness = self._bench.problem.unwillingness
+        if self._source is Source.STRUCTURE:
+            unit, worth = self._worth_of_everything, structural(self._paths, of)
+            return _Level(withdrawn(lambda kept: unit * worth(kept), unwillingness), None)
+        measured = self._pooled.own if objective is Objective.NASH else self._pooled.social
+        if self._source is Source.CROSS_FITTED:
+            return _Level(measured.values, measured.errors)
+        return _Level(
+            combine(measured.values, self._paths, of, self._trials, unwillingness),
+            errors(measured, self._paths, of, self._trials),
+        )
+
+    @property
+    def _worth_of_everything(self) -> float:
+        """By how much the losses are below those of scores that are all 0, for each interaction."""
+        loss, candidates = self._bench.settings.influence.loss, self._bench.problem.valid_candidates
+        blank = loss.of(torch.zeros(candidates.shape, dtype=torch.float64)).numpy()
+        losses = sum_by(self._bench.problem.valid.users, blank, self._bench.problem.n_users)
+        gained = float(np.dot(losses - self._everything, self._bench.weights))
+        return max(gained, 0.0) / max(1, len(self._fold))
+
+    @cached_property
+    def _paths(self) -> Paths:
+        problem = self._bench.problem
+        return find_paths(
+            problem.train.users,
+            problem.train.items,
+            n_users=problem.n_users,
+            n_items=problem.n_items,
+            seed=self._bench.seed,
+        )
+
+    @cached_property
+    def _trials(self) -> list[Trial]:
+        """What came of selecting by each source alone; the measured one without the rows that judge it."""
+        unwillingness = self._bench.problem.unwillingness
+        values = {
+            Kind.UNWILLINGNESS: np.ones(len(unwillingness)),
+            Kind.MEASURED: relative(self._pooled.social.held_values),
+            Kind.STRUCTURE: withdrawn(structural(self._paths, Paths.social), unwillingness),
+        }
+        ways = {kind: price_path(each, unwillingness) for kind, each in values.items()}
+        total = float(unwillingness.sum())
+        return [
+            judge(
+                budget,
+                {kind: self._try(kind, budget, way.within(budget * total)) for kind, way in ways.items()},
+            )
+            for budget in BUDGETS
+        ]
+
+    def _try(self, kind: Kind, budget: float, selection: Bools) -> Floats:
+        """NDCG@5 of everybody with validation rows, by a model that is trained on `selection[Z]`."""
+        bench = self._bench
+        trained = bench.try_out(selection, f"trial: {budget:.0%} by {kind}")
+        users = bench.problem.valid.users
+        rows = np.bincount(users, minlength=bench.problem.n_users)
+        sums = sum_by(users, validation_ndcg(bench.problem, trained), bench.problem.n_users)
+        return sums[rows > 0] / rows[rows > 0]
 
     @cached_property
     def _measured(self) -> list[Measured]:
@@ -97,8 +192,8 @@ class Pooling:
         return losses
 
     @cached_property
-    def _values(self) -> Pooled:
+    def _pooled(self) -> Pooled:
         bench, measured = self._bench, self._measured
         cost = sum(float(np.dot(each.losses - self._everything, bench.weights)) for each in measured)
         rows = bench.problem.train
-        return pooled(measured, self._fold, rows, bench.settings.value.source, cost=cost / max(1, len(rows)))
+        return pooled(measured, self._fold, rows, cost=cost / max(1, len(rows)))

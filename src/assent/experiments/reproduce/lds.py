@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from assent.experiments.lds import LdsPlan, predict_orders
+from assent.experiments.lds_predictions import AVERAGED
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart
@@ -85,7 +86,7 @@ class Lds(Item):
             lines,
             labels={"dataset": "data set", "model": "model", "estimator": "estimator"},
             columns=[Column(level, f"LDS, {level}", decimals=3, better=1) for level in LEVELS],
-            reference={"estimator": "combined"},
+            reference={"estimator": AVERAGED},
         )
         charts = [
             Chart(

@@ -1,0 +1,195 @@
+"""Structure: which interactions carry a recommendation from person to person.
+
+A recommender takes somebody to what she has not seen over what she shares with others: from user u over her
+interaction a with an item to another's interaction b with the same item, and over that other's interaction c
+with item j. On sparse logs a held-out row is found nearly always if such a path leads to it, and nearly never
+if not. So an interaction is worth what paths lose with it, and what it is worth falls with the other two:
+those who share it, and what they share.
+
+Which rows are to come is not known. Of all pairs (u, j) that a path leads to, those with more paths, and with
+items that more people have, turn up more often; how much more often is read off the training rows
+themselves, each taken for one that is to come. With that probability w and the number p(o) of paths that a
+selection o leaves, the paths to come are worth
+
+    Q(o) = Σ_(u,j) w_uj log(1 + p_uj(o)),    ∂Q/∂o_k = Σ_(u,j) w_uj (paths over k) / (1 + p_uj)
+
+of which an interaction's owner has what begins with her. Nothing of this needs a model.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from assent.arrays import Bools, Floats, Ints, positions, slices, sum_by
+
+_WALKS = 50_000_000
+"""Paths that are counted to find pairs, at most; where there are more, those of some users, drawn."""
+_PAIRS = 30_000
+"""Pairs that are followed, at most; where there are more, they are drawn by their weights."""
+_AT_ONCE = 1000
+"""Pairs that are followed at once, which bounds memory."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """M pairs of a user and an item that she may come to, with the N paths between them."""
+
+    weights: Floats
+    """w of each pair: [M]."""
+    pair: Ints
+    """That each path belongs to: [N]."""
+    steps: tuple[Ints, Ints, Ints]
+    """Its interactions a, b and c: [N] each."""
+    owners: Ints
+    """The users of the interactions: [Z]."""
+    begins: Bools
+    """The users whose pairs are known: [n_users]."""
+
+    def among(self, kept: Bools) -> "Paths":
+        """The paths that `kept[Z]` leaves."""
+        a, b, c = self.steps
+        left = kept[a] & kept[b] & kept[c]
+        return replace(self, pair=self.pair[left], steps=(a[left], b[left], c[left]))
+
+    def own(self) -> Floats:
+        """What each interaction is worth to its owner, ∂Q_u/∂o_k; the mean where nothing is known: [Z]."""
+        begun = sum_by(self.steps[0], self._shares, len(self.owners))
+        known = self.begins[self.owners]
+        return np.where(known, begun, begun[known].mean() if known.any() else 0.0)
+
+    def social(self) -> Floats:
+        """What each interaction is worth to everybody, ∂Q/∂o_k: [Z]."""
+        over = sum(sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
+        return self.own() + over / max(float(self.begins.mean()), 1 / len(self.begins))
+
+    @property
+    def _shares(self) -> Floats:
+        """w / (1 + p) of each path's pair: [N]."""
+        count = np.bincount(self.pair, minlength=len(self.weights))
+        return (self.weights / (1 + count))[self.pair]
+
+
+def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int) -> Paths:
+    """The paths among rows (`users[Z]`, `items[Z]`) to what is to come."""
+    rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
+    begins = _sampled(log, rng)
+    pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins))
+    if len(weights) > _PAIRS:
+        total = float(weights.sum())
+        drawn = rng.choice(len(weights), size=_PAIRS, p=weights / total)
+        chosen, times = np.unique(drawn, return_counts=True)
+        pair_users, pair_items, weights = (
+            pair_users[chosen],
+            pair_items[chosen],
+            times.astype(np.float64) * (total / _PAIRS),
+        )
+    found = [_follow(log, pair_users[here], pair_items[here]) for here in slices(len(weights), _AT_ONCE)]
+    pair = [each[0] + _AT_ONCE * n for n, each in enumerate(found)]
+    a, b, c = (_joined([each[step] for each in found]) for step in (1, 2, 3))
+    return Paths(weights, _joined(pair), (a, b, c), users, begins)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """Rows by user and by item."""
+
+    users: Ints
+    items: Ints
+    n_users: int
+    n_items: int
+    by_user: "_Groups"
+    by_item: "_Groups"
+    keys: Ints
+    """user · n_items + item of the rows, sorted: [Z]."""
+    of_key: Ints
+    """The row of each: [Z]."""
+
+    @classmethod
+    def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
+        keys = users * n_items + items
+        order = np.argsort(keys, kind="stable")
+        groups = _Groups.of(users, n_users), _Groups.of(items, n_items)
+        return cls(users, items, n_users, n_items, *groups, keys[order], order)
+
+    def find(self, users: Ints, items: Ints) -> tuple[Ints, Bools]:
+        """The row of each pair (any where there is none), and whether there is one."""
+        place = positions(self.keys, users * self.n_items + items)
+        known = place < len(self.keys)
+        return self.of_key[np.where(known, place, 0)], known
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Rows by a key: those of key n are `order[starts[n] : starts[n + 1]]`."""
+
+    order: Ints
+    starts: Ints
+
+    @classmethod
+    def of(cls, keys: Ints, length: int) -> "_Groups":
+        starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=length))])
+        return cls(np.argsort(keys, kind="stable"), starts)
+
+    def rows(self, keys: Ints) -> tuple[Ints, Ints]:
+        """All rows of `keys[n]` one after the other: which key (by its place), which row."""
+        sizes = self.starts[keys + 1] - self.starts[keys]
+        which = np.repeat(np.arange(len(keys)), sizes)
+        within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return which, self.order[self.starts[keys][which] + within]
+
+
+def _sampled(log: _Log, rng: np.random.Generator) -> Bools:
+    """Users, as many of all as `_WALKS` allows and at least one: [n_users]."""
+    length = np.bincount(log.users, minlength=log.n_users).astype(np.float64)
+    beyond = sum_by(log.items, length[log.users], log.n_items)
+    walks = sum_by(log.users, beyond[log.items], log.n_users)
+    order = rng.permutation(log.n_users)
+    few = np.cumsum(walks[order]) <= _WALKS
+    few[:1] = True
+    sampled = np.zeros(log.n_users, dtype=np.bool_)
+    sampled[order[few]] = True
+    return sampled
+
+
+def _pairs(log: _Log, some: Ints) -> tuple[Ints, Ints, Floats]:
+    """Pairs of the users `some` and the items that paths lead them to, and how often such come true.
+
+    A training row is one that came true: without it, it has the paths that are left. Pairs count together
+    whose numbers of paths, and of people who have the item, are the same up to a factor of two.
+    """
+    shape = log.n_users, log.n_items
+    has = sparse.csr_array((np.ones(len(log.users)), (log.users, log.items)), shape=shape)
+    shared = sparse.coo_array(has[some] @ has.T)
+    other = shared.col != some[shared.row]
+    entries = shared.data[other], (shared.row[other], shared.col[other])
+    led = sparse.coo_array(sparse.csr_array(entries, shape=shared.shape) @ has)
+    users, items = some[led.row], led.col.astype(np.int64)
+    _, seen = log.find(users, items)
+    people = np.bincount(log.items, minlength=log.n_items)[items] - seen
+    paths = np.rint(led.data).astype(np.int64) - seen * people
+    kind = 64 * _scale(paths) + _scale(people)
+    came = np.bincount(kind[seen & (paths > 0)], minlength=64 * 64)
+    may = np.bincount(kind[~seen], minlength=64 * 64)
+    weights = (came / np.maximum(came + may, 1))[kind[~seen]]
+    possible = weights > 0
+    return users[~seen][possible], items[~seen][possible], weights[possible]
+
+
+def _scale(counts: Ints) -> Ints:
+    """The power of two that each count reaches: [n]."""
+    return np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64)
+
+
+def _follow(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """All paths from `users[n]` to `items[n]`: of which pair, and their interactions a, b and c."""
+    pair, c = log.by_item.rows(items)
+    pair, c = (each[log.users[c] != users[pair]] for each in (pair, c))
+    which, b = log.by_user.rows(log.users[c])
+    a, shared = log.find(users[pair[which]], log.items[b])
+    there = shared & (log.items[b] != items[pair[which]])
+    return pair[which][there], a[there], b[there], c[which][there]
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])

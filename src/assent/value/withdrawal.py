@@ -1,0 +1,49 @@
+"""What interactions are worth while others withdraw.
+
+Values depend on what else is disclosed: of a path over three interactions nothing is left when one is
+withheld. So nobody is asked what a quarter of everything is worth while all the rest stays. Instead what
+is worth least for its unwillingness is withheld first, a little at a time, and the rest is valued again. An
+interaction's break-even price is that at which its turn came,
+
+    λ*_k = max(v_k(o) / β_k, what was withheld before it),
+
+and its value λ*_k β_k: what it adds at the price that it can bear. Ordered by these, budgets and prices give
+what they would give step by step.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from assent.arrays import Bools, Floats
+
+_STEP = 0.09
+"""Share of the unwillingness still disclosed that is withheld at once."""
+_END = 0.01
+"""Share of all unwillingness below which nothing is valued again."""
+
+
+def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Floats:
+    """The values of Z interactions by their break-even prices: [Z].
+
+    `value_at(kept[Z])` values all while `kept` are disclosed; what it says of others does not matter. It is
+    asked for fewer and fewer. What nobody minds is never withheld, and is worth what it adds at the end.
+    """
+    minded = unwillingness > 0
+    kept, prices, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
+    rest = total = float(unwillingness.sum())
+    values = value_at(kept)
+    while rest > _END * total:
+        here = np.flatnonzero(kept & minded)
+        scores = values[here] / unwillingness[here]
+        order = here[np.lexsort((-unwillingness[here], scores))]
+        paid = np.cumsum(unwillingness[order])
+        gone = order[: int(np.searchsorted(paid, _STEP * rest)) + 1]
+        prices[gone] = np.maximum(values[gone] / unwillingness[gone], level)
+        level = float(prices[gone].max())
+        kept[gone] = False
+        rest = float(unwillingness[kept].sum())
+        values = value_at(kept)
+    last = kept & minded
+    prices[last] = np.maximum(values[last] / unwillingness[last], level)
+    return np.where(minded, prices * unwillingness, values)

@@ -1,0 +1,117 @@
+"""Paths, against a list of all of them by hand."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+from assent.arrays import Bools, Floats, Ints
+from assent.value import paths
+from assent.value.paths import Paths, find_paths
+
+USERS, ITEMS = 12, 9
+Pair = tuple[int, int]
+
+
+def drawn(seed: int) -> tuple[Ints, Ints]:
+    """A log in which most pairs are connected."""
+    rows = np.argwhere(np.random.default_rng(seed).random((USERS, ITEMS)) < 0.3)
+    return rows[:, 0].copy(), rows[:, 1].copy()
+
+
+def found(users: Ints, items: Ints, seed: int = 0) -> Paths:
+    return find_paths(users, items, n_users=USERS, n_items=ITEMS, seed=seed)
+
+
+def listed(users: Ints, items: Ints) -> dict[Pair, list[tuple[int, int, int]]]:
+    """The paths a, b, c from every user to every item, itself left out: also to items that she has."""
+    row = {pair: k for k, pair in enumerate(zip(users.tolist(), items.tolist(), strict=True))}
+    every: dict[Pair, list[tuple[int, int, int]]] = {}
+    for u, i, v, j in product(range(USERS), range(ITEMS), range(USERS), range(ITEMS)):
+        if u != v and i != j and {(u, i), (v, i), (v, j)} <= row.keys():
+            every.setdefault((u, j), []).append((row[u, i], row[v, i], row[v, j]))
+    return every
+
+
+def weights(users: Ints, items: Ints) -> dict[Pair, float]:
+    """How often a pair like each came true, by powers of two of its paths and of those who have the item."""
+    had, people = set(zip(users.tolist(), items.tolist(), strict=True)), Counter(items.tolist())
+
+    def kind(pair: Pair, n: int) -> Pair:
+        return int(np.log2(n)), int(np.log2(max(people[pair[1]] - (pair in had), 1)))
+
+    every = {pair: len(each) for pair, each in listed(users, items).items()}
+    came = Counter(kind(pair, n) for pair, n in every.items() if pair in had)
+    may = Counter(kind(pair, n) for pair, n in every.items() if pair not in had)
+    return {
+        pair: came[kind(pair, n)] / (came[kind(pair, n)] + may[kind(pair, n)])
+        for pair, n in every.items()
+        if pair not in had
+    }
+
+
+def worth(users: Ints, items: Ints, selection: Floats, of: int | None = None) -> float:
+    """Q of all, or of one user, where interactions may be disclosed in part."""
+    every = listed(users, items)
+    return sum(
+        weight * float(np.log1p(sum(np.prod(selection[list(path)]) for path in every[pair])))
+        for pair, weight in weights(users, items).items()
+        if of is None or pair[0] == of
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_values_are_the_slopes_of_what_paths_are_worth(seed: int) -> None:
+    users, items = drawn(seed)
+    here = found(users, items)
+    own, social, every = here.own(), here.social(), np.ones(len(users))
+    for k in range(0, len(users), 3):
+        up, down = (every + step * (np.arange(len(users)) == k) for step in (1e-4, -1e-4))
+        for value, of in ((social[k], None), (own[k], int(users[k]))):
+            slope = (worth(users, items, up, of) - worth(users, items, down, of)) / 2e-4
+            assert value == pytest.approx(slope, rel=1e-5, abs=1e-9)
+    assert social.sum() > own.sum() > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fewer_leave_the_paths_that_they_make(seed: int) -> None:
+    users, items = drawn(seed)
+    kept: Bools = np.random.default_rng(seed).random(len(users)) < 0.7
+    social = found(users, items).among(kept).social()
+    selection = kept.astype(np.float64)
+    for k in np.flatnonzero(kept)[::3]:
+        up, down = (selection + step * (np.arange(len(users)) == k) for step in (1e-4, -1e-4))
+        slope = (worth(users, items, up) - worth(users, items, down)) / 2e-4
+        assert social[k] == pytest.approx(slope, rel=1e-5, abs=1e-9)
+
+
+def test_pairs_that_are_drawn_give_the_same_in_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    users, items = drawn(0)
+    exact = found(users, items).social()
+    monkeypatch.setattr(paths, "_PAIRS", 20)
+    monkeypatch.setattr(paths, "_AT_ONCE", 7)
+    some = [found(users, items, seed).social() for seed in range(400)]
+    assert not np.allclose(some[0], some[1])
+    error = np.std(some, axis=0) / np.sqrt(len(some))
+    assert (np.abs(np.mean(some, axis=0) - exact) < 4 * error + 1e-9).all()
+
+
+def test_where_paths_are_too_many_some_users_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    users, items = drawn(0)
+    exact = found(users, items)
+    monkeypatch.setattr(paths, "_WALKS", 150)
+    some = found(users, items)
+    assert 1 <= some.begins.sum() < USERS
+    own, known = some.own(), some.begins[users]
+    assert own[~known].std() == pytest.approx(0)
+    assert own[~known].mean() == pytest.approx(own[known].mean())
+    sums = [found(users, items, seed).social().sum() for seed in range(100)]
+    assert np.mean(sums) == pytest.approx(exact.social().sum(), rel=0.25)
+
+
+def test_what_nobody_shares_leads_nowhere() -> None:
+    alone = found(np.arange(5), np.arange(5))
+    assert not len(alone.pair)
+    np.testing.assert_array_equal(alone.social(), np.zeros(5))
+    np.testing.assert_array_equal(alone.own(), np.zeros(5))

@@ -1,0 +1,59 @@
+"""Which source is believed, by what came of trying it."""
+
+import numpy as np
+import pytest
+
+from assent.arrays import Floats
+from assent.value.trial import Kind, Trial, judge, weights_at
+
+E, M, S = Kind.UNWILLINGNESS, Kind.MEASURED, Kind.STRUCTURE
+
+
+def of_people(**behind: float) -> dict[Kind, Floats]:
+    """Qualities of 400 people; each source is so many standard errors behind one that is nobody's."""
+    rng = np.random.default_rng(0)
+    best = rng.random(400)
+    found = {}
+    for kind in Kind:
+        noise = rng.normal(size=400)
+        noise = (noise - noise.mean()) / noise.std(ddof=1)
+        found[kind] = best - (behind[kind.name] / 20 - noise) * 0.1
+    return found
+
+
+def test_who_ranks_better_counts_more() -> None:
+    trial = judge(0.5, of_people(UNWILLINGNESS=9, MEASURED=2, STRUCTURE=0))
+    assert trial.qualities[S] > trial.qualities[M] > trial.qualities[E]
+    assert trial.weights[S] > 2 * trial.weights[M] > 100 * trial.weights[E]
+    assert sum(trial.weights.values()) == pytest.approx(1)
+
+
+def test_weights_fall_by_e_for_every_standard_error() -> None:
+    people = of_people(UNWILLINGNESS=0, MEASURED=3, STRUCTURE=5)
+    weights = judge(0.5, people).weights
+    for kind in (M, S):
+        differences = people[E] - people[kind]
+        z = differences.mean() / (differences.std(ddof=1) / 20)
+        assert weights[kind] / weights[E] == pytest.approx(np.exp(-z))
+
+
+@pytest.mark.parametrize("people", [0, 1, 50])
+def test_where_nobody_sees_a_difference_all_count_alike(people: int) -> None:
+    same = np.linspace(0, 1, people)
+    weights = judge(0.2, dict.fromkeys(Kind, same)).weights
+    assert list(weights.values()) == pytest.approx([1 / 3] * 3)
+
+
+def test_a_difference_that_everybody_sees_is_certain() -> None:
+    weights = judge(0.2, {E: np.zeros(9), M: np.ones(9), S: np.zeros(9)}).weights
+    assert weights[M] == 1
+
+
+def test_weights_go_from_budget_to_budget() -> None:
+    high, low = ({kind: float(kind is one) for kind in Kind} for one in (S, E))
+    trials = [Trial(0.5, high, high), Trial(0.2, low, low)]
+    assert weights_at(1.0, trials) == weights_at(0.5, trials) == high
+    assert weights_at(0.2, trials) == weights_at(0.0, trials) == low
+    between = weights_at(np.sqrt(0.1), trials)
+    assert between[S] == pytest.approx(0.5)
+    assert between[E] == pytest.approx(0.5)
