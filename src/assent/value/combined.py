@@ -10,7 +10,7 @@ from assent.value.pooled import Level
 from assent.value.trial import Kind, Trial, weights_at
 from assent.value.withdrawal import withdrawn
 
-_LEAST = 1e-3
+_LEAST = 0.03
 """The least that a source thinks of an interaction, as a share of the mean: none can rule out alone."""
 
 OfPaths = Callable[[Paths], Floats]
