@@ -73,6 +73,7 @@ def main(options: argparse.Namespace, folder: Path) -> None:
                         "model": model,
                         "reward": form,
                         "influence": {"loss": "bce"},
+                        "value": {"source": "cross-fitted"},
                         "proactive": {"warm_epochs": options.warm},
                     }
                 )

@@ -126,7 +126,11 @@ def _settings_of_all(
     reward: RewardForm | None,
     value: Source | None,
 ) -> list[Settings]:
-    """The settings of each model; influence is measured on the loss of the reward unless `--set` differs."""
+    """The settings of each model, so that the game is played for what is judged unless asked otherwise.
+
+    Influence is measured on the loss of the reward, and values are what was measured: trials by ranking, and
+    structure, which does not know the loss, say nothing of rewards.
+    """
     given = list(overrides or [])
     named = {text.partition("=")[0].strip(): text.partition("=")[2].strip() for text in given}
     if reward is not None and named.get("reward", reward) != reward:
@@ -135,6 +139,8 @@ def _settings_of_all(
         )
     given += [] if reward is None else [f"reward={reward}"]
     given += [] if "influence.loss" in named else [f"influence.loss={Loss.BCE}"]
+    if value is None and "value.source" not in named:
+        value = Source.CROSS_FITTED
     return [
         read_settings(model, anchors, given, value)
         for model in dict.fromkeys(map(str.strip, models.split(",")))

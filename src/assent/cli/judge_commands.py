@@ -183,6 +183,8 @@ def lds_command(
     """
     check_json(json, replace=replace)
     settings = read_settings(model, None, set_)
+    if "source" in settings.value.model_fields_set:
+        raise AssentError("value.source: every estimator is judged in any case; accepted: leave it out")
     progress = watcher()
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest)

@@ -1,10 +1,11 @@
 """How far the decision can be trusted, one sentence per fact of its certificate."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from assent.report.data import ReportData
 from assent.report.html import Html, bullets, tag
-from assent.report.numbers import listed, number, percent, plural
+from assent.report.numbers import listed, number, percent, plural, share
 
 
 def trust_section(data: ReportData) -> Html:
@@ -21,6 +22,9 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
         reliability = certificate.get(level)
         if isinstance(reliability, Mapping):
             facts.append(_values(whom, reliability))
+    trials = certificate.get("value_trials")
+    if isinstance(trials, Sequence):
+        facts += [_trial(each) for each in trials]
     rounds = certificate.get("rounds_nearest")
     n_anchors = len(rounds) if isinstance(rounds, Sequence) else 0
     if "largest_gain" in figures:
@@ -54,14 +58,34 @@ def _values(whom: str, reliability: Mapping[str, float]) -> str:
     structure, measurement = reliability["structure"], reliability["measurement"]
     if not structure and not measurement:
         return (
-            f"What an interaction is worth to {whom} could not be told from noise: there all count the same, "
-            "and unwillingness alone decides."
+            f"What an interaction is worth to {whom} could not be told from noise by measuring it: so far "
+            "all count the same."
         )
     return (
         f"What an interaction is worth to {whom} was measured twice, with a correlation of "
         f"{reliability['agreement']:.2f}. Its place among the others explains "
         f"{percent(structure, 0)} of the differences; what was measured beyond that counts "
         f"{percent(measurement, 0)}. A value may be off by {number(reliability['error'])} loss units."
+    )
+
+
+_SOURCES = {
+    "unwillingness": "unwillingness alone",
+    "measured": "what was measured",
+    "structure": "the paths between people",
+}
+"""What is tried (`value.trial.Kind`), in words."""
+
+
+def _trial(trial: Mapping[str, Any]) -> str:
+    """What came of trying each source of values within one budget (`value.trial.Trial.facts`)."""
+    ranked = sorted(_SOURCES, key=lambda kind: -trial[kind]["ndcg"])
+    ranks = listed([f"{_SOURCES[kind]} {percent(trial[kind]['ndcg'], 1)}" for kind in ranked])
+    counts = listed([f"{_SOURCES[kind]} {share(trial[kind]['weight'])}" for kind in ranked])
+    return (
+        f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
+        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. So there these "
+        f"count: {counts}."
     )
 
 
