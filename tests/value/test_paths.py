@@ -90,7 +90,7 @@ def test_pairs_that_are_drawn_give_the_same_in_the_mean(monkeypatch: pytest.Monk
     users, items = drawn(0)
     exact = found(users, items).social()
     monkeypatch.setattr(paths, "_PAIRS", 20)
-    monkeypatch.setattr(paths, "_AT_ONCE", 7)
+    monkeypatch.setattr(paths, "_AT_ONCE", 50)
     some = [found(users, items, seed).social() for seed in range(400)]
     assert not np.allclose(some[0], some[1])
     error = np.std(some, axis=0) / np.sqrt(len(some))

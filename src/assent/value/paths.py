@@ -17,18 +17,20 @@ of which an interaction's owner has what begins with her. Nothing of this needs 
 """
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
 
-from assent.arrays import Bools, Floats, Ints, positions, slices, sum_by
+from assent.arrays import Bools, Floats, Ints, positions, sum_by
 
-_WALKS = 50_000_000
-"""Paths that are counted to find pairs, at most; where there are more, those of some users, drawn."""
+_WALKS = 100_000_000
+"""Paths that are counted to find pairs, and steps to follow them, at most (in the mean). Where there are
+more, those of some users, and of some pairs, are taken."""
 _PAIRS = 30_000
 """Pairs that are followed, at most; where there are more, they are drawn by their weights."""
-_AT_ONCE = 1000
-"""Pairs that are followed at once, which bounds memory."""
+_AT_ONCE = 2_000_000
+"""Steps that are looked at together, which bounds memory."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,16 @@ def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: in
     rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
     begins = _sampled(log, rng)
     pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins))
-    if len(weights) > _PAIRS:
-        total = float(weights.sum())
-        drawn = rng.choice(len(weights), size=_PAIRS, p=weights / total)
-        chosen, times = np.unique(drawn, return_counts=True)
-        pair_users, pair_items, weights = (
-            pair_users[chosen],
-            pair_items[chosen],
-            times.astype(np.float64) * (total / _PAIRS),
-        )
-    found = [_follow(log, pair_users[here], pair_items[here]) for here in slices(len(weights), _AT_ONCE)]
-    pair = [each[0] + _AT_ONCE * n for n, each in enumerate(found)]
-    a, b, c = (_joined([each[step] for each in found]) for step in (1, 2, 3))
-    return Paths(weights, _joined(pair), (a, b, c), users, begins)
+    if len(weights):
+        total, steps = float(weights.sum()), log.beyond[pair_items]
+        few = max(1, min(_PAIRS, int(_WALKS * total / (weights @ steps))))
+        if len(weights) > few:
+            drawn = rng.choice(len(weights), size=few, p=weights / total)
+            chosen, times = np.unique(drawn, return_counts=True)
+            pair_users, pair_items = pair_users[chosen], pair_items[chosen]
+            weights = times.astype(np.float64) * (total / few)
+    pair, a, b, c = _follow_all(log, pair_users, pair_items)
+    return Paths(weights, pair, (a, b, c), users, begins)
 
 
 @dataclass(frozen=True)
@@ -100,23 +99,14 @@ class _Log:
     n_items: int
     by_user: "_Groups"
     by_item: "_Groups"
-    keys: Ints
-    """user · n_items + item of the rows, sorted: [Z]."""
-    of_key: Ints
-    """The row of each: [Z]."""
+    beyond: Floats
+    """How many rows the users of each item have: [n_items]."""
 
     @classmethod
     def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
-        keys = users * n_items + items
-        order = np.argsort(keys, kind="stable")
+        length = np.bincount(users, minlength=n_users).astype(np.float64)
         groups = _Groups.of(users, n_users), _Groups.of(items, n_items)
-        return cls(users, items, n_users, n_items, *groups, keys[order], order)
-
-    def find(self, users: Ints, items: Ints) -> tuple[Ints, Bools]:
-        """The row of each pair (any where there is none), and whether there is one."""
-        place = positions(self.keys, users * self.n_items + items)
-        known = place < len(self.keys)
-        return self.of_key[np.where(known, place, 0)], known
+        return cls(users, items, n_users, n_items, *groups, sum_by(items, length[users], n_items))
 
 
 @dataclass(frozen=True)
@@ -141,9 +131,7 @@ class _Groups:
 
 def _sampled(log: _Log, rng: np.random.Generator) -> Bools:
     """Users, as many of all as `_WALKS` allows and at least one: [n_users]."""
-    length = np.bincount(log.users, minlength=log.n_users).astype(np.float64)
-    beyond = sum_by(log.items, length[log.users], log.n_items)
-    walks = sum_by(log.users, beyond[log.items], log.n_users)
+    walks = sum_by(log.users, log.beyond[log.items], log.n_users)
     order = rng.permutation(log.n_users)
     few = np.cumsum(walks[order]) <= _WALKS
     few[:1] = True
@@ -165,7 +153,8 @@ def _pairs(log: _Log, some: Ints) -> tuple[Ints, Ints, Floats]:
     entries = shared.data[other], (shared.row[other], shared.col[other])
     led = sparse.coo_array(sparse.csr_array(entries, shape=shared.shape) @ has)
     users, items = some[led.row], led.col.astype(np.int64)
-    _, seen = log.find(users, items)
+    rows = np.sort(log.users * log.n_items + log.items)
+    seen = positions(rows, users * log.n_items + items) < len(rows)
     people = np.bincount(log.items, minlength=log.n_items)[items] - seen
     paths = np.rint(led.data).astype(np.int64) - seen * people
     kind = 64 * _scale(paths) + _scale(people)
@@ -181,15 +170,26 @@ def _scale(counts: Ints) -> Ints:
     return np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64)
 
 
-def _follow(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def _follow_all(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """All paths from `users[n]` to `items[n]`: of which pair, and their interactions a, b and c."""
+    parts = np.cumsum(log.beyond[items] + log.n_items / 16) // _AT_ONCE  # a table of items, too, takes time
+    found = [np.zeros((4, 0), dtype=np.int64)]
+    for start, end in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(items)]):
+        pair, a, b, c = _follow(log, users[start:end], items[start:end])
+        found.append(np.stack([pair + start, a, b, c]))
+    pair, a, b, c = np.concatenate(found, axis=1)
+    return pair, a, b, c
+
+
+def _follow(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The same, all at once."""
+    known, place = np.unique(users, return_inverse=True)
+    which, row = log.by_user.rows(known)
+    row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)
+    row_of[which, log.items[row]] = row
     pair, c = log.by_item.rows(items)
     pair, c = (each[log.users[c] != users[pair]] for each in (pair, c))
     which, b = log.by_user.rows(log.users[c])
-    a, shared = log.find(users[pair[which]], log.items[b])
-    there = shared & (log.items[b] != items[pair[which]])
+    a = row_of[place[pair[which]], log.items[b]].astype(np.int64)
+    there = (a >= 0) & (log.items[b] != items[pair[which]])
     return pair[which][there], a[there], b[there], c[which][there]
-
-
-def _joined(parts: list[Ints]) -> Ints:
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
