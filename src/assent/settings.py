@@ -70,7 +70,7 @@ class Settings(BaseModel):
         The noise of groups is averaged over anchors and, unlike at single anchors, discounted by its
         reliability: half of the groups in all leaves values of much the same worth (docs/value.md).
         """
-        groups = max(2, -(-self.influence.groups // (2 * folds)))
+        groups = max(2, self.influence.groups // (2 * folds))
         return self.linearisation.model_copy(update={"groups": groups})
 
     @model_validator(mode="before")

@@ -38,12 +38,12 @@ def test_a_source_that_is_believed_alone_decides_alone() -> None:
     np.testing.assert_allclose(combined(UNWILLINGNESS=1), unit)
     np.testing.assert_allclose(combined(MEASURED=1), MEASURED)
     alone = withdrawn(structural(PATHS, Paths.social), UNWILLINGNESS)
-    np.testing.assert_allclose(combined(STRUCTURE=1), unit * alone)
+    np.testing.assert_allclose(combined(STRUCTURE=1), unit * alone / alone.mean())
 
 
 def test_two_sources_meet_half_way() -> None:
     half = combined(UNWILLINGNESS=0.5, MEASURED=0.5)
-    np.testing.assert_allclose(half, MEASURED.mean() * np.sqrt(MEASURED / MEASURED.mean()))
+    np.testing.assert_allclose(half, np.sqrt(MEASURED) * MEASURED.mean() / np.sqrt(MEASURED).mean())
     places = [np.argsort(ordered(combined(**{name: 1.0}))) for name in ("MEASURED", "STRUCTURE")]
     mixed = np.argsort(ordered(combined(MEASURED=0.5, STRUCTURE=0.5)))
     apart = np.corrcoef(places[0], places[1])[0, 1]
@@ -64,15 +64,33 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     valid, held = rng.normal(size=(2, len(USERS)))
     twice = Twice(valid, held, valid * held, one, one)
     level = Level(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
-    sure, unsure = (
-        errors(level, PATHS, Paths.social, trials)
-        for trials in (by(MEASURED=1), by(MEASURED=0.5, STRUCTURE=0.5))
-    )
-    np.testing.assert_allclose(sure, level.errors)
-    assert (unsure >= sure).all()
-    said = structural(PATHS, Paths.social)(np.ones(len(USERS), dtype=np.bool_))
-    apart = np.abs(level.values).mean() * np.abs(said - relative(level.values)) / 2
-    np.testing.assert_allclose(unsure**2, level.errors**2 + apart**2)
+    assert (level.values > 0).all()
+    sure = errors(level, level.values, PATHS, Paths.social, by(MEASURED=1))
+    np.testing.assert_allclose(sure, level.errors, atol=0.05 * level.values.mean())
+    trials = by(MEASURED=0.5, STRUCTURE=0.5)
+    values = combine(level.values, PATHS, Paths.social, trials, UNWILLINGNESS)
+    unsure = errors(level, values, PATHS, Paths.social, trials)
+    assert (unsure >= level.errors).all()
+    said = values.mean() * structural(PATHS, Paths.social)(np.ones(len(USERS), dtype=np.bool_))
+    other = values.mean() * relative(level.values)
+    apart = ((said - values) ** 2 + (other - values) ** 2) / 2
+    np.testing.assert_allclose(unsure**2, level.errors**2 + apart)
+
+
+def test_values_keep_the_mean_of_what_was_measured() -> None:
+    """Also where much of it is negative; nothing is then worth less than nothing."""
+    measured = MEASURED - 1.5
+    assert (measured < 0).mean() > 0.2
+    for weights in (
+        {"MEASURED": 1.0},
+        {"STRUCTURE": 1.0},
+        {"MEASURED": 0.4, "STRUCTURE": 0.4, "UNWILLINGNESS": 0.2},
+    ):
+        found = combine(measured, PATHS, Paths.social, by(**weights), UNWILLINGNESS)
+        assert found.mean() == pytest.approx(measured.mean())
+        assert (found > 0).all()
+    harmful = combine(-MEASURED, PATHS, Paths.social, by(MEASURED=1), UNWILLINGNESS)
+    assert 0 < harmful.mean() < 0.1 * MEASURED.mean()
 
 
 def test_structure_falls_with_what_is_withheld() -> None:

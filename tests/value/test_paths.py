@@ -1,5 +1,6 @@
 """Paths, against a list of all of them by hand."""
 
+import dataclasses
 from collections import Counter
 from itertools import product
 
@@ -108,6 +109,44 @@ def test_where_paths_are_too_many_some_users_stand_for_all(monkeypatch: pytest.M
     assert own[~known].mean() == pytest.approx(own[known].mean())
     sums = [found(users, items, seed).social().sum() for seed in range(100)]
     assert np.mean(sums) == pytest.approx(exact.social().sum(), rel=0.25)
+
+
+def test_whom_nothing_is_known_of_is_taken_for_typical_also_when_others_withdraw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    users, items = drawn(0)
+    monkeypatch.setattr(paths, "_WALKS", 150)
+    kept: Bools = np.random.default_rng(0).random(len(users)) < 0.6
+    some = found(users, items).among(kept)
+    own, known = some.own(), some.begins[users]
+    assert known[kept].any()
+    np.testing.assert_allclose(own[~known], own[known & kept].mean())
+
+
+@pytest.mark.parametrize("at_once", [1, 60, 10**6])
+def test_pairs_do_not_depend_on_how_many_are_looked_at_together(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users, items = drawn(1)
+    whole = found(users, items)
+    monkeypatch.setattr(paths, "_AT_ONCE", at_once)
+    parts = found(users, items)
+    np.testing.assert_array_equal(whole.weights, parts.weights)
+    np.testing.assert_array_equal(whole.social(), parts.social())
+
+
+def test_which_pairs_come_true_is_uncertain() -> None:
+    """Each pair with the probability that its weight says, on its own."""
+    users, items = drawn(2)
+    here = found(users, items)
+    rng, draws = np.random.default_rng(0), []
+    for _ in range(4000):
+        came = (rng.random(len(here.weights)) < here.weights).astype(np.float64)
+        draws.append(dataclasses.replace(here, weights=came).social())
+    np.testing.assert_allclose(np.mean(draws, axis=0), here.social(), rtol=0.1)
+    said, seen = np.sqrt(here.social_variance()), np.std(draws, axis=0)
+    assert 0.6 < np.median(said / seen) < 1.2
+    assert (here.own_variance() <= here.social_variance()).all()
 
 
 def test_what_nobody_shares_leads_nowhere() -> None:

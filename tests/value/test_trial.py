@@ -38,10 +38,18 @@ def test_weights_fall_by_e_for_every_standard_error() -> None:
 
 
 @pytest.mark.parametrize("people", [0, 1, 50])
-def test_where_nobody_sees_a_difference_all_count_alike(people: int) -> None:
+def test_where_nobody_sees_a_difference_unwillingness_alone_decides(people: int) -> None:
     same = np.linspace(0, 1, people)
-    weights = judge(0.2, dict.fromkeys(Kind, same)).weights
-    assert list(weights.values()) == pytest.approx([1 / 3] * 3)
+    assert judge(0.2, dict.fromkeys(Kind, same)).weights == {E: 1, M: 0, S: 0}
+
+
+def test_who_says_nothing_of_its_own_has_no_second_vote() -> None:
+    people = of_people(UNWILLINGNESS=1, MEASURED=0, STRUCTURE=0)
+    people[M] = people[E].copy()
+    weights = judge(0.2, people).weights
+    assert weights[M] == 0
+    both = judge(0.2, {**people, M: people[E] - 1e6 * np.arange(400)}).weights
+    assert weights[E] == pytest.approx(both[E])
 
 
 def test_a_difference_that_everybody_sees_is_certain() -> None:

@@ -8,10 +8,9 @@ from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.experiments.records import REFERENCES
 from assent.experiments.units import Unit, Wanted, measured
-from assent.game.fill import check_floors
+from assent.game.fill import check_floors, players_of
 from assent.game.objective import Objective
 from assent.methods import METHODS, Method, make_method
-from assent.methods.base import players_of
 from assent.methods.ifrqe import IFRQE
 from assent.progress import SILENT, Progress
 from assent.settings import Settings

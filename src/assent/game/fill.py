@@ -3,9 +3,25 @@
 import numpy as np
 
 from assent.arrays import Bools, Floats
+from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.game.players import Players
-from assent.game.prices import fits_into
+from assent.game.prices import first, fits_into, fitting
+
+
+def players_of(problem: Problem, price: float = 0.0) -> Players:
+    """The users of a problem with their wishes."""
+    return Players(problem.train.users, problem.n_users, problem.unwillingness, price, problem.wishes)
+
+
+def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
+    """Disclose by falling `scores[Z]` (ties: less unwilling first) while the share `budget` lasts: [Z]."""
+    unwillingness = problem.unwillingness
+    allowed = budget * float(unwillingness.sum())
+    if not problem.wishes.are_plain:
+        return by_score(players_of(problem), scores, allowed=allowed)
+    order = np.lexsort((unwillingness, -scores))
+    return first(order, fitting(unwillingness[order], allowed))
 
 
 def by_score(

@@ -5,14 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
-from assent.game.fill import by_score
+from assent.game.fill import by_score, players_of
 from assent.game.objective import Objective
-from assent.game.players import Players
-from assent.game.prices import first, fitting
 from assent.workbench import Workbench
 
 
@@ -70,23 +66,8 @@ class Method(ABC):
         """Decide so that at most the share `budget` of All's violation is disclosed."""
 
 
-def players_of(problem: Problem, price: float = 0.0) -> Players:
-    """The users of a problem with their wishes."""
-    return Players(problem.train.users, problem.n_users, problem.unwillingness, price, problem.wishes)
-
-
 def scoring_at_least(scores: Floats, least: float, problem: Problem) -> Bools:
     """Disclose what has a score of at least `least`, as far as wishes allow: [Z]."""
     if problem.wishes.are_plain:
         return scores >= least
     return by_score(players_of(problem), scores, least=least)
-
-
-def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
-    """Disclose by falling `scores[Z]` (ties: less unwilling first) while the share `budget` lasts: [Z]."""
-    unwillingness = problem.unwillingness
-    allowed = budget * float(unwillingness.sum())
-    if not problem.wishes.are_plain:
-        return by_score(players_of(problem), scores, allowed=allowed)
-    order = np.lexsort((unwillingness, -scores))
-    return first(order, fitting(unwillingness[order], allowed))

@@ -7,13 +7,13 @@ from typing import ClassVar
 from assent.game.algorithms import check_table, solve_table
 from assent.game.certificate import Certificate, certify
 from assent.game.estimates import Estimates
-from assent.game.fill import by_score, check_floors
+from assent.game.fill import by_score, check_floors, players_of
 from assent.game.objective import Objective
 from assent.game.prices import break_even_prices, fits_into, price_path
 from assent.game.regret import regret_of, unsure
 from assent.game.solve import Equilibrium, solve
 from assent.game.strategy import Strategy
-from assent.methods.base import Choice, Method, players_of
+from assent.methods.base import Choice, Method
 from assent.models import MF
 from assent.valuers import AtPlace
 from assent.workbench import Workbench

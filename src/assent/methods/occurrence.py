@@ -5,7 +5,8 @@ from typing import ClassVar
 import numpy as np
 
 from assent.arrays import Floats
-from assent.methods.base import VALUING, Choice, Method, cheapest_first, scoring_at_least
+from assent.game.fill import cheapest_first
+from assent.methods.base import VALUING, Choice, Method, scoring_at_least
 from assent.workbench import Workbench
 
 

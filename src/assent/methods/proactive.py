@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 from assent.arrays import Bools, Floats, sum_by
+from assent.game.fill import cheapest_first
 from assent.game.objective import Objective
 from assent.game.retraining import ProactiveSettings
-from assent.methods.base import VALUING, Choice, Method, cheapest_first
+from assent.methods.base import VALUING, Choice, Method
 from assent.methods.explored import Explorer
 from assent.workbench import Workbench
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from assent.arrays import Floats
 from assent.data.wishes import USUAL_PRIOR
-from assent.methods.base import VALUING, Choice, Method, cheapest_first, players_of, scoring_at_least
+from assent.game.fill import cheapest_first, players_of
+from assent.methods.base import VALUING, Choice, Method, scoring_at_least
 from assent.workbench import Workbench
 
 

@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from assent.methods.base import VALUING, Choice, Method, cheapest_first, scoring_at_least
+from assent.game.fill import cheapest_first
+from assent.methods.base import VALUING, Choice, Method, scoring_at_least
 from assent.workbench import Workbench
 
 LIMIT = 0.5

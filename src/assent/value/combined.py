@@ -41,28 +41,43 @@ def structural(paths: Paths, of: OfPaths) -> Callable[[Bools], Floats]:
 def combine(
     measured: Floats, paths: Paths, of: OfPaths, trials: Sequence[Trial], unwillingness: Floats
 ) -> Floats:
-    """Values in the units of `measured[Z]`, the geometric mean of all sources at every stage: [Z]."""
-    unit, fixed, structure = float(np.abs(measured).mean()), relative(measured), structural(paths, of)
-    total = float(unwillingness.sum())
+    """Values with the mean of `measured[Z]`, the geometric mean of all sources at every stage: [Z].
+
+    None is below 0: an interaction that seems to do harm is the first to be withheld, but at price 0 it is
+    disclosed.
+    """
+    fixed, structure, total = relative(measured), structural(paths, of), float(unwillingness.sum())
 
     def value_at(kept: Bools) -> Floats:
         weights = weights_at(float(unwillingness[kept].sum()) / total if total else 1.0, trials)
-        return unit * fixed ** weights[Kind.MEASURED] * structure(kept) ** weights[Kind.STRUCTURE]
+        return fixed ** weights[Kind.MEASURED] * structure(kept) ** weights[Kind.STRUCTURE]
 
-    return withdrawn(value_at, unwillingness)
+    found = withdrawn(value_at, unwillingness)
+    size = max(float(measured.mean()), _LEAST * float(np.abs(measured).mean()))
+    return found * _ratio(size, float(found.mean()))
 
 
-def errors(level: Level, paths: Paths, of: OfPaths, trials: Sequence[Trial]) -> Floats:
-    """How far the truth may be from combined values, as a standard deviation: [Z].
+def errors(level: Level, values: Floats, paths: Paths, of: OfPaths, trials: Sequence[Trial]) -> Floats:
+    """How far the truth may be from combined `values[Z]`, as a standard deviation: [Z].
 
-    That of what was measured, and how far the sources are apart, each by its weight where all is disclosed.
+    That of what was measured, and how far from them each source is, by its weight, where all is disclosed.
     """
-    weights, unit = weights_at(1.0, trials), float(np.abs(level.values).mean())
+    weights, unit = weights_at(1.0, trials), float(values.mean())
     said = {
-        Kind.UNWILLINGNESS: np.ones(len(level.values)),
+        Kind.UNWILLINGNESS: np.ones(len(values)),
         Kind.MEASURED: relative(level.values),
-        Kind.STRUCTURE: structural(paths, of)(np.ones(len(level.values), dtype=np.bool_)),
+        Kind.STRUCTURE: structural(paths, of)(np.ones(len(values), dtype=np.bool_)),
     }
-    mean = sum((weights[kind] * said[kind] for kind in Kind), np.zeros(len(level.values)))
-    apart = sum((weights[kind] * (said[kind] - mean) ** 2 for kind in Kind), np.zeros(len(level.values)))
-    return np.sqrt(level.errors**2 + unit**2 * apart)
+    apart = [weights[kind] * (unit * said[kind] - values) ** 2 for kind in Kind]
+    found: Floats = np.sqrt(level.errors**2 + np.sum(apart, axis=0))
+    return found
+
+
+def structural_errors(paths: Paths, variance: OfPaths, of: OfPaths) -> Floats:
+    """The same of structure alone, in shares of the mean: which pairs come true is left to chance: [Z]."""
+    return np.sqrt(variance(paths)) * _ratio(1.0, float(of(paths).mean()))
+
+
+def _ratio(above: float, below: float) -> float:
+    """`above` / `below`; 0 where that is no number."""
+    return float(above / below) if below > 0 else 0.0

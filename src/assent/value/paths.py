@@ -17,6 +17,7 @@ of which an interaction's owner has what begins with her. Nothing of this needs 
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +32,8 @@ _PAIRS = 30_000
 """Pairs that are followed, at most; where there are more, they are drawn by their weights."""
 _AT_ONCE = 2_000_000
 """Steps that are looked at together, which bounds memory."""
+_KINDS = 64 * 64
+"""Of pairs: 64 scales of how many paths, and as many of how many people."""
 
 
 @dataclass(frozen=True)
@@ -47,33 +50,64 @@ class Paths:
     """The users of the interactions: [Z]."""
     begins: Bools
     """The users whose pairs are known: [n_users]."""
+    kept: Bools
+    """The interactions that the paths may lead over: [Z]."""
 
     def among(self, kept: Bools) -> "Paths":
         """The paths that `kept[Z]` leaves."""
         a, b, c = self.steps
         left = kept[a] & kept[b] & kept[c]
-        return replace(self, pair=self.pair[left], steps=(a[left], b[left], c[left]))
+        return replace(self, pair=self.pair[left], steps=(a[left], b[left], c[left]), kept=self.kept & kept)
 
     def own(self) -> Floats:
-        """What each interaction is worth to its owner, ∂Q_u/∂o_k; the mean where nothing is known: [Z]."""
-        begun = sum_by(self.steps[0], self._shares, len(self.owners))
-        known = self.begins[self.owners]
-        return np.where(known, begun, begun[known].mean() if known.any() else 0.0)
+        """What each interaction is worth to its owner, ∂Q_u/∂o_k: [Z]."""
+        return self._begun(self._shares)
 
     def social(self) -> Floats:
         """What each interaction is worth to everybody, ∂Q/∂o_k: [Z]."""
-        over = sum(sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
-        return self.own() + over / max(float(self.begins.mean()), 1 / len(self.begins))
+        return self._begun(self._shares) + self._passed(self._shares)
 
-    @property
+    def own_variance(self) -> Floats:
+        """Of `own`, because each pair comes true by chance, with probability w at most: [Z]."""
+        return self._begun(self._squares)
+
+    def social_variance(self) -> Floats:
+        """The same of `social`: [Z]."""
+        return self._begun(self._squares) + self._passed(self._squares)
+
+    def facts(self) -> dict[str, int]:
+        """How much it rests on, for the certificate."""
+        return {"users": int(self.begins.sum()), "pairs": len(self.weights), "paths": len(self.pair)}
+
+    def _begun(self, shares: Floats) -> Floats:
+        """What `shares[N]` of paths begin with each interaction; where nothing is known, the mean: [Z]."""
+        begun, known = sum_by(self.steps[0], shares, len(self.owners)), self.begins[self.owners]
+        typical = known & self.kept
+        return np.where(known, begun, begun[typical].mean() if typical.any() else 0.0)
+
+    def _passed(self, shares: Floats) -> Floats:
+        """What shares go over each as second or third; some users stand for all: [Z]."""
+        second, third = (sum_by(step, shares, len(self.owners)) for step in self.steps[1:])
+        return (second + third) / max(float(self.begins.mean()), 1 / len(self.begins))
+
+    @cached_property
     def _shares(self) -> Floats:
         """w / (1 + p) of each path's pair: [N]."""
-        count = np.bincount(self.pair, minlength=len(self.weights))
-        return (self.weights / (1 + count))[self.pair]
+        return (self.weights / (1 + self._count))[self.pair]
+
+    @property
+    def _squares(self) -> Floats:
+        """w / (1 + p)² of each path's pair: [N]."""
+        return (self.weights / (1 + self._count) ** 2)[self.pair]
+
+    @property
+    def _count(self) -> Ints:
+        """p of each pair: [M]."""
+        return np.bincount(self.pair, minlength=len(self.weights))
 
 
 def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int) -> Paths:
-    """The paths among rows (`users[Z]`, `items[Z]`) to what is to come."""
+    """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to what is to come."""
     rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
     begins = _sampled(log, rng)
     pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins))
@@ -86,7 +120,7 @@ def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: in
             pair_users, pair_items = pair_users[chosen], pair_items[chosen]
             weights = times.astype(np.float64) * (total / few)
     pair, a, b, c = _follow_all(log, pair_users, pair_items)
-    return Paths(weights, pair, (a, b, c), users, begins)
+    return Paths(weights, pair, (a, b, c), users, begins, kept=np.ones(len(users), dtype=np.bool_))
 
 
 @dataclass(frozen=True)
@@ -101,12 +135,15 @@ class _Log:
     by_item: "_Groups"
     beyond: Floats
     """How many rows the users of each item have: [n_items]."""
+    keys: Ints
+    """user · n_items + item of the rows, sorted: [Z]."""
 
     @classmethod
     def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
         length = np.bincount(users, minlength=n_users).astype(np.float64)
         groups = _Groups.of(users, n_users), _Groups.of(items, n_items)
-        return cls(users, items, n_users, n_items, *groups, sum_by(items, length[users], n_items))
+        beyond, keys = sum_by(items, length[users], n_items), np.sort(users * n_items + items)
+        return cls(users, items, n_users, n_items, *groups, beyond, keys)
 
 
 @dataclass(frozen=True)
@@ -148,21 +185,35 @@ def _pairs(log: _Log, some: Ints) -> tuple[Ints, Ints, Floats]:
     """
     shape = log.n_users, log.n_items
     has = sparse.csr_array((np.ones(len(log.users)), (log.users, log.items)), shape=shape)
+    parts = np.cumsum(sum_by(log.users, log.beyond[log.items], log.n_users)[some]) // _AT_ONCE
+    came, may = (np.zeros(_KINDS, dtype=np.int64) for _ in range(2))
+    users, items, kinds = ([np.zeros(0, dtype=np.int32)] for _ in range(3))
+    for here in np.split(some, np.flatnonzero(np.diff(parts)) + 1):
+        of_user, item, kind, seen = _led(log, has, here)
+        came += np.bincount(kind[seen & (kind >= 0)], minlength=_KINDS)
+        may += np.bincount(kind[~seen], minlength=_KINDS)
+        for all_of_them, these in ((users, of_user), (items, item), (kinds, kind)):
+            all_of_them.append(these[~seen].astype(np.int32))
+    weights = (came / np.maximum(came + may, 1))[np.concatenate(kinds)]
+    possible = weights > 0
+    user, item = (np.concatenate(each)[possible].astype(np.int64) for each in (users, items))
+    return user, item, weights[possible]
+
+
+def _led(log: _Log, has: sparse.csr_array, some: Ints) -> tuple[Ints, Ints, Ints, Bools]:
+    """All pairs of the users `some` that paths lead to: user, item, kind, and whether it is a row already.
+
+    The kind of a row that no other path leads to is −1.
+    """
     shared = sparse.coo_array(has[some] @ has.T)
     other = shared.col != some[shared.row]
     entries = shared.data[other], (shared.row[other], shared.col[other])
     led = sparse.coo_array(sparse.csr_array(entries, shape=shared.shape) @ has)
     users, items = some[led.row], led.col.astype(np.int64)
-    rows = np.sort(log.users * log.n_items + log.items)
-    seen = positions(rows, users * log.n_items + items) < len(rows)
-    people = np.bincount(log.items, minlength=log.n_items)[items] - seen
+    seen = positions(log.keys, users * log.n_items + items) < len(log.keys)
+    people = (log.by_item.starts[1:] - log.by_item.starts[:-1])[items] - seen
     paths = np.rint(led.data).astype(np.int64) - seen * people
-    kind = 64 * _scale(paths) + _scale(people)
-    came = np.bincount(kind[seen & (paths > 0)], minlength=64 * 64)
-    may = np.bincount(kind[~seen], minlength=64 * 64)
-    weights = (came / np.maximum(came + may, 1))[kind[~seen]]
-    possible = weights > 0
-    return users[~seen][possible], items[~seen][possible], weights[possible]
+    return users, items, np.where(paths > 0, 64 * _scale(paths) + _scale(people), -1), seen
 
 
 def _scale(counts: Ints) -> Ints:

@@ -6,8 +6,8 @@ well it ranks. A source that is z standard errors behind the best counts e^−z 
     w_s ∝ exp(−z_s),    z_s = (q_best − q_s) / error of the difference between people
 
 Values are combined as geometric means, Π_s x_s^w_s, so that what all sources but one think nothing of is not
-carried by that one. Unwillingness alone, for which all are worth the same, is one of the sources: where
-nothing else ranks better, it decides.
+carried by that one. Unwillingness alone, for which all are worth the same, is one of the sources: where it
+ranks best it counts most. Where nobody can tell, it alone decides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,12 +50,19 @@ class Trial:
 
 
 def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
-    """Weigh the sources by how well their models rank for each of n people: `qualities[kind][n]`."""
+    """Weigh the sources by how well their models rank for each of n people: `qualities[kind][n]`.
+
+    A source whose model ranks as that of unwillingness does, for everybody, has nothing to say of its own.
+    """
     means = {kind: float(each.mean()) if len(each) else 0.0 for kind, each in qualities.items()}
-    best = qualities[max(Kind, key=lambda kind: means[kind])]
-    odds = np.array([np.exp(-_behind(best - qualities[kind])) for kind in Kind])
-    weights = dict(zip(Kind, (odds / odds.sum()).tolist(), strict=True))
-    return Trial(budget, means, weights)
+    alone = qualities[Kind.UNWILLINGNESS]
+    heard = [
+        kind for kind in Kind if kind is Kind.UNWILLINGNESS or not np.array_equal(qualities[kind], alone)
+    ]
+    best = qualities[max(heard, key=lambda kind: means[kind])]
+    odds = {kind: np.exp(-_behind(best - qualities[kind])) if kind in heard else 0.0 for kind in Kind}
+    total = sum(odds.values())
+    return Trial(budget, means, {kind: float(each / total) for kind, each in odds.items()})
 
 
 def _behind(differences: Floats) -> float:
