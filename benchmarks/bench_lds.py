@@ -5,11 +5,12 @@
     bench_lds.py --datasets diginetica --selections 12 --truth-seeds 2
 
 Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals stand at one anchor, as in
-the paper. `averaged` is judged: what the default measures, at the anchors of its folds, and predicts losses
-by. A pair of data set and model where no estimator has a score above 0.1 has no signal and is not judged.
-Gauss-Newton, which takes hundreds of products for each selection, is judged on MF alone. With --out,
-retrainings and anchors are kept there, so that a killed benchmark goes on; the folder may be one of
-`assent lds --out`.
+the paper. `averaged` is judged: what the default measures, at the anchors of its folds. The values that it
+decides by are made of that and of structure; they are about rows to come, not about the losses of these.
+`cross-fitted`, the first half of them, stands beside it. A pair of data set and model where no estimator has
+a score above 0.1 has no signal and is not judged. Gauss-Newton, which takes hundreds of products for each
+selection, is judged on MF alone. With --out, retrainings and anchors are kept there, so that a killed
+benchmark goes on; the folder may be one of `assent lds --out`.
 """
 
 import argparse

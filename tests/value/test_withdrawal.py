@@ -52,3 +52,18 @@ def test_fewer_and_fewer_are_asked_for_and_what_is_free_stays() -> None:
     np.testing.assert_allclose(found[[0, 4]], 2)  # what they add where nothing else is left
     prices = found[1:4] / unwillingness[1:4]
     np.testing.assert_array_equal(np.argsort(prices), [1, 2, 0])
+
+
+def test_prices_that_would_be_the_same_keep_the_order_in_which_they_fell() -> None:
+    """All fall in value as soon as one is gone, so that whole steps are withheld at one price."""
+    unwillingness = np.random.default_rng(3).uniform(0.2, 1, size=300)
+    order: list[Bools] = []
+
+    def value_at(kept: Bools) -> Floats:
+        order.append(kept.copy())
+        return np.full(300, float(kept.sum()) ** 3)
+
+    prices = withdrawn(value_at, unwillingness) / unwillingness
+    assert len(np.unique(prices)) == 300
+    for kept in order:
+        assert kept.all() or prices[~kept].max() < prices[kept].min()

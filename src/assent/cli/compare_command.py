@@ -54,7 +54,13 @@ def compare_command(
         int | None, typer.Option(min=1, help="Processes at once. Default: the cores.", show_default=False)
     ] = None,
     anchors: o.Anchors = None,
-    value: o.Value = None,
+    value: Annotated[
+        Source | None,
+        typer.Option(
+            help="Where the value of an interaction comes from. Default: cross-fitted, in the reward's own loss.",
+            show_default=False,
+        ),
+    ] = None,
     set_: o.Set = None,
     unwillingness: o.Unwillingness = None,
     rest: o.Rest = None,

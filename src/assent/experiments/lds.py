@@ -64,8 +64,8 @@ class Orders:
         """One per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
 
         `low` and `high` bound the 95 % bootstrap interval, over selections and, for `own`, over users.
-        `behind` is by how much the estimator falls short of `reference`, by default what assent predicts
-        losses by, with `behind_low` and `behind_high` of the paired difference.
+        `behind` is by how much the estimator falls short of `reference`, by default what values rest on,
+        with `behind_low` and `behind_high` of the paired difference.
         """
         scored = {
             "own": score_orders(

@@ -15,7 +15,7 @@ from assent.progress import Advance
 from assent.workbench import Workbench
 
 AVERAGED = "averaged"
-"""The workbench's estimator, averaged over the anchors of its folds: what assent predicts losses by."""
+"""The workbench's estimator, averaged over the anchors of its folds: what values rest on."""
 GRADIENT_DOT_AVERAGED = f"{Estimator.GRADIENT_DOT} {AVERAGED}"
 """Gradient-dot at the same anchors: what averaging alone gives."""
 

@@ -8,7 +8,7 @@ interaction's break-even price is that at which its turn came,
     λ*_k = max(v_k(o) / β_k, what was withheld before it),
 
 and its value λ*_k β_k: what it adds at the price that it can bear. Ordered by these, budgets and prices give
-what they would give step by step.
+what they would give step by step. Those whose turn comes at one price follow each other by a hair.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,8 @@ _STEP = 0.09
 """Share of the unwillingness still disclosed that is withheld at once."""
 _END = 0.01
 """Share of all unwillingness below which nothing is valued again."""
+_HAIR = 1e-12
+"""What one is above the other of two prices that would be the same, as a share."""
 
 
 def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Floats:
@@ -39,11 +41,17 @@ def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Flo
         order = here[np.lexsort((-unwillingness[here], scores))]
         paid = np.cumsum(unwillingness[order])
         gone = order[: int(np.searchsorted(paid, _STEP * rest)) + 1]
-        prices[gone] = np.maximum(values[gone] / unwillingness[gone], level)
-        level = float(prices[gone].max())
+        prices[gone] = np.maximum(values[gone] / unwillingness[gone], level) * _hairs(len(gone))
+        level = float(prices[gone[-1]])
         kept[gone] = False
         rest = float(unwillingness[kept].sum())
         values = value_at(kept)
-    last = kept & minded
-    prices[last] = np.maximum(values[last] / unwillingness[last], level)
+    last = np.flatnonzero(kept & minded)
+    last = last[np.argsort(values[last] / unwillingness[last], kind="stable")]
+    prices[last] = np.maximum(values[last] / unwillingness[last], level) * _hairs(len(last))
     return np.where(minded, prices * unwillingness, values)
+
+
+def _hairs(length: int) -> Floats:
+    """Factors a little above 1, rising: [length]."""
+    return 1 + _HAIR * np.arange(1, length + 1, dtype=np.float64)
