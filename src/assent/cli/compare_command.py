@@ -57,7 +57,7 @@ def compare_command(
     value: Annotated[
         Source | None,
         typer.Option(
-            help="Where the value of an interaction comes from. Default: cross-fitted, in the reward's own loss.",
+            help="Where the value of an interaction comes from. Default: cross-fitted, in the reward's loss.",
             show_default=False,
         ),
     ] = None,

@@ -1,7 +1,7 @@
 """Ours: how far estimates of what interactions are worth agree with themselves.
 
-An estimate that another anchor or another training seed does not confirm is noise, whatever it says. That both
-agree does not make it true: combined values share the structure that they rest on.
+An estimate that another anchor or another training seed does not confirm is noise, whatever it says. That
+both agree does not make it true: combined values share the structure that they rest on.
 `ESTIMATES` names the estimates that are judged; another one is an entry there.
 """
 
