@@ -30,8 +30,8 @@ def test_it_prints_standings_and_says_how_they_were_made(
     assert {each["method"] for each in found} == {"random", "ifrqe++", "all", "nothing"}
     whole = json.loads((out / "compare.json").read_text())
     assert whole["reference"] == "IFRQE++ (nash)"
-    assert whole["settings"]["mf"]["value"]["source"] == "combined"
-    assert "Values: combined, one for each interaction" in text
+    assert whole["settings"]["mf"]["value"]["source"] == "cross-fitted"
+    assert "Values: cross-fitted, one for each interaction" in text
     code, again, _ = assent(*command)
     assert (code, again) == (0, text)
 
