@@ -68,9 +68,9 @@ class Settings(BaseModel):
         """The same for one of several anchors that are averaged, with fewer groups.
 
         The noise of groups is averaged over anchors and, unlike at single anchors, discounted by its
-        reliability: half of the groups in all leaves values of much the same worth (docs/value.md).
+        reliability: a quarter of the groups in all has to do (docs/value.md).
         """
-        groups = max(2, self.influence.groups // (2 * folds))
+        groups = max(1, self.influence.groups // (4 * folds))
         return self.linearisation.model_copy(update={"groups": groups})
 
     @model_validator(mode="before")
