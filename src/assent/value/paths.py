@@ -135,6 +135,8 @@ class _Log:
     by_item: "_Groups"
     beyond: Floats
     """How many rows the users of each item have: [n_items]."""
+    walks: Floats
+    """How many steps lead from each user over her items to those of others: [n_users]."""
     keys: Ints
     """user · n_items + item of the rows, sorted: [Z]."""
 
@@ -142,8 +144,9 @@ class _Log:
     def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
         length = np.bincount(users, minlength=n_users).astype(np.float64)
         groups = _Groups.of(users, n_users), _Groups.of(items, n_items)
-        beyond, keys = sum_by(items, length[users], n_items), np.sort(users * n_items + items)
-        return cls(users, items, n_users, n_items, *groups, beyond, keys)
+        beyond = sum_by(items, length[users], n_items)
+        walks, keys = sum_by(users, beyond[items], n_users), np.sort(users * n_items + items)
+        return cls(users, items, n_users, n_items, *groups, beyond, walks, keys)
 
 
 @dataclass(frozen=True)
@@ -168,9 +171,8 @@ class _Groups:
 
 def _sampled(log: _Log, rng: np.random.Generator) -> Bools:
     """Users, as many of all as `_WALKS` allows and at least one: [n_users]."""
-    walks = sum_by(log.users, log.beyond[log.items], log.n_users)
     order = rng.permutation(log.n_users)
-    few = np.cumsum(walks[order]) <= _WALKS
+    few = np.cumsum(log.walks[order]) <= _WALKS
     few[:1] = True
     sampled = np.zeros(log.n_users, dtype=np.bool_)
     sampled[order[few]] = True
@@ -185,7 +187,7 @@ def _pairs(log: _Log, some: Ints) -> tuple[Ints, Ints, Floats]:
     """
     shape = log.n_users, log.n_items
     has = sparse.csr_array((np.ones(len(log.users)), (log.users, log.items)), shape=shape)
-    parts = np.cumsum(sum_by(log.users, log.beyond[log.items], log.n_users)[some]) // _AT_ONCE
+    parts = np.cumsum(log.walks[some]) // _AT_ONCE
     came, may = (np.zeros(_KINDS, dtype=np.int64) for _ in range(2))
     users, items, kinds = ([np.zeros(0, dtype=np.int32)] for _ in range(3))
     for here in np.split(some, np.flatnonzero(np.diff(parts)) + 1):

@@ -103,11 +103,13 @@ class Pooling:
 
     @cached_property
     def _own(self) -> _Level:
-        return self._level(Objective.NASH)
+        with self._charged():
+            return self._level(Objective.NASH)
 
     @cached_property
     def _social(self) -> _Level:
-        return self._level(Objective.WELFARE)
+        with self._charged():
+            return self._level(Objective.WELFARE)
 
     def _level(self, objective: Objective) -> _Level:
         selfish, unwillingness = objective is Objective.NASH, self._bench.problem.unwillingness
@@ -122,8 +124,7 @@ class Pooling:
         measured = self._pooled.own if selfish else self._pooled.social
         if self._source is Source.CROSS_FITTED:
             return _Level(measured.values, measured.errors)
-        with self._charged():
-            values = combine(measured.values, self._paths, of, self._trials, unwillingness)
+        values = combine(measured.values, self._paths, of, self._trials, unwillingness)
         return _Level(values, errors(measured, values, self._paths, of, self._trials))
 
     @contextmanager
@@ -161,17 +162,16 @@ class Pooling:
     def _trials(self) -> list[Trial]:
         """What came of selecting by each source alone; the measured one without the rows that judge it."""
         unwillingness = self._bench.problem.unwillingness
-        with self._charged():
-            values = {
-                Kind.UNWILLINGNESS: np.ones(len(unwillingness)),
-                Kind.MEASURED: relative(self._pooled.social.held_values),
-                Kind.STRUCTURE: withdrawn(structural(self._paths, Paths.social), unwillingness),
-            }
-            scores = {kind: break_even_prices(each, unwillingness) for kind, each in values.items()}
-            return [
-                judge(budget, {kind: self._try(kind, each, budget) for kind, each in scores.items()})
-                for budget in BUDGETS
-            ]
+        values = {
+            Kind.UNWILLINGNESS: np.ones(len(unwillingness)),
+            Kind.MEASURED: relative(self._pooled.social.held_values),
+            Kind.STRUCTURE: withdrawn(structural(self._paths, Paths.social), unwillingness),
+        }
+        scores = {kind: break_even_prices(each, unwillingness) for kind, each in values.items()}
+        return [
+            judge(budget, {kind: self._try(kind, each, budget) for kind, each in scores.items()})
+            for budget in BUDGETS
+        ]
 
     def _try(self, kind: Kind, scores: Floats, budget: float) -> Floats:
         """NDCG@5 of everybody with validation rows, by a model of what `scores[Z]` select within a budget."""
