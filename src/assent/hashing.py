@@ -21,6 +21,11 @@ def string_keys(names: Iterable[str]) -> Keys:
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
+def short_name(described: bytes) -> str:
+    """Twelve hexadecimal digits for whatever the bytes describe (BLAKE2b)."""
+    return blake2b(described, digest_size=6).hexdigest()
+
+
 def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
     """Hash integers or arrays of them, broadcast together, into one key each (SplitMix64 chaining)."""
     number = np.zeros(1, dtype=np.uint64)

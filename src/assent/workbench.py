@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from assent.data.problem import Problem
 from assent.files import read_json, write_json
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.hashing import short_name
 from assent.influence.estimate import linearise
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
@@ -131,8 +131,7 @@ class Workbench:
             mode="json", include={"model", "model_settings", "training", "anchor_rate", "value"}
         )
         about = [version("assent"), self.problem.fingerprint(), how, code_of(self.settings.model), self.seed]
-        described = json.dumps(about)
-        return blake2b(described.encode(), digest_size=6).hexdigest()
+        return short_name(json.dumps(about).encode())
 
     def _make_anchor(self) -> float:
         """Load or train the next anchor: the seconds that training it took just now."""
@@ -145,7 +144,7 @@ class Workbench:
 
     def try_out(self, selection: Bools, label: str) -> Trained:
         """Train on a selection as `final` does, to learn what it is good for; its seconds are an anchor's."""
-        name = f"trial-{blake2b(selection.tobytes(), digest_size=6).hexdigest()}"
+        name = f"trial-{short_name(selection.tobytes())}"
         trained, owed, took = self.train_anchor(selection, name, label, seed=self.seed, vocabulary=selection)
         self.anchor_seconds.append(took)
         self.anchor_owed.append(owed)

@@ -56,6 +56,13 @@ def test_every_row_has_a_fold_and_folds_are_even() -> None:
     assert (fold != deal(101, 4, seed=4)).any()
 
 
+def test_more_folds_than_rows_are_refused_in_a_line(problem: Problem) -> None:
+    many = ValueSettings(folds=len(problem.train) + 1)
+    bench = Workbench(problem, SETTINGS.model_copy(update={"value": many}), seed=0)
+    with pytest.raises(AssentError, match=rf"accepted: no more than training rows, {len(problem.train)}"):
+        bench.estimates(1)
+
+
 def test_an_anchor_is_judged_on_its_fold_or_on_a_part_of_it() -> None:
     fold = deal(100, 4, seed=0)
     np.testing.assert_array_equal(targets(fold, 1, 99, seed=0), np.flatnonzero(fold == 1))

@@ -52,6 +52,8 @@ class Pooling:
         self._bench = bench
         rows, self._source = len(bench.problem.train), bench.settings.value.source
         self._folds = 0 if self._source is Source.STRUCTURE else bench.settings.value.folds
+        if rows < self._folds:
+            raise AssentError(f"value.folds={self._folds}; accepted: no more than training rows, {rows}")
         self._fold: Ints = deal(rows, max(1, self._folds), seed=bench.seed)
         self._tried: dict[bytes, Floats] = {}
 

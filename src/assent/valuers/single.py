@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ from assent.errors import AssentError
 from assent.game.anchors import draw_anchors
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.hashing import short_name
 from assent.influence.estimate import Influence, influence
 from assent.influence.linearised import Linearised
 from assent.influence.mf.curvature import Curvature
@@ -63,7 +63,7 @@ class AtEachAnchor:
     def at(self, selection: Bools, *, effects: bool) -> AtPlace:
         """Trained from the parameters that all anchors start from."""
         bench, label = self._bench, "anchor at the solution"
-        name = f"anchor-{blake2b(selection.tobytes(), digest_size=6).hexdigest()}"
+        name = f"anchor-{short_name(selection.tobytes())}"
         trained, owed, _ = bench.train_anchor(selection, name, label, seed=bench.seed)
         linearised = bench.linearise_at(selection, trained, seed=bench.seed)
         found = self._value(linearised, label)
