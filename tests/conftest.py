@@ -1,6 +1,31 @@
-"""What all tests share: property-based ones draw the same examples every time."""
+"""What all tests share: a way to run the command. Property-based ones draw the same examples every time."""
 
+import sys
+from collections.abc import Callable
+
+import pytest
 from hypothesis import settings
+
+from assent.cli import console
+from assent.cli.app import main
 
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+Assent = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def assent(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Assent:
+    """Run `assent ARGUMENTS` in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: object, columns: int = 200) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["assent", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(console.out, "width", columns)
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capfd.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return run

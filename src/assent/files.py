@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Never
 
 from assent.errors import AssentError
 
@@ -54,11 +54,16 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON file; a missing or damaged one is an `AssentError` that names it."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError:
         raise AssentError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise AssentError(f"{path}: not valid JSON ({error})") from None
+
+
+def _refuse_constant(name: str) -> Never:
+    """NaN and the infinities, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is no number")
 
 
 def refuse_to_overwrite(path: Path, *, replace: bool) -> None:

@@ -1,22 +1,17 @@
-"""A tiny log on disk, settings that train in a moment, and a way to run the command."""
+"""A tiny log on disk, and settings that train in a moment."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assent.cli import console
-from assent.cli.app import main
 from assent.data.simulator import simulate
 
 QUICK = ["--set", "training.epochs=3", "--set", "model_settings.dimension=4", "--negatives", "20"]
 """Settings for tests: a fit takes about a second."""
-
-Assent = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -26,22 +21,6 @@ def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "log.csv"
     table.with_columns(table["category"].list.join("|")).write_csv(path)
     return path
-
-
-@pytest.fixture
-def assent(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Assent:
-    """Run `assent ARGUMENTS` in this process: exit code, stdout, stderr."""
-
-    def run(*arguments: object, columns: int = 200) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["assent", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", str(columns))
-        monkeypatch.setattr(console.out, "width", columns)
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capfd.readouterr()
-        return int(left.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ from assent.data.readers import GUESSES
 from assent.errors import AssentError
 from assent.experiments.run import RunPlan
 from assent.training.storage import FORMAT
-from tests.cli.conftest import QUICK, Assent
+from tests.cli.conftest import QUICK
+from tests.conftest import Assent
 
 LOG = "user,item,unwillingness\n" + "".join(
     f"u{u},i{(u + k) % 9},0.{k}\n" for u in range(9) for k in range(5)

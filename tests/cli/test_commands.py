@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from assent.experiments.rank_scores import SCORES
-from tests.cli.conftest import QUICK, Assent, records
+from tests.cli.conftest import QUICK, records
+from tests.conftest import Assent
 
 KEYS = {
     "dataset",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import QUICK, Assent, records
+from tests.cli.conftest import QUICK, records
+from tests.conftest import Assent
 
 FEW = ["--repeats", 2, "--prices", "0.05,1", "--anchors", 1, "--jobs", 1, *QUICK]
 

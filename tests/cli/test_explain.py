@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.cli.conftest import QUICK, Assent, records
+from tests.cli.conftest import QUICK, records
+from tests.conftest import Assent
 
 USERS = 4
 

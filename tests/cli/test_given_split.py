@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import QUICK, Assent, records
+from tests.cli.conftest import QUICK, records
+from tests.conftest import Assent
 
 ROWS = [
     (f"u{u}", f"i{(u + k) % 9}", ["valid", "test"][k] if k < 2 else "train")

@@ -11,7 +11,7 @@ import typer
 
 from assent.cli.app import app
 from assent.unwillingness import SOURCES
-from tests.cli.conftest import Assent
+from tests.conftest import Assent
 
 
 def commands(group: typer.Typer, *path: str) -> Iterator[tuple[tuple[str, ...], Callable[..., Any]]]:

@@ -12,7 +12,8 @@ import pytest
 from assent.errors import AssentError
 from assent.experiments.run import open_run
 from assent.influence.settings import Estimator
-from tests.cli.conftest import Assent, records
+from tests.cli.conftest import records
+from tests.conftest import Assent
 
 MINE = """
 from pydantic import Field

@@ -17,7 +17,8 @@ from assent import evaluation
 from assent.cli import console, data_commands, fit_commands
 from assent.cli.console import TerminalProgress, watcher
 from assent.progress import SILENT, Advance
-from tests.cli.conftest import QUICK, Assent
+from tests.cli.conftest import QUICK
+from tests.conftest import Assent
 
 
 class Watcher:

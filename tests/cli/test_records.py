@@ -7,7 +7,8 @@ import pytest
 
 from assent.cli import fit_commands
 from assent.data.simulator import simulate
-from tests.cli.conftest import QUICK, Assent, records
+from tests.cli.conftest import QUICK, records
+from tests.conftest import Assent
 
 KEYS = [
     "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assent.cli.console import LineProgress
-from tests.cli.conftest import Assent
+from tests.conftest import Assent
 
 TINY = [
     "--users", "120", "--datasets", "simulation,steam", "--models", "mf", "--repeats", "2", "--jobs", "1",
@@ -41,9 +41,10 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert "sparsity:" not in one
     assert (out / "index.html").read_text() == page
     code, _, err = assent("reproduce", "overall", *TINY, "--users", "130", "--out", out, "--report-only")
-    assert code == 0
+    assert code == 1
     assert "Not run: sparsity: was run in this folder with other options; its files are kept." in err
     assert (out / "sparsity" / "sparsity.csv").read_text() == table
+    assert (out / "index.html").read_text() == page
 
 
 def test_each_scale_has_a_folder_of_its_own(
@@ -52,8 +53,20 @@ def test_each_scale_has_a_folder_of_its_own(
     monkeypatch.chdir(tmp_path)
     for scale in ("quick", "full"):
         code, _, err = assent("reproduce", "overall", *TINY, "--scale", scale, "--report-only")
-        assert code == 0
-        assert f"Page: reproduced-{scale}/index.html" in err
+        assert code == 1
+        assert f"reproduced-{scale}: nothing to show, so no page was written." in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_no_data_set_is_there_nothing_is_left_in_the_way(
+    tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ASSENT_DATA", raising=False)
+    out = tmp_path / "out"
+    code, _, err = assent("reproduce", "approximation", *TINY, "--datasets", "steam", "--out", out)
+    assert code == 1
+    assert "Not run: steam: no folder is named." in err
+    assert not out.exists()
 
 
 def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: Assent) -> None:
@@ -75,6 +88,7 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
         (["overall", "--set", "training.epochs"], "--set training.epochs: accepted: KEY=VALUE"),
         (["overall", "--set", "training.epochs=many"], "setting training.epochs:"),
         (["overall", "--set", "magic=1"], "setting magic:"),
+        (["overall", "--set", "model=din"], "--set model: accepted: --models"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused_in_a_line(

@@ -9,7 +9,8 @@ import pytest
 from assent.experiments import run as runs
 from assent.experiments.folder import FILES
 from assent.files import write_text
-from tests.cli.conftest import QUICK, Assent
+from tests.cli.conftest import QUICK
+from tests.conftest import Assent
 
 KILLED = """
 import os, sys

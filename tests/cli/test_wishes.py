@@ -5,7 +5,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from .conftest import QUICK, Assent
+from tests.cli.conftest import QUICK
+from tests.conftest import Assent
 
 WISHES = ["--by-category", "--user-budget", "1.2", "--user-floor", "1", "--utility", "power:1.5"]
 

@@ -30,6 +30,13 @@ def as_views(folder: Path) -> None:
     )
 
 
+def as_copied_views(folder: Path) -> None:
+    as_views(folder)
+    file = folder / "train-item-views.csv"
+    header = "session_id;user_id;item_id;timeframe;eventdate"
+    file.write_text("\n".join([header, *file.read_text().split("\n")[1:]]))
+
+
 def as_ratings(folder: Path) -> None:
     (folder / "ratings_Video_Games.csv").write_text(
         "\n".join(f"{user},{item},5.0,{time}" for user, item, time in PAIRS)
@@ -57,6 +64,7 @@ def as_games(folder: Path) -> None:
         ("diginetica", "diginetica", as_atomic),
         ("diginetica", "Diginetica", as_views),
         ("diginetica", ".", as_views),
+        ("diginetica", "diginetica", as_copied_views),
         ("steam", "steam", as_atomic),
         ("steam", "steam", as_games),
         ("steam", "steam-merged", as_atomic),

@@ -1,5 +1,7 @@
 """Cells outlive the processes that computed them, and two processes do not get into each other's way."""
 
+import json
+import math
 import multiprocessing
 import os
 import signal
@@ -67,7 +69,19 @@ def test_only_old_leavings_are_swept_away(store: Store) -> None:
     Store(store.folder / "nowhere").sweep()
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"key": {"kind": "other"}, "record": {}}'])
+def cell_with(**changes: object) -> str:
+    whole = {"key": KEY, "record": {"reward": 1.0}, "seconds": 2.0, "code": "0"}
+    return json.dumps(whole | changes)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "{", "[]", "[" * 100_000, json.dumps({"key": KEY}), cell_with(key={"kind": "other"}),
+        cell_with(record=None), cell_with(record={"reward": math.nan}), cell_with(seconds="x"),
+    ],
+    ids=lambda content: content[:90],
+)  # fmt: skip
 def test_a_damaged_cell_is_none_and_can_be_put_again(content: str, store: Store) -> None:
     store.put(KEY, {"reward": -1.5}, seconds=2.0)
     (file,) = store.folder.iterdir()

@@ -62,7 +62,7 @@ def reproduce_command(
     models: Annotated[str, typer.Option(help="Which recommenders.")] = ",".join(MODELS),
     users: Annotated[
         int | None,
-        typer.Option(min=10, help="At most so many users of each data set.", show_default=False),
+        typer.Option(min=100, help="At most so many users of each data set.", show_default=False),
     ] = None,
     set_: o.Set = None,
     report_only: Annotated[
@@ -75,7 +75,9 @@ def reproduce_command(
             show_default=False,
         ),
     ] = None,
-    replace: o.Replace = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Write the page over one that is not of `assent reproduce`.")
+    ] = False,
 ) -> None:
     """Run the paper's tables and figures again, and write them beside the paper's own numbers.
 
@@ -108,6 +110,9 @@ def reproduce_command(
     )
     for sentence in found.missing:
         notice(f"Not run: {sentence}")
+    if not found.chapters and not found.failed:
+        notice(f"{out}: nothing to show, so no page was written.")
+        raise typer.Exit(1)
     for chapter in found.chapters:
         if chapter.item.name in asked:
             _show(chapter)
@@ -151,6 +156,8 @@ def _plan(
     """What the options ask for."""
     plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
     given = _nested(overrides or [])
+    if "model" in given:
+        raise AssentError("--set model: accepted: --models")
     plan = replace(
         plan,
         datasets=_among(datasets, DATASETS, "--datasets"),

@@ -29,16 +29,21 @@ def read_original(path: Path, read: Callable[[Path], pl.DataFrame], accepted: st
     try:
         table = read(path)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
-        said = " ".join(str(error).split())[:200]
+        said = str(error).strip().split("\n")[0][:200]
         raise AssentError(f"{path}: cannot be read ({said}); accepted: {accepted}") from None
     table = table.drop_nulls(["user", "item"]).sort("time", maintain_order=True)
     return table.unique(["user", "item"], keep="first", maintain_order=True)
 
 
 def diginetica(path: Path) -> pl.DataFrame:
-    """train-item-views.csv of the CIKM Cup 2016: sessions are the users, as in the paper's counts."""
+    """train-item-views.csv of the CIKM Cup 2016: sessions are the users, as in the paper's counts.
+
+    Copies of it call its columns session_id and item_id.
+    """
     table = pl.scan_csv(path, separator=";", infer_schema=False)
-    return table.select(user="sessionId", item="itemId", time=pl.col("timeframe").cast(pl.Float64)).collect(
+    copied = "session_id" in table.collect_schema()
+    user, item = ("session_id", "item_id") if copied else ("sessionId", "itemId")
+    return table.select(user=user, item=item, time=pl.col("timeframe").cast(pl.Float64)).collect(
         engine="streaming"
     )
 

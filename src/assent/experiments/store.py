@@ -60,9 +60,10 @@ class Store:
             found = read_json(file)
         except AssentError:
             return None
-        if not isinstance(found, dict) or found.get("key") != _plain(key):
-            return None
-        return Kept(file.stem, found["record"], float(found["seconds"]), str(found.get("code", "")))
+        match found:
+            case {"key": there, "record": dict(record), "seconds": int() | float() as seconds, "code": code}:
+                return Kept(file.stem, record, seconds, str(code)) if there == _plain(key) else None
+        return None
 
     def get(self, key: Key) -> dict[str, Any] | None:
         """The record of a cell; None where there is none, or a damaged one."""

@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from tests.conftest import Assent
 
+from assent.cli import reproduce_command
 from assent.data.problem import Problem
 from assent.errors import AssentError
 from assent.evaluation import validation_losses
 from assent.experiments import store as stores
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
-from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce, write_chapter
+from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce
 from assent.experiments.reproduce import run as running
 from assent.experiments.reproduce import search as searching
 from assent.experiments.reproduce.cells import Cell, Cells
@@ -320,18 +323,33 @@ def test_more_anchors_take_longer(found: Reproduction) -> None:
     assert trainings == {1: 2, 2: 3}
 
 
-def test_every_table_and_figure_is_written_in_every_format(found: Reproduction, tmp_path: Path) -> None:
-    for each in (chapter(found, name) for name in ("overall", "scratch", "lds")):
-        files = write_chapter(each, tmp_path)
+@pytest.fixture
+def whole(found: Reproduction, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all cells of the tiny plan, which is the quick one here; nothing can be trained."""
+    monkeypatch.setattr(reproduce_command, "quick", lambda _: replace(found.plan, sizes={}))
+    kill_training(monkeypatch)
+    return copytree(out, tmp_path / "whole")
+
+
+def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
+    plan: Plan, data: Path, whole: Path, assent: Assent
+) -> None:
+    asked = ["--models", "mf", "--datasets", ",".join(plan.datasets), "--data-dir", data, "--jobs", 1]
+    code, text, _ = assent("reproduce", "all", *asked, "--out", whole)
+    assert code == 0
+    assert "overall: Over 2 combinations of data set and model" in text
+    for name in ITEMS:
+        files = list((whole / name).iterdir())
         assert all(file.stat().st_size > 50 for file in files)
-        kinds = {file.suffix for file in files}
-        assert kinds == {".csv", ".parquet", ".md", ".tex", ".svg", ".png"}
-    frame = pl.read_parquet(tmp_path / "overall" / "overall.parquet")
+        drawn = {".svg", ".png"} if name != "search" else set()
+        assert {file.suffix for file in files} == {".csv", ".parquet", ".md", ".tex"} | drawn
+        assert f'<section id="{name}"' in (whole / "index.html").read_text()
+    frame = pl.read_parquet(whole / "overall" / "overall.parquet")
     assert frame.height == 2 * 7
-    assert pl.read_csv(tmp_path / "overall" / "overall.csv").columns == frame.columns
-    latex = (tmp_path / "overall" / "overall.tex").read_text()
+    assert pl.read_csv(whole / "overall" / "overall.csv").columns == frame.columns
+    latex = (whole / "overall" / "overall.tex").read_text()
     assert latex.count(r"\\") == 1 + 2 + 2 * 7
-    with (tmp_path / "overall" / "beside-the-paper.csv").open() as file:
+    with (whole / "overall" / "beside-the-paper.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 2 * 6 * 3  # of the model that was asked for
     ours = next(line for line in lines if line["model"] == "MF" and line["method"] == "Threshold")
@@ -362,4 +380,9 @@ def test_the_search_goes_on_where_it_was(
     assert timeless(again.chapters) == timeless(whole.chapters)
     (record,) = again.chapters[0].records
     assert record["best_dimension"] in (2, 4)
+    kill_training(monkeypatch)  # but for assent's own settings
+    monkeypatch.setattr(searching, "_reward", lambda *_: record["reward_of_defaults"])
+    fewer = reproduce([ITEMS["search"]], replace(short, trials=2), tmp_path / "killed", data=data)
+    first = reproduce([ITEMS["search"]], replace(short, trials=2), tmp_path / "whole", data=data)
+    assert timeless(fewer.chapters) == timeless(first.chapters)
     assert {each.figure for each in again.chapters[0].findings.beside} >= {"learning rate", "anchors"}

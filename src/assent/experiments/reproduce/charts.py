@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from assent.experiments.reproduce.grid import Amount, shown
 from assent.files import write_text, write_with
 from assent.report.data import NOTHING, Way
-from assent.report.drawing import CANVASES, COLOURS, LOOKS, Canvas, Look, looks, png, svg
+from assent.report.drawing import CANVASES, COLOURS, Canvas, Look, looks, png, svg
 from assent.report.figures import drawn
 from assent.report.html import Html
 from assent.report.numbers import MINUS
@@ -113,6 +113,10 @@ class Chart:
 
 
 def _any_look(number: int) -> Look:
-    """Looks of what is no method, one after the other."""
-    known = [look for look in LOOKS.values() if look.dashes != "none"]
-    return known[number % len(known)]
+    """Looks of what is no method, one after the other: a colour comes again when all have been."""
+    colours, markers = ("blue", "vermilion", "green", "purple", "ochre", "grey", "ink"), "ovsP^XhDp<"
+    return Look(
+        colours[number % len(colours)],
+        markers[number % len(markers)],
+        "--" if number // len(colours) % 2 else "-",
+    )

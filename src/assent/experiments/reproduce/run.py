@@ -62,9 +62,7 @@ class Reproduction:
     @property
     def provenance(self) -> str:
         """Which state of the code has computed the cells and which one shows them, in a sentence or two."""
-        by = ", ".join(
-            f"{name or 'unknown'} ({plural(cells, 'cell')})" for name, cells in self.states.items()
-        )
+        by = ", ".join(f"{name} ({plural(cells, 'cell')})" for name, cells in self.states.items())
         said = f"Computed by state {by or NONE} of assent's source, version {version('assent')}."
         return f"{said} {self.stale}".strip()
 
@@ -99,7 +97,7 @@ def reproduce(
     for items whose names are not `asked` for: they are shown as far as this plan's records are there.
     """
     where = Where(data, out / DATA)
-    plan, missing = _with_data(plan, where)
+    plan, missing = _with_data(plan, where, progress)
     cells = Cells(Store(out / CELLS), where)
     wanted: list[tuple[Item, list[Cell]]] = []
     for item in items:
@@ -133,17 +131,19 @@ def reproduce(
     return Reproduction(plan, chapters, missing, failed, seconds, dict(states.most_common()))
 
 
-def _with_data(plan: Plan, where: Where) -> tuple[Plan, list[str]]:
+def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list[str]]:
     """The plan with those of its data sets that are there, and what is wrong with the others."""
     sizes, missing = {}, []
-    for name in plan.datasets:
-        try:
-            problem = problem_of(plan.source(name), 0, where)
-        except AssentError as error:
-            missing.append(str(error))
-        else:
-            rows = sum(map(len, (problem.train, problem.valid, problem.test)))
-            sizes[name] = problem.n_users, problem.n_items, rows
+    with progress.task("reading data sets", len(plan.datasets)) as advance:
+        for name in plan.datasets:
+            try:
+                problem = problem_of(plan.source(name), 0, where)
+            except AssentError as error:
+                missing.append(str(error))
+            else:
+                rows = sum(map(len, (problem.train, problem.valid, problem.test)))
+                sizes[name] = problem.n_users, problem.n_items, rows
+            advance()
     return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
 
 

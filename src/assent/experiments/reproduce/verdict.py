@@ -117,6 +117,6 @@ def _flat(table: Grid) -> Iterator[str]:
     if flat:
         yield (
             f"In {flat} of {plural(len(both), 'combination')} the mean loss of All is within "
-            f"{_FLAT:.0%} of Nothing's, which is ln 2 for every user with validation rows: scores that rank "
-            "well but stay near 0. There next to nothing can pay in this reward, whatever a ranking gains."
+            f"{_FLAT:.0%} of Nothing's, which is ln 2 for every user with validation rows: scores "
+            "stay near 0. There next to nothing can pay in this reward, whatever a ranking gains."
         )
