@@ -54,8 +54,8 @@ class Settings(BaseModel):
 
     @property
     def idle(self) -> frozenset[str]:
-        """Settings that the others leave nothing to say: those of random anchors, where folds are pooled."""
-        return frozenset({"anchors", "anchor_rate", "adaptive"} if self.value.is_pooled else ())
+        """Settings that the others leave nothing to say: where folds are pooled, there is one anchor."""
+        return frozenset({"anchors", "anchor_rate", "adaptive", "table"} if self.value.is_pooled else ())
 
     @property
     def linearisation(self) -> InfluenceSettings:

@@ -37,6 +37,15 @@ def test_it_prints_standings_and_says_how_they_were_made(
     assert (code, again) == (0, text)
 
 
+def test_what_people_ask_for_is_told(log_file: Path, assent: Assent) -> None:
+    wishes = ["--user-budget", "1.5", "--utility", "quadratic"]
+    code, text, _ = assent("compare", log_file, "--methods", "threshold", *FEW, *wishes)
+    assert code == 0
+    assert "Unwillingness: column; split: paper-tables. Both are the same in all repeats" in text
+    assert "Rewards count price · violation^2." in text
+    assert "Wishes: users with budget 60, mean user budget 1.5. All and Nothing keep none." in text
+
+
 def test_a_table_fits_80_columns(log_file: Path, assent: Assent) -> None:
     code, text, _ = assent("compare", log_file, "--methods", "ifrqe++:nash", *FEW, columns=80)
     assert code == 0
@@ -70,7 +79,7 @@ def test_the_user_may_play_for_another_loss_form_and_reference(log_file: Path, a
     [
         (["--reward", "sum", "--set", "reward=mean"], "--set reward=mean: contradicts --reward sum"),
         (["--prices", "cheap"], "--prices cheap: accepted: numbers from 0 on"),
-        (["--prices", "0.1,-1"], "price -1: accepted: a number from 0 on"),
+        (["--prices", "0.1,-1"], "price -1: accepted: a number from 0 to 1e+100"),
         (["--reference", "magic"], "--reference magic: unknown; accepted: all"),
         (["--reference", "random,threshold"], "--reference random,threshold: accepted: one method"),
         (["--methods", "magic"], "--methods magic: unknown; accepted: all"),

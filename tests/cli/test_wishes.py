@@ -71,9 +71,25 @@ def test_methods_without_a_game_certify_the_true_reward(
     code, out, _ = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--method", "threshold")
     assert code == 0
     certificate = read(tmp_path / "run" / "certificate.json")
-    assert certificate.keys() == {"true_reward", "prediction_error"}
     assert certificate["prediction_error"] is None
-    assert "The true reward after training is" in out
+    assert "largest_gain" not in certificate
+    assert ", by the sum of her pairwise losses; nothing was predicted." in out
+
+
+def test_methods_that_keep_no_wishes_say_so(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    limits = ["--user-budget", "0.5", "--user-floor", "2", "--set", "reward=mean"]
+    code, out, err = assent("fit", log_file, "--out", tmp_path / "all", *QUICK, "--method", "all", *limits)
+    assert code == 0
+    assert "all: keeps no wishes of single people" in err
+    assert "budgets of single users are exceeded." in out
+    assert "reward (mean)" in out
+    certificate = read(tmp_path / "all" / "certificate.json")
+    assert certificate["budgets_exceeded"] > 0
+    assert (certificate["floors_missed"], certificate["reward_form"]) == (0, "mean")
+    assert assent("fit", log_file, "--out", tmp_path / "no", *QUICK, "--method", "nothing", *limits)[0] == 0
+    certificate = read(tmp_path / "no" / "certificate.json")
+    assert certificate["budgets_exceeded"] == 0
+    assert certificate["floors_missed"] > 0
 
 
 def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: Assent) -> None:

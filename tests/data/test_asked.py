@@ -79,6 +79,28 @@ def test_a_prior_may_be_of_single_interactions(log: Interactions, problem: Probl
     np.testing.assert_array_equal(by_user, np.where(problem.train.users == 0, 0.2, 0.9))
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("ann,i0,0.1\nann,i0,0.2", "row 2: ann and i0 occur twice; accepted: once"),
+        ("ann,*,0.1", "row 1: accepted: \\* for both user and item, or for neither"),
+        ("ann,i0,much", "row 1, column 'prior' is 'much'; accepted: a probability"),
+    ],
+)
+def test_a_prior_of_single_interactions_is_read_strictly(
+    rows: str, message: str, log: Interactions, problem: Problem, tmp_path: Path
+) -> None:
+    (tmp_path / "prior.csv").write_text(f"user,item,prior\n{rows}\n")
+    with pytest.raises(AssentError, match=message):
+        read_wishes(log, problem, prior=str(tmp_path / "prior.csv"))
+
+
+def test_a_prior_of_nobodys_interaction_is_told(log: Interactions, problem: Problem, tmp_path: Path) -> None:
+    (tmp_path / "prior.csv").write_text("user,item,prior\nann,nowhere,0.1\n")
+    with pytest.warns(UserWarning, match="ignored 1 pairs that are no training rows, first ann and nowhere"):
+        read_wishes(log, problem, prior=str(tmp_path / "prior.csv"))
+
+
 def test_a_category_is_one_decision_per_user(log: Interactions, problem: Problem) -> None:
     groups = read_wishes(log, problem, by_category=True).groups
     assert groups is not None
@@ -101,6 +123,7 @@ def test_a_category_is_one_decision_per_user(log: Interactions, problem: Problem
         ({"prior": "ann=2"}, r"ann=2: 'ann' is '2'; accepted: a probability"),
         ({"utility": "cubic"}, r"--utility cubic: accepted: linear, quadratic or power:P"),
         ({"utility": "power:0"}, r"utility: power 0; accepted: a number above 0"),
+        ({"utility": "power:1e9"}, r"utility: power 1e\+09; accepted: a number above 0, at most 10"),
         ({"user_budget": "nobody"}, r"'nobody': not a rule"),
     ],
 )
@@ -109,6 +132,20 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(AssentError, match=message):
         read_wishes(log, problem, **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -0.1, 1.0, 1.5])
+def test_unwillingness_that_no_training_row_has_is_refused(wrong: float, problem: Problem) -> None:
+    unwillingness = problem.unwillingness.copy()
+    unwillingness[0] = wrong
+    with pytest.raises(AssentError, match="accepted: from 0 to below 1"):
+        replace(problem, unwillingness=unwillingness)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 0.5, -1.0])
+def test_floors_are_whole_numbers(wrong: float) -> None:
+    with pytest.raises(AssentError, match="whole numbers from 0 on"):
+        Wishes(floor=np.array([1, wrong]))
 
 
 def test_wishes_of_other_interactions_are_refused(problem: Problem) -> None:

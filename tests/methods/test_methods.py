@@ -9,6 +9,7 @@ from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem, Rows
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
+from assent.data.wishes import Wishes
 from assent.errors import AssentError
 from assent.game.algorithms import solve_table
 from assent.game.estimates import Estimates
@@ -351,6 +352,16 @@ def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem
         assert choice.certificate["rounds"] == 1
     within = method.within(tables, 0.4)
     assert share(problem, within.selection) <= 0.4 + 1e-9
+
+
+@over(ANCHORED)
+def test_tables_keep_within_a_budget_by_category_too(method: Method, problem: Problem) -> None:
+    """Thirty samples leave them near their prior at any price: no price leads into the budget."""
+    groups = 3 * problem.train.users + problem.train.items % 3
+    bench = Workbench(replace(problem, wishes=Wishes(groups=groups)), TABLES, seed=0)
+    selection = method.within(bench, 0.1).selection
+    assert 0.05 < share(problem, selection) <= 0.1 + 1e-9
+    np.testing.assert_array_equal(np.unique(groups[selection]), np.setdiff1d(groups, groups[~selection]))
 
 
 def test_histories_too_long_for_a_table_are_refused_before_anything_is_trained() -> None:

@@ -1,6 +1,6 @@
 """`assent compare`: methods against each other at prices, by true rewards."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
@@ -10,7 +10,8 @@ from assent.cli import wish_options as w
 from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
 from assent.cli.given_settings import read_settings
 from assent.cli.judge_commands import CELLS, OutFolder
-from assent.data.problem import Protocol
+from assent.data.problem import Problem, Protocol
+from assent.data.rules import for_the_record
 from assent.errors import AssentError
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
@@ -101,13 +102,13 @@ def compare_command(
     asked = _parse_prices(prices)
     all_of_them = parse_methods(methods, pooled=settings[0].value.is_pooled)
     chosen, against = _with_reference(all_of_them, reference)
-    notes = _notes(settings[0], chosen)
     progress = watcher()
     wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
     wishes.warn_if_idle(chosen, settings[0])
     log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
     options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
-    _, problem, _ = options.make(progress)
+    _, problem, source = options.make(progress)
+    notes = [*_notes(settings[0], chosen), *_notes_on(problem, source)]
     records = compare(
         problem,
         settings,
@@ -199,6 +200,21 @@ def _notes(settings: Settings, methods: Sequence[Method]) -> list[str]:
                 f"{name((method, ''))}: a re-implementation; explored selections are trained on, {start}."
             )
     return notes
+
+
+def _notes_on(problem: Problem, source: str) -> Iterator[str]:
+    """What is the same in all repeats, and what people ask for."""
+    yield (
+        f"Unwillingness: {for_the_record(source)}; split: {problem.protocol}. Both are the same in all "
+        "repeats, which train anew: tests are about that alone."
+    )
+    asked = {key: value for key, value in problem.wishes.summary().items() if value is not None}
+    if asked["utility_power"] != 1:
+        yield f"Rewards count price · violation^{asked['utility_power']:g}."
+    del asked["utility_power"]
+    if asked:
+        listed = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in asked.items())
+        yield f"Wishes: {listed}. All and Nothing keep none."
 
 
 def _game(settings: Settings) -> str:

@@ -30,7 +30,7 @@ from assent.experiments.records import merged
 from assent.experiments.run import Run, RunPlan, fit
 from assent.files import read_json
 from assent.game.objective import Objective
-from assent.methods import make_method
+from assent.methods import METHODS, make_method
 from assent.models import MODELS
 from assent.report import certificate_facts
 from assent.report.data import way_of
@@ -45,7 +45,7 @@ def fit_command(
     data: o.Data,
     *,
     out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
-    method: Annotated[str, typer.Option(help="How to choose what is disclosed.")] = "ifrqe++",
+    method: Annotated[str, typer.Option(help=f"How to choose: {', '.join(METHODS)}.")] = "ifrqe++",
     objective: Annotated[
         Objective, typer.Option(help="`nash`: each for herself (the paper); `welfare`: the sum of rewards.")
     ] = Objective.WELFARE,
@@ -200,19 +200,20 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
 
 
 def _show_run(run: Run) -> None:
+    form = run.settings["reward"]
     rows = [
         [
             name(way_of(record)),
             percent(record["violation_share"]),
             percent(record["ndcg"]),
             percent(record["recall"]),
-            number(record["reward_sum"]),
+            number(record[f"reward_{form}"]),
             f"{record['seconds']:.1f}",
         ]
         for record in run.records
     ]
     title = f"{run.settings['dataset']}, {run.settings['protocol']}, price {run.settings['price']:g}"
-    columns = ["method", "violation %", "NDCG@5 %", "recall@5 %", "reward (sum)", "seconds"]
+    columns = ["method", "violation %", "NDCG@5 %", "recall@5 %", f"reward ({form})", "seconds"]
     show_table(title, columns, rows)
     disclosed = int(run.selection["disclosed"].sum())
     out.print(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.", highlight=False)

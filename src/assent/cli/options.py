@@ -1,6 +1,5 @@
 """The options that several commands have, and what they mean."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -17,6 +16,7 @@ from assent.data.readers import Columns, Duplicates, read_interactions
 from assent.data.rest import RESTS
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.errors import AssentError
+from assent.experiments.records import DEAREST
 from assent.models import MODELS
 from assent.progress import Progress
 from assent.settings import Settings
@@ -29,12 +29,11 @@ _OUTPUT = "Output"
 
 
 def between(low: float, high: float) -> Callable[[typer.CallbackParam, float], float]:
-    """A check of an option's number, in one line: from `low` to `high`, neither NaN nor infinite."""
+    """A check of an option's number, in one line: from `low` to `high`."""
 
     def check(param: typer.CallbackParam, value: float) -> float:
-        if not low <= value <= high or math.isinf(value):
-            accepted = f"from {low:g} on" if math.isinf(high) else f"from {low:g} to {high:g}"
-            raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number {accepted}")
+        if not low <= value <= high:
+            raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number from {low:g} to {high:g}")
         return value
 
     return check
@@ -139,7 +138,7 @@ Set = Annotated[
 Price = Annotated[
     float,
     typer.Option(
-        callback=between(0, math.inf),
+        callback=between(0, DEAREST),
         help="Cost of a unit of unwillingness, in loss units; 0 or more.",
         rich_help_panel=_HOW,
     ),

@@ -94,12 +94,20 @@ def _prior(text: str, problem: Problem) -> Floats:
         if name not in table.frame.columns:
             raise AssentError(f"{text}: no column {name!r}; accepted: the columns user, item and prior")
     pairs = zip(cells.ids(table, "user"), cells.ids(table, "item"), strict=True)
-    given = {
-        pair: PRIOR.parse(value, f"{text}: row {row}, column 'prior'")
-        for row, (pair, value) in enumerate(zip(pairs, table.frame[PRIOR.name], strict=True), 1)
-    }
-    rest = given.get((EVERYTHING_ELSE, EVERYTHING_ELSE), USUAL_PRIOR)
-    named = zip(problem.user_ids[users].tolist(), problem.item_ids[items].tolist(), strict=True)
+    given: dict[tuple[str, str], float] = {}
+    for row, (pair, value) in enumerate(zip(pairs, table.frame[PRIOR.name], strict=True), 1):
+        if pair in given:
+            raise AssentError(f"{text}: row {row}: {' and '.join(pair)} occur twice; accepted: once")
+        if (pair[0] == EVERYTHING_ELSE) != (pair[1] == EVERYTHING_ELSE):
+            raise AssentError(f"{text}: row {row}: accepted: * for both user and item, or for neither")
+        given[pair] = PRIOR.parse(value, f"{text}: row {row}, column 'prior'")
+    rest = given.pop((EVERYTHING_ELSE, EVERYTHING_ELSE), USUAL_PRIOR)
+    named = list(zip(problem.user_ids[users].tolist(), problem.item_ids[items].tolist(), strict=True))
+    if unknown := sorted(given.keys() - set(named)):
+        first = " and ".join(unknown[0])
+        warnings.warn(
+            f"{text}: ignored {len(unknown)} pairs that are no training rows, first {first}", stacklevel=3
+        )
     return np.array([given.get(pair, rest) for pair in named], dtype=np.float64)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, Strings
 from assent.data.wishes import PLAIN, Wishes
+from assent.errors import AssentError
 from assent.hashing import Keys, string_keys
 
 
@@ -63,6 +64,11 @@ class Problem:
     wishes: Wishes = PLAIN
 
     def __post_init__(self) -> None:
+        if not ((self.unwillingness >= 0) & (self.unwillingness < 1)).all():
+            raise AssentError(
+                f"{self.name}: unwillingness of training rows; accepted: from 0 to below 1 (rows of 1 are no "
+                "training rows)"
+            )
         self.wishes.check(self.train.users, self.n_users)
 
     @property

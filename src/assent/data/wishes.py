@@ -12,6 +12,8 @@ from assent.errors import AssentError
 
 USUAL_PRIOR: Final = 0.9
 """Probability of disclosing where nobody says otherwise: the mean of the paper's binomial prior."""
+_STEEPEST: Final = 10.0
+"""The largest power of a utility: rewards stay finite."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,14 @@ class Wishes:
     power: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.power < np.inf:
-            raise AssentError(f"utility: power {self.power:g}; accepted: a number above 0")
+        if not 0 < self.power <= _STEEPEST:
+            raise AssentError(
+                f"utility: power {self.power:g}; accepted: a number above 0, at most {_STEEPEST:g}"
+            )
         if self.budget is not None and not (self.budget >= 0).all():
             raise AssentError("user budget: negative or missing for somebody; accepted: numbers from 0 on")
-        if self.floor is not None and (self.floor < 0).any():
-            raise AssentError("user floor: negative for somebody; accepted: whole numbers from 0 on")
+        if self.floor is not None and not ((self.floor >= 0) & (self.floor % 1 == 0)).all():
+            raise AssentError("user floor: accepted: whole numbers from 0 on, for everybody")
         if self.prior is not None and not ((self.prior >= 0) & (self.prior <= 1)).all():
             raise AssentError("prior: not a probability for some interaction; accepted: from 0 to 1")
 

@@ -1,6 +1,5 @@
 """The flat records that figures are reported in: one per trained model."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,7 +10,8 @@ import torch
 from assent.arrays import sum_by
 from assent.errors import AssentError
 from assent.evaluation import evaluate, validation_losses
-from assent.game.certificate import with_truth
+from assent.game.certificate import wishes_broken, with_truth
+from assent.game.fill import players_of
 from assent.methods import Choice, Method
 from assent.training import Trained
 from assent.workbench import Workbench
@@ -33,12 +33,14 @@ FIGURES = (
 """The keys of a record that are measured; the others say what was measured."""
 REFERENCES = ("all", "nothing")
 """Methods that have no budget: they stand at the ends of the frontier."""
+DEAREST = 1e100
+"""The largest price: rewards stay finite."""
 
 
 def check_price(price: float) -> None:
     """Refuse a price at which nothing can be decided or written down."""
-    if not 0 <= price < math.inf:
-        raise AssentError(f"price {price:g}: accepted: a number from 0 on, not infinite")
+    if not 0 <= price <= DEAREST:
+        raise AssentError(f"price {price:g}: accepted: a number from 0 to {DEAREST:g}")
 
 
 @cache
@@ -99,15 +101,18 @@ def record(
 
 
 def certificate_of(bench: Workbench, choice: Choice, trained: Trained, price: float) -> dict[str, Any]:
-    """A choice's certificate with the true reward of its model, in the loss and form that values have.
+    """A choice's certificate with the true reward of its model and how many wishes it breaks.
 
-    It counts the price of the decision where there is one, else `price`.
+    The reward is in the loss and form that values have (`reward_loss`, `reward_form`). It counts the price of
+    the decision where there is one, else `price`.
     """
-    problem = bench.problem
+    problem, loss = bench.problem, bench.settings.influence.loss
     disclosed = sum_by(problem.train.users, problem.unwillingness * choice.selection, problem.n_users)
-    losses = validation_losses(problem, trained, bench.settings.influence.loss) * bench.weights
+    losses = validation_losses(problem, trained, loss) * bench.weights
     at = price if choice.price is None else choice.price
-    return with_truth(choice.certificate, losses, problem.wishes.cost(disclosed), at)
+    certificate = with_truth(choice.certificate, losses, problem.wishes.cost(disclosed), at)
+    certificate |= {"reward_loss": loss.value, "reward_form": bench.settings.reward.value}
+    return certificate | wishes_broken(players_of(problem), choice.selection)
 
 
 def merged(

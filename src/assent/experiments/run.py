@@ -115,7 +115,8 @@ def _fit(
     watch = Stopwatch(bench)
     method = make_method(plan.method, plan.objective)
     choice = method.at_price(bench, plan.price) if plan.budget is None else method.within(bench, plan.budget)
-    _warn_if_price_is_idle(choice)
+    if problem.wishes.are_plain:
+        _warn_if_price_is_idle(choice)
     table = selection_table(log, problem, choice)
     write_with(out / "selection.parquet", table.write_parquet)
     held_out = held_out_table(log, problem)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Floats
+from assent.arrays import Bools, Floats
 from assent.game.estimates import Estimates
 from assent.game.objective import Objective
+from assent.game.players import Players
 from assent.game.prices import fits_into
 from assent.game.solve import Equilibrium, solve
 
@@ -44,10 +45,6 @@ class Certificate:
     """Cost of the equilibrium over that of the welfare optimum; None where that is not positive."""
     anarchy_cost: float
     """How much more predicted reward per user the welfare optimum has than the equilibrium."""
-    floors_missed: int
-    """Users of whom fewer interactions are disclosed than their floor."""
-    budgets_exceeded: int
-    """Users of whom more is disclosed than their budget."""
 
 
 def certify(
@@ -58,7 +55,7 @@ def certify(
     For the anarchy, the game is played with either objective by `solve`; but for the one that `found` is what
     `solve` returned for at this price, if it `solves` one. What tables and budgets lead to does not.
     """
-    players, selection = estimates.players(price), found.selection
+    selection = found.selection
     reward = estimates.predicted_total(selection, price) / estimates.n_users
 
     def cost(objective: Objective) -> float:
@@ -68,7 +65,6 @@ def certify(
         return -estimates.predicted_total(played.selection, price)
 
     nash, welfare = cost(Objective.NASH), cost(Objective.WELFARE)
-    number = np.bincount(players.owners[selection], minlength=players.n_users)
     return Certificate(
         rounds=found.rounds,
         nearest_anchor=int(estimates.distances_of(selection).argmin()) + 1,
@@ -79,9 +75,16 @@ def certify(
         predicted_reward=reward,
         price_of_anarchy=nash / welfare if welfare > 0 else None,
         anarchy_cost=(nash - welfare) / estimates.n_users,
-        floors_missed=int((number < players.floor).sum()),
-        budgets_exceeded=int((~fits_into(players.paid(selection), players.budget)).sum()),
     )
+
+
+def wishes_broken(players: Players, selection: Bools) -> dict[str, int]:
+    """Of how many users fewer interactions are disclosed than their floor, or more than their budget."""
+    number = np.bincount(players.owners[selection], minlength=players.n_users)
+    return {
+        "floors_missed": int((number < players.floor).sum()),
+        "budgets_exceeded": int((~fits_into(players.paid(selection), players.budget)).sum()),
+    }
 
 
 def with_truth(

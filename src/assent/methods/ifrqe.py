@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
+from assent.arrays import Bools
 from assent.game.algorithms import check_table, solve_table
 from assent.game.certificate import Certificate, certify
 from assent.game.estimates import Estimates
@@ -88,12 +89,15 @@ class IFRQE(Method):
                 high, found = middle, trial
             else:
                 low = middle
-        return self._filled(estimates, found, high, allowed)
+        return self._filled(estimates, found, high, allowed, start=found.selection if fits(found) else None)
 
     def _filled(
-        self, estimates: Estimates, found: Equilibrium, price: float, allowed: float
+        self, estimates: Estimates, found: Equilibrium, price: float, allowed: float, *, start: Bools | None
     ) -> tuple[Equilibrium, float]:
-        """What was found, filled up with what pays at the highest prices, and the price of that."""
+        """What was found, filled up with what pays at the highest prices, and the price of that.
+
+        Under wishes, `start[Z]` is filled up; where no price led to a solution that fits, everybody's floor.
+        """
         path = price_path(found.values, estimates.unwillingness)
         if estimates.wishes.are_plain:
             selection, price = path.within(allowed), path.price_within(allowed)
@@ -101,7 +105,7 @@ class IFRQE(Method):
             players = estimates.players(price)
             worth = players.units.sums(found.values)
             prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
-            selection = by_score(players, prices, allowed=allowed, start=found.selection)
+            selection = by_score(players, prices, allowed=allowed, start=start)
         regret = regret_of(estimates, selection, objective=self.objective, price=price)
         return replace(found, selection=selection, regret=regret), price
 

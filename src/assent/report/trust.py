@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from assent.losses import Loss
 from assent.report.data import ReportData
 from assent.report.html import Html, bullets, tag
 from assent.report.numbers import listed, number, percent, plural, share
@@ -41,13 +42,10 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
             f"{listed(counts)}."
         )
     if "true_reward" in figures:
-        facts.append(_rewards(figures))
+        facts.append(_rewards(figures, certificate))
     if figures.get("floors_missed"):
         users = plural(int(figures["floors_missed"]), "user")
-        facts.append(
-            f"Of {users} fewer interactions are disclosed than the floor asks for: their budgets leave no "
-            "room for more, or they have no more."
-        )
+        facts.append(f"Of {users} fewer interactions are disclosed than the floor asks for.")
     if figures.get("budgets_exceeded"):
         facts.append(f"{plural(int(figures['budgets_exceeded']), 'budget')} of single users are exceeded.")
     return facts
@@ -115,8 +113,11 @@ def _anarchy(figures: Mapping[str, float]) -> str:
     )
 
 
-def _rewards(figures: Mapping[str, float]) -> str:
+def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) -> str:
     true = f"The true reward after training is {number(figures['true_reward'])} per person"
+    if {"reward_loss", "reward_form"} <= certificate.keys():
+        kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"
+        true += f", by the {certificate['reward_form']} of her{kind} losses"
     if "predicted_reward" not in figures:
         return f"{true}; nothing was predicted."
     off = f", {percent(figures['prediction_error'], 1)} off" if "prediction_error" in figures else ""
