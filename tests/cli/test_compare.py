@@ -38,12 +38,12 @@ def test_it_prints_standings_and_says_how_they_were_made(
 
 
 def test_what_people_ask_for_is_told(log_file: Path, assent: Assent) -> None:
-    wishes = ["--user-budget", "1.5", "--utility", "quadratic"]
+    wishes = ["--user-budget", "1.5", "--utility", "quadratic", "--prior", "0.5"]
     code, text, _ = assent("compare", log_file, "--methods", "threshold", *FEW, *wishes)
     assert code == 0
     assert "Unwillingness: column; split: paper-tables. Both are the same in all repeats" in text
     assert "Rewards count price · violation^2." in text
-    assert "Wishes: users with budget 60, mean user budget 1.5. All and Nothing keep none." in text
+    assert "Wishes: users with budget 60, mean user budget 1.5. All and Nothing heed none." in text
 
 
 def test_a_table_fits_80_columns(log_file: Path, assent: Assent) -> None:

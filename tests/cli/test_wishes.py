@@ -65,6 +65,15 @@ def test_a_game_with_several_anchors_is_certified(log_file: Path, tmp_path: Path
         assert "joint selections that were played" in " ".join(shown.split())
 
 
+def test_settings_of_tables_that_pooled_values_leave_nothing_to_say_are_told(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    tables = ["--set", "strategy=table", "--set", "table.gradient=written", "--method", "threshold"]
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *tables)
+    assert code == 0
+    assert "no effect where values are pooled over folds: table; see --value influence" in err
+
+
 def test_methods_without_a_game_certify_the_true_reward(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
@@ -76,20 +85,23 @@ def test_methods_without_a_game_certify_the_true_reward(
     assert ", by the sum of her pairwise losses; nothing was predicted." in out
 
 
-def test_methods_that_keep_no_wishes_say_so(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+def test_wishes_that_a_method_breaks_are_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     limits = ["--user-budget", "0.5", "--user-floor", "2", "--set", "reward=mean"]
-    code, out, err = assent("fit", log_file, "--out", tmp_path / "all", *QUICK, "--method", "all", *limits)
+    code, out, _ = assent("fit", log_file, "--out", tmp_path / "all", *QUICK, "--method", "all", *limits)
     assert code == 0
-    assert "all: keeps no wishes of single people" in err
     assert "budgets of single users are exceeded." in out
     assert "reward (mean)" in out
     certificate = read(tmp_path / "all" / "certificate.json")
     assert certificate["budgets_exceeded"] > 0
     assert (certificate["floors_missed"], certificate["reward_form"]) == (0, "mean")
-    assert assent("fit", log_file, "--out", tmp_path / "no", *QUICK, "--method", "nothing", *limits)[0] == 0
+    command = ["fit", log_file, "--out", tmp_path / "no", *QUICK, "--method", "nothing", *limits]
+    code, shown, err = assent(*command)
+    assert code == 0
+    assert "unwillingness decides" not in err
     certificate = read(tmp_path / "no" / "certificate.json")
     assert certificate["budgets_exceeded"] == 0
     assert certificate["floors_missed"] > 0
+    assert "fewer interactions are disclosed than the floor asks for." in shown
 
 
 def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: Assent) -> None:

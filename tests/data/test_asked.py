@@ -97,7 +97,7 @@ def test_a_prior_of_single_interactions_is_read_strictly(
 
 def test_a_prior_of_nobodys_interaction_is_told(log: Interactions, problem: Problem, tmp_path: Path) -> None:
     (tmp_path / "prior.csv").write_text("user,item,prior\nann,nowhere,0.1\n")
-    with pytest.warns(UserWarning, match="ignored 1 pairs that are no training rows, first ann and nowhere"):
+    with pytest.warns(UserWarning, match="ignored 1 rows not in .*, first 'ann' and 'nowhere'"):
         read_wishes(log, problem, prior=str(tmp_path / "prior.csv"))
 
 

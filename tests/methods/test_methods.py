@@ -359,7 +359,10 @@ def test_tables_keep_within_a_budget_by_category_too(method: Method, problem: Pr
     """Thirty samples leave them near their prior at any price: no price leads into the budget."""
     groups = 3 * problem.train.users + problem.train.items % 3
     bench = Workbench(replace(problem, wishes=Wishes(groups=groups)), TABLES, seed=0)
-    selection = method.within(bench, 0.1).selection
+    choice = method.within(bench, 0.1)
+    selection = choice.selection
+    assert choice.price is not None
+    assert 0 < choice.price < 10
     assert 0.05 < share(problem, selection) <= 0.1 + 1e-9
     np.testing.assert_array_equal(np.unique(groups[selection]), np.setdiff1d(groups, groups[~selection]))
 
@@ -375,6 +378,10 @@ def test_histories_too_long_for_a_table_are_refused_before_anything_is_trained()
         make_method("ifrqe++").at_price(bench, 0.3)
     with pytest.raises(AssentError, match=r"78 interactions.*at most 24.*strategy=factored"):
         make_method("ifrqe").at_price(bench, 0.3)
+    assert bench.trainings == 0
+    bench.settings = TABLES.model_copy(update={"value": ValueSettings()})
+    with pytest.raises(AssentError, match=r"78 interactions.*at most 24.*strategy=factored"):
+        make_method("ifrqe++").at_price(bench, 0.3)
     assert bench.trainings == 0
 
 

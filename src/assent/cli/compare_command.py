@@ -208,13 +208,13 @@ def _notes_on(problem: Problem, source: str) -> Iterator[str]:
         f"Unwillingness: {for_the_record(source)}; split: {problem.protocol}. Both are the same in all "
         "repeats, which train anew: tests are about that alone."
     )
-    asked = {key: value for key, value in problem.wishes.summary().items() if value is not None}
-    if asked["utility_power"] != 1:
-        yield f"Rewards count price · violation^{asked['utility_power']:g}."
-    del asked["utility_power"]
-    if asked:
-        listed = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in asked.items())
-        yield f"Wishes: {listed}. All and Nothing keep none."
+    if problem.wishes.power != 1:
+        yield f"Rewards count price · violation^{problem.wishes.power:g}."
+    asked = problem.wishes.summary()
+    limits = ("groups", "users_with_budget", "mean_user_budget", "users_with_floor", "mean_user_floor")
+    listed = [f"{key.replace('_', ' ')} {asked[key]:,}" for key in limits if asked[key] is not None]
+    if listed:
+        yield f"Wishes: {', '.join(listed)}. All and Nothing heed none."
 
 
 def _game(settings: Settings) -> str:

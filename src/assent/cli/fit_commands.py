@@ -115,7 +115,7 @@ def fit_command(
     run = fit(log, problem, out, plan, settings, progress=progress)
     compared = read_json(out / "frontier.json") if points else []
     if compared:
-        show_frontier(compared, f"{problem.name}, all methods within budgets")
+        show_frontier(compared, f"{problem.name}, all methods within budgets", settings.reward)
     _show_run(run)
     write_records(json, merged(run.records, compared))
 
@@ -154,7 +154,7 @@ def demo(
     settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
     run = fit(log, problem, out, plan, settings, progress=progress)
     compared = read_json(run.folder / "frontier.json")
-    show_frontier(compared, "the demo's frontier")
+    show_frontier(compared, "the demo's frontier", settings.reward)
     _show_run(run)
     write_records(json, merged(run.records, compared))
 

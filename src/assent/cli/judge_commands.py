@@ -24,6 +24,7 @@ from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
 from assent.experiments.records import FIGURES
 from assent.files import refuse_to_overwrite, write_text
+from assent.metrics import RewardForm
 from assent.report import frontier_lines, frontier_svg
 from assent.report.data import way_of
 from assent.report.words import name
@@ -103,7 +104,7 @@ def frontier_command(
         progress=progress,
     )
     title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {seed}"
-    show_frontier(records, title)
+    show_frontier(records, title, settings.reward)
     write_records(json, records)
     if out:
         write_text(out / PICTURE, frontier_svg(frontier_lines(records), title))
@@ -127,7 +128,7 @@ def parse_points(text: str, option: str) -> list[float]:
     return points
 
 
-def show_frontier(records: list[dict[str, Any]], title: str) -> None:
+def show_frontier(records: list[dict[str, Any]], title: str, form: RewardForm) -> None:
     """Print mean and standard error over seeds of every method at every point; the records have the rest."""
     labels = ("method", "objective", "point")
     summary = summarise(records, by=labels, keys=FIGURES)
@@ -138,11 +139,11 @@ def show_frontier(records: list[dict[str, Any]], title: str) -> None:
             f"{100 * row['point']:.0f}",
             percent(row["ndcg"], row["ndcg_error"]),
             percent(row["recall"], row["recall_error"]),
-            number(row["reward_sum"], row["reward_sum_error"]),
+            number(row[f"reward_{form}"], row[f"reward_{form}_error"]),
         ]
         for row in summary
     ]
-    show_table(title, ["method", "violation %", "NDCG@5 %", "recall@5 %", "reward (sum)"], rows)
+    show_table(title, ["method", "violation %", "NDCG@5 %", "recall@5 %", f"reward ({form})"], rows)
 
 
 def lds_command(

@@ -62,7 +62,11 @@ def reproduce_command(
     models: Annotated[str, typer.Option(help="Which recommenders.")] = ",".join(MODELS),
     users: Annotated[
         int | None,
-        typer.Option(min=100, help="At most so many users of each data set.", show_default=False),
+        typer.Option(
+            min=100,
+            help="At most so many users of each data set, 100 or more: there must be 99 items to rank among.",
+            show_default=False,
+        ),
     ] = None,
     set_: o.Set = None,
     report_only: Annotated[
@@ -110,7 +114,7 @@ def reproduce_command(
     )
     for sentence in found.missing:
         notice(f"Not run: {sentence}")
-    if not found.chapters and not found.failed:
+    if not found.failed and not any(chapter.item.name in asked for chapter in found.chapters):
         notice(f"{out}: nothing to show, so no page was written.")
         raise typer.Exit(1)
     for chapter in found.chapters:

@@ -11,7 +11,6 @@ from assent.data.asked import read_wishes
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.data.wishes import USUAL_PRIOR
-from assent.experiments.records import REFERENCES
 from assent.game.objective import Objective
 from assent.game.strategy import Strategy
 from assent.methods import Method
@@ -77,7 +76,7 @@ class WishOptions:
     utility: str = "linear"
 
     def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
-        """Say so where a prior is given and no method starts from it, or where a method keeps no wishes."""
+        """Say so where a prior is given and no method starts from it."""
         is_table = settings.strategy is Strategy.TABLE
         start = [
             each
@@ -90,11 +89,6 @@ class WishOptions:
                 "--prior changes nothing here: ifrqe++ alone starts from it, with nash or tables, several "
                 "anchors and --value influence"
             )
-
-        limits = (self.by_category, self.user_budget, self.user_floor)
-        for each in methods:
-            if each.name in REFERENCES and any(limits):
-                notice(f"{each.name}: keeps no wishes of single people")
 
     def added(self, log: Interactions, problem: Problem) -> Problem:
         """The problem with these wishes."""

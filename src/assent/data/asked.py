@@ -43,7 +43,7 @@ def read_wishes(
         groups=categories(log, problem) if by_category else None,
         budget=None if user_budget is None else _by_user(user_budget, BUDGET, np.inf, problem),
         floor=None if user_floor is None else _by_user(user_floor, FLOOR, 0, problem).astype(np.int64),
-        prior=None if prior is None else _prior(prior, problem),
+        prior=None if prior is None else _prior(prior, log, problem),
         power=_power(utility),
     )
 
@@ -80,7 +80,7 @@ def _by_user(text: str, quantity: Quantity, otherwise: float, problem: Problem) 
     return np.array([rules.values.get(user, rest) for user in problem.user_ids.tolist()], dtype=np.float64)
 
 
-def _prior(text: str, problem: Problem) -> Floats:
+def _prior(text: str, log: Interactions, problem: Problem) -> Floats:
     """The prior of each interaction: [Z]."""
     users, items = problem.train.users, problem.train.items
     if Path(text).suffix.lower() not in TABLES:
@@ -102,12 +102,10 @@ def _prior(text: str, problem: Problem) -> Floats:
             raise AssentError(f"{text}: row {row}: accepted: * for both user and item, or for neither")
         given[pair] = PRIOR.parse(value, f"{text}: row {row}, column 'prior'")
     rest = given.pop((EVERYTHING_ELSE, EVERYTHING_ELSE), USUAL_PRIOR)
-    named = list(zip(problem.user_ids[users].tolist(), problem.item_ids[items].tolist(), strict=True))
-    if unknown := sorted(given.keys() - set(named)):
-        first = " and ".join(unknown[0])
-        warnings.warn(
-            f"{text}: ignored {len(unknown)} pairs that are no training rows, first {first}", stacklevel=3
-        )
+    if unknown := sorted(given.keys() - set(log.table.select("user", "item").iter_rows())):
+        first = " and ".join(map(repr, unknown[0]))
+        warnings.warn(f"{text}: ignored {len(unknown)} rows not in {log.name}, first {first}", stacklevel=3)
+    named = zip(problem.user_ids[users].tolist(), problem.item_ids[items].tolist(), strict=True)
     return np.array([given.get(pair, rest) for pair in named], dtype=np.float64)
 
 

@@ -96,7 +96,8 @@ class IFRQE(Method):
     ) -> tuple[Equilibrium, float]:
         """What was found, filled up with what pays at the highest prices, and the price of that.
 
-        Under wishes, `start[Z]` is filled up; where no price led to a solution that fits, everybody's floor.
+        Under wishes, `start[Z]` is filled up. It is None where no price led to a solution that fits, which is
+        so with some tables; the price is then the highest at which anything that is left out would pay.
         """
         path = price_path(found.values, estimates.unwillingness)
         if estimates.wishes.are_plain:
@@ -106,6 +107,8 @@ class IFRQE(Method):
             worth = players.units.sums(found.values)
             prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
             selection = by_score(players, prices, allowed=allowed, start=start)
+            if start is None:
+                price = float(prices[~selection].max(initial=0.0))
         regret = regret_of(estimates, selection, objective=self.objective, price=price)
         return replace(found, selection=selection, regret=regret), price
 
@@ -156,10 +159,9 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
             return bench.estimates(anchors)
-        several = anchors + self._adaptive(bench) > 1
+        several = not bench.settings.value.is_pooled and anchors + self._adaptive(bench) > 1
         check_table(players_of(bench.problem), several=several)
-        known = bench.settings.model == MF.name and not bench.settings.value.is_pooled
-        return bench.estimates(anchors, effects=several and known)
+        return bench.estimates(anchors, effects=several and bench.settings.model == MF.name)
 
 
 _PRECISION = 1e-2

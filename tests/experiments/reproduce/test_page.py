@@ -166,6 +166,12 @@ def is_covered(chart: Chart, number: int) -> bool:
     )
 
 
+def test_series_that_are_no_methods_look_different() -> None:
+    found = [_any_look(number) for number in range(14)]
+    assert len(set(found)) == 14
+    assert len({look.colour for look in found[:7]}) == 7
+
+
 def test_a_chart_draws_every_series_that_has_a_value() -> None:
     some, none = Amount(0.5, 0.1), Amount(None, None)
     series = [Series(("random", ""), ["a", "b"], [some, none]), Series("other", ["a", "b"], [some, some])]

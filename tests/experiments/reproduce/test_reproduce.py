@@ -380,9 +380,4 @@ def test_the_search_goes_on_where_it_was(
     assert timeless(again.chapters) == timeless(whole.chapters)
     (record,) = again.chapters[0].records
     assert record["best_dimension"] in (2, 4)
-    kill_training(monkeypatch)  # but for assent's own settings
-    monkeypatch.setattr(searching, "_reward", lambda *_: record["reward_of_defaults"])
-    fewer = reproduce([ITEMS["search"]], replace(short, trials=2), tmp_path / "killed", data=data)
-    first = reproduce([ITEMS["search"]], replace(short, trials=2), tmp_path / "whole", data=data)
-    assert timeless(fewer.chapters) == timeless(first.chapters)
     assert {each.figure for each in again.chapters[0].findings.beside} >= {"learning rate", "anchors"}

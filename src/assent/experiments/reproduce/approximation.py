@@ -10,7 +10,7 @@ from assent.arrays import Bools
 from assent.evaluation import validation_losses
 from assent.experiments.reproduce import paper
 from assent.experiments.reproduce.base import Findings, Item
-from assent.experiments.reproduce.beside import Beside, beside, data_reasons, plan_reasons
+from assent.experiments.reproduce.beside import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
 from assent.experiments.reproduce.cells import Cell, Record
 from assent.experiments.reproduce.charts import Chart
 from assent.experiments.reproduce.grid import Column, Grid
@@ -155,5 +155,5 @@ def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
                 column,
                 found and (100 * found[0], None),
                 row.amounts[column.key] if row else None,
-                [*plan_reasons(plan), *data_reasons(plan, dataset)],
+                [*plan_reasons(plan), *data_reasons(plan, dataset), OWN_SETTINGS],
             )

@@ -41,13 +41,8 @@ class Searched:
 
     def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
         """What the method that is played depends on, the ranges and the number of trials."""
-        return self._study_key(fingerprint, settings, seed) | {"trials": self.trials}
-
-    @staticmethod
-    def _study_key(fingerprint: str, settings: Settings, seed: int) -> dict[str, Any]:
-        """The same for any number of trials: a longer search goes on from a shorter one."""
         about = choice_key(fingerprint, settings, seed, method_of(OURS))
-        return {**about, "kind": "search", "ranges": RANGES}
+        return about | {"kind": "search", "trials": self.trials, "ranges": RANGES}
 
     def run(self, desk: Desk) -> dict[str, Any]:
         """The best trial, and the reward of assent's settings, which is none of the trials.
@@ -56,19 +51,19 @@ class Searched:
         those before it alone, so that a killed search goes on as if it had not been.
         """
         bench = desk.bench
-        study = _study(desk.cells, self._study_key(bench.problem.fingerprint(), bench.settings, bench.seed))
+        study = _study(desk.cells, self.key(bench.problem.fingerprint(), bench.settings, bench.seed))
         first = _reward(bench, bench.settings)
         with bench.progress.task("trials", self.trials) as advance:
-            while (done := len(_finished(study))) < self.trials:
+            while (done := _finished(study)) < self.trials:
                 trial = _ask(study, done)
                 study.tell(trial, _reward(bench, _settings(bench.settings, trial.params)))
                 advance()
-        best = max(_finished(study)[: self.trials], key=lambda trial: trial.value)
+        best = study.best_trial
         return {
             "model": bench.settings.model,
             "trials": self.trials,
             "reward_of_defaults": first,
-            "reward_of_best": float(best.value),
+            "reward_of_best": float(best.value or 0.0),
             **{f"best_{name}": best.params[name] for name in RANGES},
         }
 
@@ -91,11 +86,9 @@ def _study(folder: Path, key: Key) -> Any:
     )
 
 
-def _finished(study: Any) -> list[Any]:
-    """The trials that were told to the storage, the first first."""
+def _finished(study: Any) -> int:
     optuna = _optuna()
-    found: list[Any] = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-    return found
+    return len(study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)))
 
 
 def _ask(study: Any, done: int) -> Any:

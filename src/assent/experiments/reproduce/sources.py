@@ -17,10 +17,7 @@ from assent.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
 
 SIMULATION = "simulation"
 """Built in; the others are files."""
-CHANCE = (
-    "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %), and rewards "
-    "tell what was disclosed, not what was learnt."
-)
+CHANCE = "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
 
 
 @dataclass(frozen=True)
