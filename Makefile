@@ -35,7 +35,7 @@ test: lint types  ## Lint, type-check and test
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 browser: dev  ## Install Chromium (Debian's, as root) and look at the reproduction's page in it
-	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		(apt-get update --quiet && apt-get install --yes --quiet chromium)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/experiments/reproduce/test_page.py
 
