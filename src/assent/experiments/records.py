@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from assent.arrays import sum_by
 from assent.errors import AssentError
 from assent.evaluation import evaluate, validation_losses
 from assent.game.certificate import wishes_broken, with_truth
@@ -106,13 +105,13 @@ def certificate_of(bench: Workbench, choice: Choice, trained: Trained, price: fl
     The reward is in the loss and form that values have (`reward_loss`, `reward_form`). It counts the price of
     the decision where there is one, else `price`.
     """
-    problem, loss = bench.problem, bench.settings.influence.loss
-    disclosed = sum_by(problem.train.users, problem.unwillingness * choice.selection, problem.n_users)
-    losses = validation_losses(problem, trained, loss) * bench.weights
+    players, loss = players_of(bench.problem), bench.settings.influence.loss
+    costs = bench.problem.wishes.cost(players.paid(choice.selection))
+    losses = validation_losses(bench.problem, trained, loss) * bench.weights
     at = price if choice.price is None else choice.price
-    certificate = with_truth(choice.certificate, losses, problem.wishes.cost(disclosed), at)
+    certificate = with_truth(choice.certificate, losses, costs, at)
     certificate |= {"reward_loss": loss.value, "reward_form": bench.settings.reward.value}
-    return certificate | wishes_broken(players_of(problem), choice.selection)
+    return certificate | wishes_broken(players, choice.selection)
 
 
 def merged(

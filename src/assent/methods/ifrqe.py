@@ -159,7 +159,7 @@ class IFRQE(Method):
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
             return bench.estimates(anchors)
-        several = not bench.settings.value.is_pooled and anchors + self._adaptive(bench) > 1
+        several = anchors + self._adaptive(bench) > 1
         check_table(players_of(bench.problem), several=several)
         return bench.estimates(anchors, effects=several and bench.settings.model == MF.name)
 

@@ -14,7 +14,7 @@ class IFRQEpp(IFRQE):
     ignores: ClassVar[frozenset[str]] = Method.ignores
 
     def _anchors(self, bench: Workbench) -> int:
-        return bench.settings.anchors
+        return 1 if "anchors" in bench.settings.idle else bench.settings.anchors
 
     def _adaptive(self, bench: Workbench) -> int:
         return 0 if "adaptive" in bench.settings.idle else bench.settings.adaptive
