@@ -7,10 +7,11 @@ import typer
 
 from assent.cli import options as o
 from assent.cli import wish_options as w
-from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
+from assent.cli.console import notice, out, show_table, watcher
 from assent.cli.given_settings import read_settings
 from assent.cli.judge_commands import CELLS, OutFolder
-from assent.data.problem import Problem, Protocol
+from assent.cli.spread import spread
+from assent.data.problem import Problem
 from assent.data.rules import for_the_record
 from assent.errors import AssentError
 from assent.experiments.compare import compare
@@ -29,8 +30,8 @@ from assent.settings import Settings
 from assent.value.settings import Source
 
 
+@spread
 def compare_command(
-    data: o.Data,
     *,
     models: Annotated[str, typer.Option(help="Recommenders, separated by commas.")] = "mf",
     methods: o.Methods = None,
@@ -63,22 +64,10 @@ def compare_command(
         ),
     ] = None,
     set_: o.Set = None,
-    unwillingness: o.Unwillingness = None,
-    rest: o.Rest = None,
-    by_category: w.ByCategory = False,
-    user_budget: w.UserBudget = None,
-    user_floor: w.UserFloor = None,
-    prior: w.Prior = None,
-    utility: w.Utility = "linear",
-    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
-    negatives: o.Negatives = 99,
-    seed: o.Seed = 0,
-    columns: o.ColumnsOption = None,
-    items: o.Items = None,
-    duplicates: o.DuplicatesOption = "error",
+    given: o.ProblemOptions,
+    wishes: w.WishOptions,
     out: OutFolder = None,
-    json: o.Json = None,
-    replace: o.Replace = False,
+    output: o.OutputOptions,
 ) -> None:
     """Compare methods at prices: each chooses, a model is trained on its choice, true rewards are measured.
 
@@ -95,33 +84,30 @@ def compare_command(
     assent compare log.csv --user-budget 2 --utility quadratic
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     if out and not (out / CELLS).is_dir():
-        refuse_to_overwrite(out / "compare.csv", replace=replace)
+        refuse_to_overwrite(out / "compare.csv", replace=output.replace)
     settings = _settings_of_all(models, anchors, set_, reward, value)
     asked = _parse_prices(prices)
     all_of_them = parse_methods(methods, pooled=settings[0].value.is_pooled)
     chosen, against = _with_reference(all_of_them, reference)
     progress = watcher()
-    wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
     wishes.warn_if_idle(chosen, settings[0])
-    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
-    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
-    _, problem, source = options.make(progress)
+    _, problem, source = given.make(progress, wishes)
     notes = [*_notes(settings[0], chosen), *_notes_on(problem, source)]
     records = compare(
         problem,
         settings,
         methods=chosen,
         prices=asked,
-        seeds=[seed + r for r in range(repeats)],
+        seeds=[given.seed + r for r in range(repeats)],
         jobs=jobs or cores(),
         folder=out and out / CELLS,
         progress=progress,
     )
     outcome = Outcome(records, settings[0].reward, against, notes, settings)
     _show(outcome)
-    write_records(json, records)
+    output.write(records)
     for file in outcome.write(out) if out else []:
         notice(f"Written: {file}")
 

@@ -5,10 +5,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -24,7 +22,6 @@ from rich.table import Table
 from rich.text import Text
 
 from assent.errors import AssentError
-from assent.files import refuse_to_overwrite, write_json
 from assent.progress import SILENT, Advance, Left, Progress
 
 _WIDTH_IN_FILES = 160
@@ -201,23 +198,6 @@ def show_table(
         # As text: an id or a title may look like markup.
         table.add_row(*map(Text, row))
     out.print(table)
-
-
-def check_json(path: Path | None, *, replace: bool) -> None:
-    """Refuse an existing `--json` file before the work begins."""
-    if path is not None:
-        refuse_to_overwrite(path, replace=replace)
-
-
-def write_records(path: Path | None, records: Sequence[Mapping[str, Any]]) -> None:
-    """Write the records of `--json`, if it was given: flat ones, lists joined by `|`."""
-    if path is not None:
-        write_json(path, [{key: _flat(value) for key, value in record.items()} for record in records])
-        notice(f"Records: {path}")
-
-
-def _flat(value: Any) -> Any:
-    return "|".join(map(str, value)) if isinstance(value, list) else value
 
 
 def percent(value: float | None, error: float | None = None) -> str:

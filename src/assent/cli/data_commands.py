@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
-from assent.cli.console import check_json, notice, out, show_table, watcher, write_records
+from assent.cli.console import notice, out, show_table, watcher
+from assent.cli.spread import spread
 from assent.data.describe import describe
 from assent.data.simulator import Preference, simulate
 from assent.errors import AssentError
@@ -21,15 +22,8 @@ def _data() -> None:
 
 
 @app.command("describe")
-def describe_command(
-    data: o.Data,
-    *,
-    columns: o.ColumnsOption = None,
-    items: o.Items = None,
-    duplicates: o.DuplicatesOption = "error",
-    json: o.Json = None,
-    replace: o.Replace = False,
-) -> None:
+@spread
+def describe_command(given: o.LogOptions, output: o.OutputOptions) -> None:
     """Print how large and how dense a log is, and what is known of its items.
 
     Examples:
@@ -39,11 +33,11 @@ def describe_command(
     assent data describe data/steam --json steam.json
     ```
     """
-    check_json(json, replace=replace)
-    figures = describe(o.LogOptions(data, columns, items, duplicates, gaps=True).read(watcher()))
+    output.check()
+    figures = describe(given.read(watcher(), gaps=True))
     rows = [[key.replace("_", " "), _shown(value)] for key, value in figures.items() if key != "name"]
     show_table(str(figures["name"]), ["figure", "value"], rows, texts=("value",))
-    write_records(json, [figures])
+    output.write([figures])
 
 
 def _shown(value: Any) -> str:
@@ -62,6 +56,7 @@ def _shown(value: Any) -> str:
             return str(value)
 
 
+@spread
 def simulate_command(
     *,
     to: Annotated[Path, typer.Option(help="The csv or parquet file to write.", show_default=False)],
@@ -80,8 +75,7 @@ def simulate_command(
     ] = 0.2,
     sensitivity: Annotated[str, typer.Option(help="a1,a2,a3 of the unwillingness.")] = "0.5,1,1",
     seed: o.Seed = 0,
-    json: o.Json = None,
-    replace: o.Replace = False,
+    output: o.OutputOptions,
 ) -> None:
     """Write a simulated log with unwillingness: the paper's recipe, or one with preferences to learn.
 
@@ -92,8 +86,8 @@ def simulate_command(
     assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
     ```
     """
-    check_json(json, replace=replace)
-    refuse_to_overwrite(to, replace=replace)
+    output.check()
+    refuse_to_overwrite(to, replace=output.replace)
     log = simulate(
         preference=preference,
         users=users,
@@ -115,7 +109,7 @@ def simulate_command(
     rows, people, things = (figures[key] for key in ("interactions", "users", "items"))
     out.print(f"{rows:,} interactions of {people:,} users with {things:,} items", highlight=False)
     notice(f"Written: {to}")
-    write_records(json, [figures])
+    output.write([figures])
 
 
 def _three_numbers(text: str) -> tuple[float, float, float]:

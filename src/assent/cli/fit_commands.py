@@ -10,17 +10,16 @@ from pydantic import BaseModel
 from assent.cli import options as o
 from assent.cli import wish_options as w
 from assent.cli.console import (
-    check_json,
     notice,
     number,
     out,
     percent,
     show_table,
     watcher,
-    write_records,
 )
 from assent.cli.given_settings import read_settings
 from assent.cli.judge_commands import parse_points, show_frontier
+from assent.cli.spread import spread
 from assent.data.problem import Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
@@ -41,8 +40,8 @@ DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
 
 
+@spread
 def fit_command(
-    data: o.Data,
     *,
     out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
     method: Annotated[str, typer.Option(help=f"How to choose: {', '.join(METHODS)}.")] = "ifrqe++",
@@ -66,21 +65,9 @@ def fit_command(
     anchors: o.Anchors = None,
     value: o.Value = None,
     set_: o.Set = None,
-    unwillingness: o.Unwillingness = None,
-    rest: o.Rest = None,
-    by_category: w.ByCategory = False,
-    user_budget: w.UserBudget = None,
-    user_floor: w.UserFloor = None,
-    prior: w.Prior = None,
-    utility: w.Utility = "linear",
-    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
-    negatives: o.Negatives = 99,
-    seed: o.Seed = 0,
-    columns: o.ColumnsOption = None,
-    items: o.Items = None,
-    duplicates: o.DuplicatesOption = "error",
-    json: o.Json = None,
-    replace: o.Replace = False,
+    given: o.ProblemOptions,
+    wishes: w.WishOptions,
+    output: o.OutputOptions,
 ) -> None:
     """Choose what is worth disclosing, train on that alone, and report what it costs.
 
@@ -96,7 +83,7 @@ def fit_command(
     assent fit log.csv --rest own-mean --by-category --user-budget 2 --user-floor 3 --out runs/wishes
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     made = make_method(method, objective)
     if made.objectives and made.objective is not objective:
         notice(f"{method}: plays for {made.objective} alone")
@@ -104,28 +91,27 @@ def fit_command(
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     progress = watcher()
-    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
-    wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
     wishes.warn_if_idle([made], settings)
-    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
-    log, problem, source = options.make(progress)
-    if replace:
+    log, problem, source = given.make(progress, wishes)
+    if output.replace:
         remove_run(out)
-    plan = RunPlan(method, objective, price, seed, source, points, frontier_seeds, frontier_methods, budget)
+    plan = RunPlan(
+        method, objective, price, given.seed, source, points, frontier_seeds, frontier_methods, budget
+    )
     run = fit(log, problem, out, plan, settings, progress=progress)
     compared = read_json(out / "frontier.json") if points else []
     if compared:
         show_frontier(compared, f"{problem.name}, all methods within budgets", settings.reward)
     _show_run(run)
-    write_records(json, merged(run.records, compared))
+    output.write(merged(run.records, compared))
 
 
+@spread
 def demo(
     *,
     out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("demo"),
     seed: o.Seed = DEMO_SEED,
-    json: o.Json = None,
-    replace: o.Replace = False,
+    output: o.OutputOptions,
 ) -> None:
     """The whole way on simulated data: choose, train, compare with other methods, report.
 
@@ -136,8 +122,8 @@ def demo(
     assent demo --out runs/demo --replace
     ```
     """
-    check_json(json, replace=replace)
-    if replace:
+    output.check()
+    if output.replace:
         remove_run(out)
     progress = watcher()
     log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
@@ -156,10 +142,11 @@ def demo(
     compared = read_json(run.folder / "frontier.json")
     show_frontier(compared, "the demo's frontier", settings.reward)
     _show_run(run)
-    write_records(json, merged(run.records, compared))
+    output.write(merged(run.records, compared))
 
 
-def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.Replace = False) -> None:
+@spread
+def settings_command(*, model: o.Model = "mf", output: o.OutputOptions) -> None:
     """List every setting that `--set` takes, with its default.
 
     Examples:
@@ -170,11 +157,11 @@ def settings_command(*, model: o.Model = "mf", json: o.Json = None, replace: o.R
     assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     rows = _settings_rows(read_settings(model))
     title = f"settings of {model} (models: {', '.join(MODELS)})"
     show_table(title, ["setting", "default", "meaning"], rows, texts=("meaning",))
-    write_records(json, [{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
+    output.write([{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
 
 
 def remove_run(folder: Path) -> None:

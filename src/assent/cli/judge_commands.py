@@ -8,16 +8,14 @@ import typer
 from assent.cli import options as o
 from assent.cli import wish_options as w
 from assent.cli.console import (
-    check_json,
     notice,
     number,
     percent,
     show_table,
     watcher,
-    write_records,
 )
 from assent.cli.given_settings import read_settings
-from assent.data.problem import Protocol
+from assent.cli.spread import spread
 from assent.errors import AssentError
 from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.lds import LdsPlan, predict_orders
@@ -40,8 +38,8 @@ OutFolder = Annotated[
 ]
 
 
+@spread
 def frontier_command(
-    data: o.Data,
     *,
     points: Annotated[str, typer.Option(help="Budgets, as shares of All's violation.")] = "0.75,0.5,0.25,0.1",
     seeds: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 4,
@@ -51,22 +49,10 @@ def frontier_command(
     anchors: o.Anchors = None,
     value: o.Value = None,
     set_: o.Set = None,
-    unwillingness: o.Unwillingness = None,
-    rest: o.Rest = None,
-    by_category: w.ByCategory = False,
-    user_budget: w.UserBudget = None,
-    user_floor: w.UserFloor = None,
-    prior: w.Prior = None,
-    utility: w.Utility = "linear",
-    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
-    negatives: o.Negatives = 99,
-    seed: o.Seed = 0,
-    columns: o.ColumnsOption = None,
-    items: o.Items = None,
-    duplicates: o.DuplicatesOption = "error",
+    given: o.ProblemOptions,
+    wishes: w.WishOptions,
     out: OutFolder = None,
-    json: o.Json = None,
-    replace: o.Replace = False,
+    output: o.OutputOptions,
 ) -> None:
     """Measure quality against violation for every method, the budget reached by moving the price.
 
@@ -81,31 +67,28 @@ def frontier_command(
     assent frontier log.csv --points 0.5,0.25 --by-category --user-budget 2
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     if out:
-        _check_picture(out, replace=replace)
+        _check_picture(out, replace=output.replace)
     settings = read_settings(model, anchors, set_, value)
     chosen = parse_methods(methods, pooled=settings.value.is_pooled)
     budgets = parse_points(points, "--points")
     progress = watcher()
-    wishes = w.WishOptions(by_category, user_budget, user_floor, prior, utility)
     wishes.warn_if_idle(chosen, settings)
-    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
-    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest, wishes)
-    _, problem, _ = options.make(progress)
+    _, problem, _ = given.make(progress, wishes)
     records = frontier(
         problem,
         settings,
         methods=chosen,
         points=budgets,
-        seeds=[seed + s for s in range(seeds)],
+        seeds=[given.seed + s for s in range(seeds)],
         price=price,
         cache=out and out / CELLS,
         progress=progress,
     )
-    title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {seed}"
+    title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {given.seed}"
     show_frontier(records, title, settings.reward)
-    write_records(json, records)
+    output.write(records)
     if out:
         write_text(out / PICTURE, frontier_svg(frontier_lines(records), title))
         notice(f"Picture: {out / PICTURE}")
@@ -146,8 +129,8 @@ def show_frontier(records: list[dict[str, Any]], title: str, form: RewardForm) -
     show_table(title, ["method", "violation %", "NDCG@5 %", "recall@5 %", f"reward ({form})"], rows)
 
 
+@spread
 def lds_command(
-    data: o.Data,
     *,
     selections: Annotated[int, typer.Option(min=3, help="R, random selections to retrain on.")] = 32,
     rate: Annotated[
@@ -156,17 +139,9 @@ def lds_command(
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
     model: o.Model = "mf",
     set_: o.Set = None,
-    unwillingness: o.Unwillingness = None,
-    rest: o.Rest = None,
-    protocol: o.ProtocolOption = Protocol.PAPER_TABLES,
-    negatives: o.Negatives = 99,
-    seed: o.Seed = 0,
-    columns: o.ColumnsOption = None,
-    items: o.Items = None,
-    duplicates: o.DuplicatesOption = "error",
+    given: o.ProblemOptions,
     out: OutFolder = None,
-    json: o.Json = None,
-    replace: o.Replace = False,
+    output: o.OutputOptions,
 ) -> None:
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 
@@ -182,16 +157,14 @@ def lds_command(
     assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     settings = read_settings(model, None, set_)
     if "source" in settings.value.model_fields_set:
         raise AssentError("value.source: every estimator is judged in any case; accepted: leave it out")
     progress = watcher()
-    log_options = o.LogOptions(data, columns, items, duplicates, gaps=rest is not None)
-    options = o.ProblemOptions(log_options, unwillingness, protocol, negatives, seed, rest)
-    _, problem, _ = options.make(progress)
+    _, problem, _ = given.make(progress)
     plan = LdsPlan(selections, rate, truth_seeds)
-    records = predict_orders(problem, settings, plan, seed=seed, cache=out, progress=progress).records()
+    records = predict_orders(problem, settings, plan, seed=given.seed, cache=out, progress=progress).records()
     rows = [
         [
             record["estimator"],
@@ -204,9 +177,9 @@ def lds_command(
         for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
     show_table(
-        f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {seed}",
+        f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {given.seed}",
         ["estimator", "level", "LDS", "95 % interval", f"behind {AVERAGED}", "95 % interval"],
         rows,
         texts=("level",),
     )
-    write_records(json, records)
+    output.write(records)

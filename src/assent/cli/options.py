@@ -1,9 +1,9 @@
 """The options that several commands have, and what they mean."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from assent.data.rest import RESTS
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.errors import AssentError
 from assent.experiments.records import DEAREST
+from assent.files import refuse_to_overwrite, write_json
 from assent.models import MODELS
 from assent.progress import Progress
 from assent.settings import Settings
@@ -143,47 +144,69 @@ Price = Annotated[
         rich_help_panel=_HOW,
     ),
 ]
-Json = Annotated[
-    Path | None,
-    typer.Option("--json", metavar="FILE", help="Write the figures there too.", rich_help_panel=_OUTPUT),
-]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace what is there.", rich_help_panel=_OUTPUT)]
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Whether figures are written to a file too, and what they may replace."""
+
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the figures there too.", rich_help_panel=_OUTPUT),
+    ] = None
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace what is there.", rich_help_panel=_OUTPUT)
+    ] = False
+
+    def check(self) -> None:
+        """Refuse an existing file before the work begins."""
+        if self.json is not None:
+            refuse_to_overwrite(self.json, replace=self.replace)
+
+    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Write the records if a file was given: flat ones, lists joined by `|`."""
+        if self.json is not None:
+            write_json(self.json, [{key: _flat(value) for key, value in each.items()} for each in records])
+            notice(f"Records: {self.json}")
+
+
+def _flat(value: Any) -> Any:
+    return "|".join(map(str, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class LogOptions:
     """How DATA is read."""
 
-    data: Path
-    columns: str | None
-    items: Path | None
-    duplicates: Duplicates
-    gaps: bool = False
+    data: Data
+    columns: ColumnsOption = None
+    items: Items = None
+    duplicates: DuplicatesOption = "error"
 
-    def read(self, progress: Progress) -> Interactions:
-        """The log, without unwillingness unless it has a column."""
+    def read(self, progress: Progress, *, gaps: bool) -> Interactions:
+        """The log, without unwillingness unless it has a column; with `gaps` that may lack some."""
         columns = parse_columns(self.columns)
         with progress.task(f"reading {self.data.name}", 1):
             return read_interactions(
-                self.data, columns=columns, items=self.items, duplicates=self.duplicates, gaps=self.gaps
+                self.data, columns=columns, items=self.items, duplicates=self.duplicates, gaps=gaps
             )
 
 
 @dataclass(frozen=True)
-class ProblemOptions:
+class ProblemOptions(LogOptions):
     """How a log becomes a problem."""
 
-    log: LogOptions
-    unwillingness: str | None
-    protocol: Protocol
-    negatives: int
-    seed: int
-    rest: str | None = None
-    wishes: WishOptions = field(default_factory=WishOptions)
+    unwillingness: Unwillingness = None
+    rest: Rest = None
+    protocol: ProtocolOption = Protocol.PAPER_TABLES
+    negatives: Negatives = 99
+    seed: Seed = 0
 
-    def make(self, progress: Progress) -> tuple[Interactions, Problem, str]:
+    def make(
+        self, progress: Progress, wishes: WishOptions | None = None
+    ) -> tuple[Interactions, Problem, str]:
         """The log with unwillingness, its problem, and the source of the unwillingness."""
-        raw = self.log.read(progress)
+        raw = self.read(progress, gaps=self.rest is not None)
         source = self.unwillingness or unwillingness.default_source(raw)
         if self.unwillingness is None and source != "column":
             notice(
@@ -193,7 +216,8 @@ class ProblemOptions:
         with progress.task("assigning unwillingness", 1):
             log = unwillingness.assign(raw, source, self.seed, self.rest)
         with progress.task("splitting", 1):
-            problem = self.wishes.added(log, self._split(log))
+            problem = self._split(log)
+            problem = wishes.added(log, problem) if wishes else problem
         never = unwillingness.without_never(log)[1]
         if never:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
@@ -201,7 +225,7 @@ class ProblemOptions:
 
     def _split(self, log: Interactions) -> Problem:
         if "split" in log.table.columns:
-            if parse_columns(self.log.columns).split is None:
+            if parse_columns(self.columns).split is None:
                 notice(f"{log.name}: column 'split' says train, valid or test in every row and is the split")
             parts = parts_of(log)
             return make_problem_from_parts(*parts, self.protocol, seed=self.seed, negatives=self.negatives)

@@ -7,7 +7,8 @@ import polars as pl
 import typer
 
 from assent.cli import options as o
-from assent.cli.console import check_json, out, show_table, write_records
+from assent.cli.console import out, show_table
+from assent.cli.spread import spread
 from assent.experiments.run import Run, open_run
 from assent.report import in_words
 from assent.serving import recommendations, rows_of_user
@@ -16,13 +17,13 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made."
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
 
 
+@spread
 def recommend(
     run: RunFolder,
     *,
     user: User,
     k: Annotated[int, typer.Option("--k", min=1, help="How many items.")] = 10,
-    json: o.Json = None,
-    replace: o.Replace = False,
+    output: o.OutputOptions,
 ) -> None:
     """Print the items that the model recommends to a user.
 
@@ -34,7 +35,7 @@ def recommend(
     assent recommend runs/steam --user 76561198
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     opened = open_run(run)
     found = recommendations(opened.trained, opened.selection, user, k)
     if not found:
@@ -47,7 +48,7 @@ def recommend(
         show_table(
             f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title")
         )
-    write_records(json, found)
+    output.write(found)
 
 
 def _why_nothing(run: Run, user: str) -> str:
@@ -62,13 +63,8 @@ def _why_nothing(run: Run, user: str) -> str:
     )
 
 
-def explain(
-    run: RunFolder,
-    *,
-    user: User,
-    json: o.Json = None,
-    replace: o.Replace = False,
-) -> None:
+@spread
+def explain(run: RunFolder, *, user: User, output: o.OutputOptions) -> None:
     """Print what was used of a user's interactions, what was not, and why.
 
     What is held out for validation and test is shown too: nobody decides on it.
@@ -79,7 +75,7 @@ def explain(
     assent explain runs/steam --user 76561198
     ```
     """
-    check_json(json, replace=replace)
+    output.check()
     opened = open_run(run)
     held_out = opened.held_out.filter(pl.col("user") == user)
     # With a given split, somebody may have no interaction to train on.
@@ -99,7 +95,7 @@ def explain(
     out.print(f"{used}; they carry {paid:.2f} of {total:.2f} unwillingness.", highlight=False)
     if held_out.height:
         out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
-    write_records(json, [_finite(row) for row in rows])
+    output.write([_finite(row) for row in rows])
 
 
 def _explained(row: dict[str, Any]) -> list[str]:

@@ -69,11 +69,11 @@ Utility = Annotated[
 class WishOptions:
     """What people ask for beyond their unwillingness."""
 
-    by_category: bool = False
-    user_budget: str | None = None
-    user_floor: str | None = None
-    prior: str | None = None
-    utility: str = "linear"
+    by_category: ByCategory = False
+    user_budget: UserBudget = None
+    user_floor: UserFloor = None
+    prior: Prior = None
+    utility: Utility = "linear"
 
     def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
         """Say so where a prior is given and no method starts from it."""
