@@ -140,7 +140,7 @@ def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, reco
 
 def predicted(model: Linearised, settings: InfluenceSettings, drawn: list[Bools]) -> tuple[Floats, Floats]:
     """Losses, [R, users], and what social influence says of their sum up to a constant, [R]."""
-    losses = np.array([predicted_losses(model, each, settings, SEED) for each in drawn])
+    losses = np.array([predicted_losses(model, each[None], settings, SEED)[0] for each in drawn])
     social = social_influence(model, settings, SEED)[0].double().numpy()
     return losses, -(np.array(drawn) @ social)
 
@@ -201,12 +201,12 @@ def test_own_effects_have_the_sign_of_predicted_losses(problem: Problem) -> None
     own = own_influence(model, SETTINGS.influence, SEED)[0].double().numpy()
     rows, owners = np.arange(0, len(own), 12), problem.train.users
     nothing = np.zeros((1, len(own)), dtype=np.bool_)
-    before = predicted_losses(model, nothing[0], SETTINGS.influence, SEED)[None]
+    before = predicted_losses(model, nothing, SETTINGS.influence, SEED)
     changes = np.zeros((2, len(rows)))
     for place, k in enumerate(rows):
         alone = nothing.copy()
         alone[0, k] = True
-        after = predicted_losses(model, alone[0], SETTINGS.influence, SEED)[None]
+        after = predicted_losses(model, alone, SETTINGS.influence, SEED)
         found = after - before, with_own(before, alone, owners, own) - before
         changes[:, place] = [each[0, owners[k]] for each in found]
     assert stats.pearsonr(*changes).statistic > 0.8

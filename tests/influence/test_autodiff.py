@@ -84,8 +84,9 @@ def test_validation_derivatives_are_the_dense_ones(case: Case) -> None:
     assert_close(vector, torch.where(learnt, weights @ by_theta, 0))
     assert_close(direct, weights @ by_o)
     assert direct.abs().max() > 1e-3
-    x, change = random_vector(dense.theta), random_vector(direct)
-    assert_close(model.valid_change(x, change), by_theta @ x + by_o @ change)
+    moves = torch.stack([random_vector(dense.theta), 2 - random_vector(dense.theta)])
+    changes = torch.stack([random_vector(direct), 1 + random_vector(direct)])
+    assert_close(model.valid_changes(moves, changes), moves @ by_theta.T + changes @ by_o.T)
     assert_close(model.valid_losses(), dense.valid_losses(dense.theta, model.samples.anchor))
 
 
@@ -236,4 +237,5 @@ class TestRetraining:
         change = torch.from_numpy(selection.astype(np.float64)) - model.samples.anchor
         moved = -torch.linalg.solve(dense.hessian, dense.mixed @ change)
         expected = model.valid.per_user(model.valid_losses() + by_theta @ moved + by_o @ change)
-        assert_close(predicted_losses(model, selection, settings, case.seed), expected, rtol=1e-6, atol=1e-8)
+        found = predicted_losses(model, selection[None], settings, case.seed)[0]
+        assert_close(found, expected, rtol=1e-6, atol=1e-8)

@@ -28,7 +28,8 @@ selections = arrays(np.bool_, len(STAR_CASES[0].anchor), elements=st.booleans())
 
 
 def predicted(case: Case, settings: InfluenceSettings, selection: Bools) -> Floats:
-    return predicted_losses(case.linearised(settings), selection, settings, case.seed)
+    found: Floats = predicted_losses(case.linearised(settings), selection[None], settings, case.seed)[0]
+    return found
 
 
 def dense_inverse(oracle: Oracle, b: Tensor, settings: InfluenceSettings, seed: int) -> Tensor:

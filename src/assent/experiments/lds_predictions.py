@@ -82,8 +82,8 @@ def _predict(bench: Workbench, model: Linearised, settings: InfluenceSettings, d
     """
     weights = bench.weights[model.valid.owners.numpy()]
     social, _ = social_influence(model, settings, bench.seed, weights)
-    losses = [predicted_losses(model, selection, settings, bench.seed) for selection in drawn]
-    return Predicted(np.array(losses), -(drawn @ social.double().numpy()))
+    losses = predicted_losses(model, drawn, settings, bench.seed)
+    return Predicted(losses, -(drawn @ social.double().numpy()))
 
 
 def _mean(parts: Sequence[Predicted]) -> Predicted:

@@ -159,8 +159,11 @@ class Autodiff:
             by_o += torch.zeros_like(o) if direct is None else direct
         return torch.where(self.learnt, by_parameters, 0), by_o
 
-    def valid_change(self, x: Tensor, change: Tensor) -> Tensor:
-        """xᵀ ∂L_n/∂θ + Σ_k change[k] ∂L_n/∂o_k of every validation row: [n]."""
+    def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
+        """moves[r]ᵀ ∂L_n/∂θ + Σ_k changes[r, k] ∂L_n/∂o_k of every validation row: [R, n].
+
+        The gradient Σ_n lever_n ∂L_n is taken once for all r; its product with a move is linear in the lever.
+        """
         parts = []
         for rows in self._valid_chunks():
             o = self.samples.anchor.clone().requires_grad_()
@@ -169,10 +172,11 @@ class Autodiff:
             *by_parameters, by_o = torch.autograd.grad(
                 losses, (*self.parameters.tensors, o), lever, create_graph=True, allow_unused=True
             )
-            moved = self.parameters.flat(by_parameters) @ x
-            moved = moved if by_o is None else moved + by_o @ change
-            parts.append(torch.autograd.grad(moved, lever)[0])
-        return torch.cat(parts)
+            moved = moves @ self.parameters.flat(by_parameters)
+            moved = moved if by_o is None else moved + changes @ by_o
+            each = [torch.autograd.grad(one, lever, retain_graph=True)[0] for one in moved]
+            parts.append(torch.stack(each))
+        return torch.cat(parts, dim=1)
 
     # -- graphs ------------------------------------------------------------------------------------
 

@@ -49,8 +49,11 @@ class Linearised(Protocol):
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """The derivatives of Σ_n weights[n] L_n: by θ, a vector, and by o, [Z]."""
 
-    def valid_change(self, x: Tensor, change: Tensor) -> Tensor:
-        """xᵀ ∂L_n/∂θ + Σ_k change[k] ∂L_n/∂o_k of every validation row: [n]."""
+    def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
+        """moves[r]ᵀ ∂L_n/∂θ + Σ_k changes[r, k] ∂L_n/∂o_k of every validation row: [R, n].
+
+        `moves` are R vectors, `changes[R, Z]` what each does to the selection.
+        """
 
 
 def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, seed: int) -> Solution:

@@ -55,7 +55,7 @@ class Approximated:
         real = validation_losses(problem, bench.final(drawn, label=f"selection {self.number}"), settings.loss)
         far = [np.count_nonzero(drawn != bench.anchor(t)[0]) for t in range(ANCHORS)]
         predicted = {
-            t: predicted_losses(bench.linearise(t), drawn, settings, bench.seed)
+            t: predicted_losses(bench.linearise(t), drawn[None], settings, bench.seed)
             for t in {0, int(np.argmin(far))}
         }
         kept = validation_losses(problem, bench.anchor(0)[1], settings.loss)

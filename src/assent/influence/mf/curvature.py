@@ -175,8 +175,11 @@ class Curvature:
         # The last row of a table is the unknown user or item: not a parameter.
         return torch.cat([to_users[:-1], to_items[:-1]]), torch.zeros_like(self.samples.anchor)
 
-    def valid_change(self, x: Tensor, change: Tensor) -> Tensor:
-        """xᵀ ∇L_n of every validation row, whatever the change of the selection: [n]."""
+    def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
+        """moves[r]ᵀ ∇L_n of every validation row, whatever the changes of the selection: [R, n]."""
+        return torch.stack([self._valid_change(x) for x in moves])
+
+    def _valid_change(self, x: Tensor) -> Tensor:
         nothing = x.new_zeros(1, x.shape[1])
         x_users, x_items = (torch.cat([part, nothing]) for part in (x[: self.n_users], x[self.n_users :]))
         parts = []
