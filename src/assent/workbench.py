@@ -74,12 +74,15 @@ class Workbench:
         """What one unit of each user's summed validation loss counts in her reward: [n_users]."""
         return self.settings.reward.weights(self.problem.valid_samples())
 
-    def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
+    def estimates(
+        self, anchors: int, objective: Objective = Objective.WELFARE, *, effects: bool = False
+    ) -> Estimates:
         """The game's input at the first `anchors` anchors; trains and values those that are new.
 
-        With `effects`, the effects on every single user are included, which predicting her loss needs.
+        Sources of values are weighed by what they are good for where people play for `objective`. With
+        `effects`, the effects on every single user are included, which predicting her loss needs.
         """
-        return self._valuer.estimates(anchors, effects=effects)
+        return self._valuer.estimates(anchors, objective, effects=effects)
 
     def estimates_at(self, selection: Bools, *, effects: bool = False) -> AtPlace:
         """The game's input at an anchor of its own, at `selection[Z]`; not where values are pooled."""
@@ -89,13 +92,15 @@ class Workbench:
         """How far the truth may be from each value of `estimates` (a standard deviation): [Z], or None."""
         return self._valuer.errors(estimates, objective)
 
-    def resting_on(self, anchors: int) -> int:
-        """How many anchors the estimates at the first `anchors` rest on."""
-        return self._valuer.resting_on(anchors)
+    def resting_on(self, anchors: int, objective: Objective = Objective.WELFARE) -> Sequence[int]:
+        """The numbers of the anchors that the estimates at the first `anchors` rest on."""
+        return self._valuer.resting_on(anchors, objective)
 
-    def trust(self, anchors: int, placed: Sequence[AtPlace] = ()) -> dict[str, object]:
+    def trust(
+        self, anchors: int, objective: Objective = Objective.WELFARE, placed: Sequence[AtPlace] = ()
+    ) -> dict[str, object]:
         """How far the estimates at these anchors can be trusted: residuals, and reliability if known."""
-        return self._valuer.trust(anchors, placed)
+        return self._valuer.trust(anchors, objective, placed)
 
     @cached_property
     def _valuer(self) -> Valuer:

@@ -266,11 +266,13 @@ def test_seconds_charge_each_method_for_the_anchors_that_it_rests_on(problem: Pr
     bench.anchor_seconds = [100.0, 200.0, 400.0]
     watch = Stopwatch(bench)
     bench.anchor_seconds.append(1000.0)
+    bench.anchor_owed = [0.0, 0.0, 0.0, 0.0]
     nothing = np.zeros(len(problem.train), dtype=np.bool_)
-    seconds = [watch.seconds(Choice(nothing, None, anchors=anchors)) for anchors in (0, 1, 3, 4)]
+    rested_on = ((), (0,), (0, 1, 2), (0, 1, 2, 3), (1, 3))
+    seconds = [watch.seconds(Choice(nothing, None, anchors=anchors)) for anchors in rested_on]
     paid = [1000 + each for each in seconds]  # the new anchor took no time at all here
-    assert paid == pytest.approx([0, 100, 700, 1700], abs=5)
-    owing = Choice(nothing, None, anchors=1, owed=30.0)
+    assert paid == pytest.approx([0, 100, 700, 1700, 1200], abs=5)
+    owing = Choice(nothing, None, anchors=[0], owed=30.0)
     assert 1000 + watch.seconds(owing) == pytest.approx(130, abs=5)
 
 

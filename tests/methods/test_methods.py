@@ -274,11 +274,15 @@ def altered(bench: Workbench, change: Callable[[Estimates], Estimates]) -> Workb
     """A workbench that knows something else than it learnt."""
 
     class Altered(Workbench):
-        def estimates(self, anchors: int, *, effects: bool = False) -> Estimates:
-            return change(bench.estimates(anchors, effects=effects))
+        def estimates(
+            self, anchors: int, objective: Objective = Objective.WELFARE, *, effects: bool = False
+        ) -> Estimates:
+            return change(bench.estimates(anchors, objective, effects=effects))
 
-        def trust(self, anchors: int, placed: Sequence[AtPlace] = ()) -> dict[str, object]:
-            return bench.trust(anchors, placed)
+        def trust(
+            self, anchors: int, objective: Objective = Objective.WELFARE, placed: Sequence[AtPlace] = ()
+        ) -> dict[str, object]:
+            return bench.trust(anchors, objective, placed)
 
     return Altered(bench.problem, bench.settings, bench.seed)
 

@@ -218,7 +218,7 @@ def test_every_training_is_counted(name: str, problem: Problem) -> None:
     bench = Workbench(problem, SETTINGS, seed=0)
     choice = make_method(name).at_price(bench, 0.5)
     assert choice.explored == bench.trainings == 6
-    assert choice.anchors == 0
+    assert not choice.anchors
 
 
 @pytest.mark.parametrize("form", list(RewardForm))

@@ -7,8 +7,8 @@ import pytest
 from assent.report import certificate_facts
 from assent.report.numbers import THIN
 
-RELIABLE = {"structure": 0.34, "measurement": 0.21, "agreement": 0.437, "count": 1.0, "error": 0.25}
-NOISE = {"structure": 0.0, "measurement": 0.0, "agreement": 0.01, "count": 0.0, "error": 0.0}
+RELIABLE = {"explained": 0.34, "measurement": 0.21, "agreement": 0.437, "count": 1.0, "error": 0.25}
+NOISE = {"explained": 0.0, "measurement": 0.0, "agreement": 0.01, "count": 0.0, "error": 0.0}
 
 
 def only(certificate: dict[str, Any]) -> str:
@@ -24,7 +24,7 @@ def test_how_reliable_values_are() -> None:
     assert "to everybody" in only({"value_social": RELIABLE})
 
 
-@pytest.mark.parametrize("known", [{"structure": 0.1}, {"measurement": 0.1}])
+@pytest.mark.parametrize("known", [{"explained": 0.1}, {"measurement": 0.1}])
 def test_no_signal_is_said(known: dict[str, float]) -> None:
     assert "could not be told from noise" in only({"value_social": NOISE})
     assert "all count the same" in only({"value_social": NOISE})

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from assent.arrays import Floats, Ints
-from assent.value.combined import combine, errors, relative, structural
+from assent.value.combined import combine, errors
+from assent.value.opinions import Alike, FromInfluence, FromPaths, Opinion, ValueAt
 from assent.value.paths import Paths, find_paths
 from assent.value.pooled import Level
-from assent.value.shrinkage import Twice, shrink
+from assent.value.shrinkage import Reliability, Shrunk, Twice, shrink
 from assent.value.trial import Kind, Trial
 from assent.value.withdrawal import withdrawn
 
@@ -29,15 +30,36 @@ def ordered(values: Floats) -> Ints:
     return np.argsort(values / UNWILLINGNESS)
 
 
-def combined(**weights: float) -> Floats:
-    return combine(MEASURED, PATHS, Paths.social, by(**weights), UNWILLINGNESS)
+def level(values: Floats) -> Level:
+    """A level on which `values[Z]` were measured, for certain."""
+    none = np.zeros(len(values))
+    return Level(
+        Shrunk(values, values, none, none + 1, none + 1, none, none, Reliability(0.0, 1.0, 1.0)), count=0.0
+    )
+
+
+def opinions(measured: Level, paths: Paths = PATHS) -> dict[Kind, Opinion]:
+    return {
+        Kind.UNWILLINGNESS: Alike(np.ones(len(measured.values))),
+        Kind.MEASURED: FromInfluence(measured),
+        Kind.STRUCTURE: FromPaths(paths, Paths.social, Paths.social_variance),
+    }
+
+
+def combined(measured: Floats = MEASURED, /, **weights: float) -> Floats:
+    known = level(measured)
+    return combine(opinions(known), by(**weights), UNWILLINGNESS, mean=FromInfluence(known).worth)
+
+
+def by_paths() -> ValueAt:
+    return FromPaths(PATHS, Paths.social, Paths.social_variance).values()
 
 
 def test_a_source_that_is_believed_alone_decides_alone() -> None:
     unit = MEASURED.mean()
     np.testing.assert_allclose(combined(UNWILLINGNESS=1), unit)
     np.testing.assert_allclose(combined(MEASURED=1), MEASURED)
-    alone = withdrawn(structural(PATHS, Paths.social), UNWILLINGNESS)
+    alone = withdrawn(by_paths(), UNWILLINGNESS)
     np.testing.assert_allclose(combined(STRUCTURE=1), unit * alone / alone.mean())
 
 
@@ -51,10 +73,12 @@ def test_two_sources_meet_half_way() -> None:
 
 
 def test_where_nothing_is_known_all_are_worth_the_same() -> None:
-    np.testing.assert_array_equal(relative(np.zeros(4)), np.ones(4))
     nowhere = find_paths(np.arange(6), np.arange(6), n_users=6, n_items=6, seed=0)
-    np.testing.assert_array_equal(structural(nowhere, Paths.social)(np.ones(6, dtype=np.bool_)), np.ones(6))
-    found = combine(np.zeros(6), nowhere, Paths.social, by(MEASURED=0.5, STRUCTURE=0.5), np.full(6, 0.3))
+    known = opinions(level(np.zeros(6)), nowhere)
+    for each in known.values():
+        np.testing.assert_array_equal(each.values()(np.ones(6, dtype=np.bool_)), np.ones(6))
+        np.testing.assert_array_equal(each.errors(), np.ones(6))
+    found = combine(known, by(MEASURED=0.5, STRUCTURE=0.5), np.full(6, 0.3), mean=0.0)
     np.testing.assert_array_equal(found, np.zeros(6))
 
 
@@ -63,18 +87,23 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     rng = np.random.default_rng(1)
     valid, held = rng.normal(size=(2, len(USERS)))
     twice = Twice(valid, held, valid * held, one, one)
-    level = Level(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
-    assert (level.values > 0).all()
-    sure = errors(level, level.values, PATHS, Paths.social, by(MEASURED=1))
-    np.testing.assert_allclose(sure, level.errors, atol=0.05 * level.values.mean())
+    known = Level(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
+    assert (known.values > 0).all()
+    said = opinions(known)
+    sure = errors(said, by(MEASURED=1), known.values)
+    np.testing.assert_allclose(sure, known.errors, atol=0.05 * known.values.mean())
     trials = by(MEASURED=0.5, STRUCTURE=0.5)
-    values = combine(level.values, PATHS, Paths.social, trials, UNWILLINGNESS)
-    unsure = errors(level, values, PATHS, Paths.social, trials)
-    assert (unsure >= level.errors).all()
-    said = values.mean() * structural(PATHS, Paths.social)(np.ones(len(USERS), dtype=np.bool_))
-    other = values.mean() * relative(level.values)
-    apart = ((said - values) ** 2 + (other - values) ** 2) / 2
-    np.testing.assert_allclose(unsure**2, level.errors**2 + apart)
+    values = combine(said, trials, UNWILLINGNESS, mean=1.7)
+    assert values.mean() == pytest.approx(1.7)
+    unsure = errors(said, trials, values)
+    squares = np.zeros(len(USERS))
+    for kind in (Kind.MEASURED, Kind.STRUCTURE):
+        apart = 1.7 * said[kind].values()(np.ones(len(USERS), dtype=np.bool_)) - values
+        squares += ((1.7 * said[kind].errors()) ** 2 + apart**2) / 2
+    np.testing.assert_allclose(unsure**2, squares)
+    np.testing.assert_allclose(
+        said[Kind.STRUCTURE].errors(), np.sqrt(PATHS.social_variance()) / PATHS.social().mean()
+    )
 
 
 def test_values_keep_the_mean_of_what_was_measured() -> None:
@@ -86,17 +115,25 @@ def test_values_keep_the_mean_of_what_was_measured() -> None:
         {"STRUCTURE": 1.0},
         {"MEASURED": 0.4, "STRUCTURE": 0.4, "UNWILLINGNESS": 0.2},
     ):
-        found = combine(measured, PATHS, Paths.social, by(**weights), UNWILLINGNESS)
+        found = combined(measured, **weights)
         assert found.mean() == pytest.approx(measured.mean())
         assert (found > 0).all()
-    harmful = combine(-MEASURED, PATHS, Paths.social, by(MEASURED=1), UNWILLINGNESS)
+    harmful = combined(-MEASURED, MEASURED=1)
     assert 0 < harmful.mean() < 0.1 * MEASURED.mean()
 
 
 def test_structure_falls_with_what_is_withheld() -> None:
-    value_at = structural(PATHS, Paths.social)
+    value_at = by_paths()
     every = np.ones(len(USERS), dtype=np.bool_)
     full = value_at(every)
     assert full.mean() == pytest.approx(1, abs=0.03)
     kept = np.random.default_rng(2).random(len(USERS)) < 0.5
     assert value_at(kept)[kept].mean() < full[kept].mean()
+
+
+def test_what_all_think_the_same_of_goes_as_by_unwillingness_alone() -> None:
+    """Also among equals: what comes first in the log stays longest, as methods without values have it."""
+    unwillingness = np.repeat([0.2, 0.5], 5)
+    values = withdrawn(Alike(np.ones(10)).values(), unwillingness)
+    order = np.lexsort((unwillingness, -(values / unwillingness)))
+    np.testing.assert_array_equal(order, np.arange(10))

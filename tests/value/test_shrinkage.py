@@ -59,7 +59,7 @@ def test_values_are_nearer_to_the_truth_than_either_part(
     variance = noise**2 / (VALID + HELD)
     assert found.reliability.measurement == pytest.approx(signal**2 / (signal**2 + variance), abs=0.05)
     explained = structure**2 / (structure**2 + signal**2 + variance)
-    assert found.reliability.structure == pytest.approx(explained, abs=0.02)
+    assert found.reliability.explained == pytest.approx(explained, abs=0.02)
 
 
 def test_noise_has_no_weight_and_all_are_worth_the_same() -> None:
@@ -82,7 +82,7 @@ def test_noise_that_the_rows_of_an_item_share_is_no_signal() -> None:
         features = rng.normal(size=(40, 3))[items]
         valid, held = (np.sqrt(n) * rng.normal(size=40)[items] for n in (VALID, HELD))
         found = shrink(twice(valid, held), features, [np.arange(ROWS), items])
-        sure += found.reliability.structure > 0
+        sure += found.reliability.explained > 0
     assert sure <= 3
 
 
@@ -122,7 +122,7 @@ def test_what_is_known_of_a_feature_goes_before_what_is_measured(structure: floa
     found = shrink(measured, features, each_alone(ROWS))
     slope = np.polyfit(features[:, 0], found.expected, 1)[0] / VALID
     assert slope == pytest.approx(max(structure, 0), abs=0.02)
-    assert (found.reliability.structure > 0.3) == (structure > 0)
+    assert (found.reliability.explained > 0.3) == (structure > 0)
 
 
 def test_what_the_validation_rows_judge_does_not_rest_on_them() -> None:
@@ -161,7 +161,7 @@ def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: in
     assert np.isfinite(plain.held_value).all()
     assert np.isfinite(plain.error(plain.weight)).all()
     assert ((plain.weight >= 0) & (plain.weight <= 1)).all()
-    assert 0 <= plain.reliability.structure <= 1
+    assert 0 <= plain.reliability.explained <= 1
     np.testing.assert_allclose(value(scaled), scale * value(plain), rtol=1e-6, atol=1e-9 * scale)
 
 

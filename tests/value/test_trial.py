@@ -29,12 +29,12 @@ def test_who_ranks_better_counts_more() -> None:
 
 
 def test_weights_fall_by_e_for_every_standard_error() -> None:
-    people = of_people(UNWILLINGNESS=0, MEASURED=3, STRUCTURE=5)
+    people = of_people(UNWILLINGNESS=5, MEASURED=0, STRUCTURE=1)
     weights = judge(0.5, people).weights
-    for kind in (M, S):
-        differences = people[E] - people[kind]
+    for kind in (E, S):
+        differences = people[M] - people[kind]
         z = differences.mean() / (differences.std(ddof=1) / 20)
-        assert weights[kind] / weights[E] == pytest.approx(np.exp(-z))
+        assert weights[kind] / weights[M] == pytest.approx(np.exp(-z))
 
 
 @pytest.mark.parametrize("people", [0, 1, 50])
@@ -53,8 +53,21 @@ def test_who_says_nothing_of_its_own_has_no_second_vote() -> None:
 
 
 def test_a_difference_that_everybody_sees_is_certain() -> None:
-    weights = judge(0.2, {E: np.zeros(9), M: np.ones(9), S: np.zeros(9)}).weights
-    assert weights[M] == 1
+    for kind, other in ((M, S), (S, M)):
+        weights = judge(0.2, {E: np.zeros(9), kind: np.ones(9), other: np.zeros(9)}).weights
+        assert weights[kind] == 1
+
+
+@pytest.mark.parametrize(("ahead", "heard"), [(-1, False), (1.9, False), (2.1, True)])
+def test_structure_has_to_be_ahead_for_certain(ahead: float, heard: bool) -> None:
+    """Who is behind by less would still count e^-z of the best: half of a vote for noise."""
+    people = of_people(UNWILLINGNESS=0, MEASURED=0, STRUCTURE=0)
+    people[M] = people[E].copy()
+    noise = people[S] - people[S].mean() - (people[E] - people[E].mean())
+    people[S] = people[E] + noise + ahead * noise.std(ddof=1) / 20
+    assert judge(0.5, people).weights == pytest.approx(
+        {E: 1 / (1 + np.exp(ahead)), M: 0, S: 1 / (1 + np.exp(-ahead))} if heard else {E: 1, M: 0, S: 0}
+    )
 
 
 def test_weights_go_from_budget_to_budget() -> None:

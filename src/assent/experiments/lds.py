@@ -119,7 +119,7 @@ def predict_orders(
     )
     predicted = {RETRAINED: other}
     estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
-    with progress.task("predicting", pooled.resting_on(1) + len(estimators)) as advance:
+    with progress.task("predicting", len(pooled.resting_on(1)) + len(estimators)) as advance:
         predicted |= over_folds(pooled, drawn, advance)
         for estimator in estimators:
             predicted[estimator.value] = at_one_anchor(single, estimator, drawn)

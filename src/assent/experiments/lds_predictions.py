@@ -46,7 +46,7 @@ def over_folds(bench: Workbench, drawn: Bools, advance: Advance) -> dict[str, Pr
     plain = bench.settings.linearisation
     by_gradients = plain.model_copy(update={"estimator": Estimator.GRADIENT_DOT})
     averaged, own = [], []
-    for t in range(anchors):
+    for t in anchors:
         model = bench.linearise(t)
         averaged.append([_predict(bench, model, settings, drawn) for settings in (plain, by_gradients)])
         weights = bench.weights[model.valid.owners.numpy()]

@@ -63,8 +63,8 @@ class Stopwatch:
     def seconds(self, choice: Choice) -> float:
         """Seconds so far without those of anchors, plus all that `choice` rests on and found done."""
         spent, owed = self._bench.anchor_seconds, self._bench.anchor_owed
-        here = time.perf_counter() - self._start - sum(spent[choice.anchors :])
-        return here + sum(owed[: choice.anchors]) + choice.owed
+        here = time.perf_counter() - self._start - sum(spent) + sum(spent[t] for t in choice.anchors)
+        return float(here + sum(owed[t] for t in choice.anchors) + choice.owed)
 
 
 def record(
@@ -93,7 +93,7 @@ def record(
         "seed": bench.seed,
         **figures,
         "seconds": watch.seconds(choice),
-        "trainings": choice.anchors + choice.explored + 1,
+        "trainings": len(choice.anchors) + choice.explored + 1,
         "decision_price": choice.price if method.objectives else None,
         "point": point,
     }

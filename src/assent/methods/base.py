@@ -1,7 +1,7 @@
 """The one interface of all methods: a problem in, a selection out, at a price or within a budget."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -22,8 +22,8 @@ class Choice:
     """The price at which it decided; None for methods that know none."""
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`); empty where nothing is solved."""
-    anchors: int = 0
-    """How many of the workbench's anchors it rests on."""
+    anchors: Sequence[int] = ()
+    """The workbench's anchors that it rests on, by their numbers."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
     errors: Floats | None = None

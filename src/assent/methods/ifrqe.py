@@ -124,7 +124,7 @@ class IFRQE(Method):
     ) -> Choice:
         anchors = self._anchors(bench)
         certificate = {
-            **bench.trust(anchors, placed),
+            **bench.trust(anchors, self.objective, placed),
             "anchors_at_solution": len(placed),
             **asdict(certified),
             "gains_estimated": int(unsure(estimates, found.selection, self.objective).sum()),
@@ -133,7 +133,7 @@ class IFRQE(Method):
             found.selection,
             price,
             certificate,
-            anchors=bench.resting_on(anchors),
+            anchors=bench.resting_on(anchors, self.objective),
             values=found.values,
             errors=bench.errors(estimates, self.objective),
             explored=len(placed),
@@ -158,10 +158,11 @@ class IFRQE(Method):
         """Tables learn from the rewards of eq. (8), to which belongs what others do to a player, if known."""
         anchors = self._anchors(bench)
         if bench.settings.strategy is Strategy.FACTORED:
-            return bench.estimates(anchors)
+            return bench.estimates(anchors, self.objective)
         several = anchors + self._adaptive(bench) > 1
         check_table(players_of(bench.problem), several=several)
-        return bench.estimates(anchors, effects=several and bench.settings.model == MF.name)
+        effects = several and bench.settings.model == MF.name
+        return bench.estimates(anchors, self.objective, effects=effects)
 
 
 _PRECISION = 1e-2

@@ -53,8 +53,8 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
 
 def _values(whom: str, reliability: Mapping[str, float]) -> str:
     """How reliable the values on one level are (`value.shrinkage.Reliability`)."""
-    structure, measurement = reliability["structure"], reliability["measurement"]
-    if not structure and not measurement:
+    explained, measurement = reliability["explained"], reliability["measurement"]
+    if not explained and not measurement:
         return (
             f"What an interaction is worth to {whom} could not be told from noise by measuring it: so far "
             "all count the same."
@@ -62,7 +62,7 @@ def _values(whom: str, reliability: Mapping[str, float]) -> str:
     return (
         f"What an interaction is worth to {whom} was measured twice, with a correlation of "
         f"{reliability['agreement']:.2f}. Its place among the others explains "
-        f"{percent(structure, 0)} of the differences; what was measured beyond that counts "
+        f"{percent(explained, 0)} of the differences; what was measured beyond that counts "
         f"{percent(measurement, 0)}. A value may be off by {number(reliability['error'])} loss units."
     )
 
@@ -80,10 +80,12 @@ def _trial(trial: Mapping[str, Any]) -> str:
     ranked = sorted(_SOURCES, key=lambda kind: -trial[kind]["ndcg"])
     ranks = listed([f"{_SOURCES[kind]} {percent(trial[kind]['ndcg'], 1)}" for kind in ranked])
     counts = listed([f"{_SOURCES[kind]} {share(trial[kind]['weight'])}" for kind in ranked])
+    alone = trial["unwillingness"]["weight"] == 1
+    verdict = "None is for certain better than unwillingness alone, which decides there"
     return (
         f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
-        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. So there these "
-        f"count: {counts}."
+        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. "
+        f"{verdict if alone else f'So there these count: {counts}'}."
     )
 
 

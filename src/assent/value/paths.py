@@ -52,6 +52,8 @@ class Paths:
     """The users whose pairs are known: [n_users]."""
     kept: Bools
     """The interactions that the paths may lead over: [Z]."""
+    drawn: float = 0.0
+    """What each draw of a pair counts, where not all pairs are followed."""
 
     def among(self, kept: Bools) -> "Paths":
         """The paths that `kept[Z]` leaves."""
@@ -61,44 +63,66 @@ class Paths:
 
     def own(self) -> Floats:
         """What each interaction is worth to its owner, ∂Q_u/∂o_k: [Z]."""
-        return self._begun(self._shares)
+        return self._begun
 
     def social(self) -> Floats:
         """What each interaction is worth to everybody, ∂Q/∂o_k: [Z]."""
-        return self._begun(self._shares) + self._passed(self._shares)
+        return self._begun + self._passed
 
     def own_variance(self) -> Floats:
-        """Of `own`, because each pair comes true by chance, with probability w at most: [Z]."""
-        return self._begun(self._squares)
+        """Of `own`, because each pair comes true, or was drawn, by chance: [Z].
+
+        With probability w a pair comes true as a whole, with all its n_k paths over k: Σ w (n_k / (1 + p))².
+        """
+        return self._begun_squares
 
     def social_variance(self) -> Floats:
-        """The same of `social`: [Z]."""
-        return self._begun(self._squares) + self._passed(self._squares)
+        """The same of `social`; over no interaction a pair has paths of two kinds: [Z]."""
+        second, third = (self._squares(step) for step in self.steps[1:])
+        return self._begun_squares + (second + third) / self._stood_for**2
 
     def facts(self) -> dict[str, int]:
         """How much it rests on, for the certificate."""
         return {"users": int(self.begins.sum()), "pairs": len(self.weights), "paths": len(self.pair)}
 
-    def _begun(self, shares: Floats) -> Floats:
-        """What `shares[N]` of paths begin with each interaction; where nothing is known, the mean: [Z]."""
-        begun, known = sum_by(self.steps[0], shares, len(self.owners)), self.begins[self.owners]
+    @property
+    def _begun(self) -> Floats:
+        """What begins with each interaction; where nothing is known, the mean: [Z]."""
+        return self._completed(sum_by(self.steps[0], self._shares, len(self.owners)))
+
+    @property
+    def _begun_squares(self) -> Floats:
+        return self._completed(self._squares(self.steps[0]))
+
+    def _completed(self, begun: Floats) -> Floats:
+        """`begun[Z]`, with the mean for those whose pairs are not known."""
+        known = self.begins[self.owners]
         typical = known & self.kept
         return np.where(known, begun, begun[typical].mean() if typical.any() else 0.0)
 
-    def _passed(self, shares: Floats) -> Floats:
-        """What shares go over each as second or third; some users stand for all: [Z]."""
-        second, third = (sum_by(step, shares, len(self.owners)) for step in self.steps[1:])
-        return (second + third) / max(float(self.begins.mean()), 1 / len(self.begins))
+    @property
+    def _passed(self) -> Floats:
+        """What goes over each as second or third: [Z]."""
+        second, third = (sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
+        return (second + third) / self._stood_for
+
+    @property
+    def _stood_for(self) -> float:
+        """The share of users whose pairs are known; they stand for all."""
+        return max(float(self.begins.mean()), 1 / len(self.begins))
 
     @cached_property
     def _shares(self) -> Floats:
         """w / (1 + p) of each path's pair: [N]."""
         return (self.weights / (1 + self._count))[self.pair]
 
-    @property
-    def _squares(self) -> Floats:
-        """w / (1 + p)² of each path's pair: [N]."""
-        return (self.weights / (1 + self._count) ** 2)[self.pair]
+    def _squares(self, step: Ints) -> Floats:
+        """Σ w (n_k / (1 + p))² over the pairs with paths over each interaction as this step: [Z]."""
+        rows = len(self.owners)
+        place, times = np.unique(self.pair * rows + step, return_counts=True)
+        pair, row = np.divmod(place, rows)
+        chance = self.weights[pair] * (1 + self.drawn)
+        return sum_by(row, chance * (times / (1 + self._count[pair])) ** 2, rows)
 
     @property
     def _count(self) -> Ints:
@@ -109,7 +133,7 @@ class Paths:
 def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int) -> Paths:
     """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to what is to come."""
     rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
-    begins = _sampled(log, rng)
+    begins, unit = _sampled(log, rng), 0.0
     pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins))
     if len(weights):
         total, steps = float(weights.sum()), log.beyond[pair_items]
@@ -118,9 +142,11 @@ def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: in
             drawn = rng.choice(len(weights), size=few, p=weights / total)
             chosen, times = np.unique(drawn, return_counts=True)
             pair_users, pair_items = pair_users[chosen], pair_items[chosen]
-            weights = times.astype(np.float64) * (total / few)
+            unit = total / few
+            weights = unit * times.astype(np.float64)
     pair, a, b, c = _follow_all(log, pair_users, pair_items)
-    return Paths(weights, pair, (a, b, c), users, begins, kept=np.ones(len(users), dtype=np.bool_))
+    every = np.ones(len(users), dtype=np.bool_)
+    return Paths(weights, pair, (a, b, c), users, begins, kept=every, drawn=unit)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import numpy as np
 
 from assent.arrays import Floats, Ints
 from assent.data.problem import Rows
+from assent.value.counts import features
 from assent.value.crossfit import Measured, pool
 from assent.value.shrinkage import Shrunk, shrink
-from assent.value.structure import features
 
 
 @dataclass(frozen=True)

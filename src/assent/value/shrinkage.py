@@ -5,7 +5,7 @@ noise, and on n' held-out training rows, f = n' τ + noise. Rows count alike, so
 
     y = (v + f) / (n + n')
 
-What structure leads to expect, m, is the regression of y on features of which more is never worth less,
+What counts lead to expect, m, is the regression of y on features of which more is never worth less,
 shrunk by its adjusted R². The noises of different rows at different anchors are independent, so what is
 left of v and f after a regression of each gives the variance of τ around m, and what is left of y that of the
 noise:
@@ -13,8 +13,8 @@ noise:
     E[τ | y] = m + r (y − m),    r = ω² (n + n') / (ω² (n + n') + σ²)
     ω² = Σ Cov(v, f) / Σ n n',   σ² = E[(n + n') (y − m)²] − ω² E[n + n']
 
-An estimate that is not twice its standard error counts as 0, for ω² as for what structure learns on one set
-of rows and explains on the other. Rows of a user, or of an item, share their noise, so whole users and whole
+An estimate that is not twice its standard error counts as 0, for ω² as for what counts learn on one set
+of rows and explain on the other. Rows of a user, or of an item, share their noise, so whole users and whole
 items are what is counted. Without a signal both weights are 0: every interaction is worth the same, and
 unwillingness alone decides. Values are n τ: the effect on all validation rows that the level is about.
 
@@ -56,8 +56,8 @@ class Twice:
 class Reliability:
     """How much of the differences between values is explained by what; all from validation and training."""
 
-    structure: float
-    """Share of the variance of y that structure explains, adjusted for the number of features."""
+    explained: float
+    """Share of the variance of y that counts explain, adjusted for their number."""
     measurement: float
     """r: what a measured difference from the expectation counts, in the mean."""
     agreement: float

@@ -7,7 +7,9 @@ well it ranks. A source that is z standard errors behind the best counts e^−z 
 
 Values are combined as geometric means, Π_s x_s^w_s, so that what all sources but one think nothing of is not
 carried by that one. Unwillingness alone, for which all are worth the same, is one of the sources: where it
-ranks best it counts most. Where nobody can tell, it alone decides.
+ranks best it counts most. Who has nothing to say is not heard, so that it decides alone where there is no
+signal: what was measured is the same of all then (`shrinkage` has its own test), and structure, which has no
+test but this one, has to be ahead of unwillingness by twice the standard error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +32,8 @@ class Kind(StrEnum):
     """Paths (`paths`)."""
 
 
+SURE = 2.0
+"""Standard errors that structure has to be ahead of unwillingness alone to be heard."""
 BUDGETS = (0.5, 0.2)
 """Shares of All's violation at which sources are tried, falling."""
 
@@ -50,19 +54,25 @@ class Trial:
 
 
 def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
-    """Weigh the sources by how well their models rank for each of n people: `qualities[kind][n]`.
-
-    A source whose model ranks as that of unwillingness does, for everybody, has nothing to say of its own.
-    """
+    """Weigh the sources by how well their models rank for each of n people: `qualities[kind][n]`."""
     means = {kind: float(each.mean()) if len(each) else 0.0 for kind, each in qualities.items()}
-    alone = qualities[Kind.UNWILLINGNESS]
-    heard = [
-        kind for kind in Kind if kind is Kind.UNWILLINGNESS or not np.array_equal(qualities[kind], alone)
-    ]
+    heard = [kind for kind in Kind if _is_heard(kind, qualities)]
     best = qualities[max(heard, key=lambda kind: means[kind])]
     odds = {kind: np.exp(-_behind(best - qualities[kind])) if kind in heard else 0.0 for kind in Kind}
     total = sum(odds.values())
     return Trial(budget, means, {kind: float(each / total) for kind, each in odds.items()})
+
+
+def _is_heard(kind: Kind, qualities: Mapping[Kind, Floats]) -> bool:
+    """Whether a source has anything to say beside unwillingness."""
+    ahead = qualities[kind] - qualities[Kind.UNWILLINGNESS]
+    match kind:
+        case Kind.UNWILLINGNESS:
+            return True
+        case Kind.MEASURED:
+            return bool(ahead.any())
+        case Kind.STRUCTURE:
+            return _behind(ahead) >= SURE
 
 
 def _behind(differences: Floats) -> float:

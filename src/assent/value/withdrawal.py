@@ -8,14 +8,15 @@ interaction's break-even price is that at which its turn came,
     λ*_k = max(v_k(o) / β_k, what was withheld before it),
 
 and its value λ*_k β_k: what it adds at the price that it can bear. Ordered by these, budgets and prices give
-what they would give step by step. Those whose turn comes at one price follow each other by a hair.
+what they would give step by step. Those whose turn comes at one price follow each other by a hair, what is
+minded most and, of equals, what comes last in the log being withheld first.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from assent.arrays import Bools, Floats
+from assent.arrays import Bools, Floats, Ints
 
 _STEP = 0.09
 """Share of the unwillingness still disclosed that is withheld at once."""
@@ -36,9 +37,7 @@ def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Flo
     rest = total = float(unwillingness.sum())
     values = value_at(kept)
     while rest > _END * total:
-        here = np.flatnonzero(kept & minded)
-        scores = values[here] / unwillingness[here]
-        order = here[np.lexsort((-unwillingness[here], scores))]
+        order = _first_to_go(values, unwillingness, kept & minded)
         paid = np.cumsum(unwillingness[order])
         gone = order[: int(np.searchsorted(paid, _STEP * rest)) + 1]
         prices[gone] = np.maximum(values[gone] / unwillingness[gone], level) * _hairs(len(gone))
@@ -46,10 +45,16 @@ def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Flo
         kept[gone] = False
         rest = float(unwillingness[kept].sum())
         values = value_at(kept)
-    last = np.flatnonzero(kept & minded)
-    last = last[np.argsort(values[last] / unwillingness[last], kind="stable")]
+    last = _first_to_go(values, unwillingness, kept & minded)
     prices[last] = np.maximum(values[last] / unwillingness[last], level) * _hairs(len(last))
     return np.where(minded, prices * unwillingness, values)
+
+
+def _first_to_go(values: Floats, unwillingness: Floats, among: Bools) -> Ints:
+    """Those of `among[Z]` by rising value for their unwillingness."""
+    here = np.flatnonzero(among)[::-1]
+    order: Ints = here[np.lexsort((-unwillingness[here], values[here] / unwillingness[here]))]
+    return order
 
 
 def _hairs(length: int) -> Floats:

@@ -35,8 +35,8 @@ class Valuer(Protocol):
     def seed_of(self, t: int) -> int:
         """What the t-th anchor is trained with."""
 
-    def estimates(self, anchors: int, *, effects: bool) -> Estimates:
-        """The game's input at the first `anchors` anchors."""
+    def estimates(self, anchors: int, objective: Objective, *, effects: bool) -> Estimates:
+        """The game's input at the first `anchors` anchors, for people who play for `objective`."""
 
     def at(self, selection: Bools, *, effects: bool) -> AtPlace:
         """The game's input at one more anchor, which discloses `selection[Z]`."""
@@ -44,10 +44,10 @@ class Valuer(Protocol):
     def errors(self, estimates: Estimates, objective: Objective) -> Floats | None:
         """How far the truth may be from each value, as a standard deviation: [Z]; None where unknown."""
 
-    def resting_on(self, anchors: int) -> int:
-        """How many anchors that input rests on."""
+    def resting_on(self, anchors: int, objective: Objective) -> Sequence[int]:
+        """The numbers of the anchors, trials among them, that this input rests on."""
 
-    def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
+    def trust(self, anchors: int, objective: Objective, placed: Sequence[AtPlace]) -> dict[str, object]:
         """How far it can be trusted, with further anchors that were `placed`, for the certificate."""
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,20 +11,20 @@ import torch
 
 from assent.arrays import Bools, Floats, Ints, sum_by
 from assent.errors import AssentError
-from assent.evaluation import validation_losses, validation_ndcg
+from assent.evaluation import validation_losses
 from assent.game.estimates import Estimates
-from assent.game.fill import by_score, cheapest_first, floors_alone, players_of
 from assent.game.objective import Objective
-from assent.game.prices import break_even_prices
 from assent.hashing import mixed
-from assent.value.combined import combine, errors, relative, structural, structural_errors
+from assent.value.combined import combine, errors
 from assent.value.crossfit import Measured, deal, measure, targets
+from assent.value.opinions import Alike, FromInfluence, FromPaths, Opinion
 from assent.value.paths import Paths, find_paths
-from assent.value.pooled import Pooled, pooled
+from assent.value.pooled import Level, Pooled, pooled
 from assent.value.settings import Source
-from assent.value.trial import BUDGETS, Kind, Trial, judge
+from assent.value.trial import Kind
 from assent.value.withdrawal import withdrawn
 from assent.valuers.base import AtPlace, game, residuals
+from assent.valuers.trying import Tried, Trying
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench
@@ -33,16 +32,6 @@ if TYPE_CHECKING:
 
 _LEAST = 1e-12
 """What an interaction is worth at least, in units of the loss, where only order is known."""
-
-
-@dataclass(frozen=True)
-class _Level:
-    """Values of Z interactions, to their owners or to everybody."""
-
-    values: Floats
-    """[Z], in units of the loss."""
-    errors: Floats
-    """How far the truth may be from them, as a standard deviation: [Z]."""
 
 
 class Pooling:
@@ -55,7 +44,9 @@ class Pooling:
         if rows < self._folds:
             raise AssentError(f"value.folds={self._folds}; accepted: no more than training rows, {rows}")
         self._fold: Ints = deal(rows, max(1, self._folds), seed=bench.seed)
-        self._tried: dict[bytes, Floats] = {}
+        self._trying = Trying(bench)
+        self._judged: dict[Objective, Tried] = {}
+        self._known: dict[Objective, Estimates] = {}
 
     def place(self, t: int) -> Bools:
         """Everything but fold t; after the last fold, everything."""
@@ -66,31 +57,47 @@ class Pooling:
         """Another for each: what two anchors agree on is then no accident of where training set out."""
         return mixed(self._bench.seed, t)
 
-    def estimates(self, anchors: int, *, effects: bool) -> Estimates:
-        """A game with one anchor, everything, however many are asked for: values do not depend on it."""
+    def estimates(self, anchors: int, objective: Objective, *, effects: bool) -> Estimates:
+        """A game with one anchor, everything, however many are asked for: values do not depend on it.
+
+        Sources are weighed by trials of what people would disclose who play for `objective`.
+        """
         if effects:
             raise AssentError("effects on single others belong to single anchors: ask for --value influence")
-        return game(
-            self._bench,
-            anchors=self.place(self._folds)[None],
-            own=self._own.values[None],
-            social=self._social.values[None],
-            losses=self._everything[None],
-        )
+        if objective not in self._known:
+            with self._charged():
+                own = self._values(Objective.NASH, objective)
+                social = self._values(Objective.WELFARE, objective)
+            self._known[objective] = game(
+                self._bench,
+                anchors=self.place(self._folds)[None],
+                own=own[None],
+                social=social[None],
+                losses=self._everything[None],
+            )
+        return self._known[objective]
 
     def at(self, selection: Bools, *, effects: bool) -> AtPlace:
         """Refused: a pooled value has no place."""
         raise AssentError("anchors at the solution belong to single anchors: ask for --value influence")
 
     def errors(self, estimates: Estimates, objective: Objective) -> Floats | None:
-        """Of empirical Bayes, and how far the sources are apart."""
-        return (self._own if objective is Objective.NASH else self._social).errors
+        """Of empirical Bayes, of paths, and how far the sources are apart."""
+        match self._source:
+            case Source.CROSS_FITTED:
+                return self._level(objective).errors
+            case Source.STRUCTURE:
+                return self._unit(objective) * self._from_paths(objective).errors()
+            case _:
+                values = estimates.values(objective)[0]
+                return errors(self._opinions(objective), self._tried(objective).trials, values)
 
-    def resting_on(self, anchors: int) -> int:
+    def resting_on(self, anchors: int, objective: Objective) -> Sequence[int]:
         """The anchors of all folds, everything, and what was tried."""
-        return self._folds + 1 + (len(self._tried) if self._source is Source.COMBINED else 0)
+        tried = self._tried(objective).numbers if self._source is Source.COMBINED else ()
+        return [*range(self._folds + 1), *tried]
 
-    def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
+    def trust(self, anchors: int, objective: Objective, placed: Sequence[AtPlace]) -> dict[str, object]:
         """The largest residuals, how reliable what was measured is, and what came of trying each source."""
         found: dict[str, object] = {}
         if self._source is not Source.STRUCTURE:
@@ -100,34 +107,44 @@ class Pooling:
         if self._source is not Source.CROSS_FITTED:
             found["value_paths"] = self._paths.facts()
         if self._source is Source.COMBINED:
-            found["value_trials"] = [each.facts() for each in self._trials]
+            found["value_trials"] = [each.facts() for each in self._tried(objective).trials]
         return found
 
-    @cached_property
-    def _own(self) -> _Level:
-        with self._charged():
-            return self._level(Objective.NASH)
+    def _values(self, level: Objective, objective: Objective) -> Floats:
+        """To owners (`nash`) or to everybody (`welfare`), weighed for who plays for `objective`: [Z]."""
+        unwillingness = self._bench.problem.unwillingness
+        match self._source:
+            case Source.CROSS_FITTED:
+                return self._level(level).values
+            case Source.STRUCTURE:
+                said, unit = self._from_paths(level).values(), self._unit(level)
+                return withdrawn(lambda kept: unit * said(kept), unwillingness)
+            case _:
+                trials, worth = self._tried(objective).trials, FromInfluence(self._level(level)).worth
+                return combine(self._opinions(level), trials, unwillingness, mean=worth)
 
-    @cached_property
-    def _social(self) -> _Level:
-        with self._charged():
-            return self._level(Objective.WELFARE)
+    def _opinions(self, level: Objective) -> dict[Kind, Opinion]:
+        """All sources."""
+        measured = FromInfluence(self._level(level))
+        return {
+            Kind.UNWILLINGNESS: Alike(measured.errors()),
+            Kind.MEASURED: measured,
+            Kind.STRUCTURE: self._from_paths(level),
+        }
 
-    def _level(self, objective: Objective) -> _Level:
-        selfish, unwillingness = objective is Objective.NASH, self._bench.problem.unwillingness
-        of, variance = (Paths.own, Paths.own_variance) if selfish else (Paths.social, Paths.social_variance)
-        if self._source is Source.STRUCTURE:
-            paths, unit = self._paths, self._worth_of_everything
-            everybody = float(paths.social().mean())
-            unit *= float(of(paths).mean()) / everybody if everybody else 1.0
-            worth = structural(paths, of)
-            values = withdrawn(lambda kept: unit * worth(kept), unwillingness)
-            return _Level(values, unit * structural_errors(paths, variance, of))
-        measured = self._pooled.own if selfish else self._pooled.social
-        if self._source is Source.CROSS_FITTED:
-            return _Level(measured.values, measured.errors)
-        values = combine(measured.values, self._paths, of, self._trials, unwillingness)
-        return _Level(values, errors(measured, values, self._paths, of, self._trials))
+    def _level(self, level: Objective) -> Level:
+        return self._pooled.own if level is Objective.NASH else self._pooled.social
+
+    def _from_paths(self, level: Objective) -> FromPaths:
+        if level is Objective.NASH:
+            return FromPaths(self._paths, Paths.own, Paths.own_variance)
+        return FromPaths(self._paths, Paths.social, Paths.social_variance)
+
+    def _unit(self, level: Objective) -> float:
+        """What the mean interaction is worth by paths alone, in units of the loss."""
+        everybody = self._from_paths(Objective.WELFARE).mean
+        share = self._from_paths(level).mean / everybody if everybody else 1.0
+        return self._worth_of_everything * share
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -160,35 +177,11 @@ class Pooling:
             seed=self._bench.seed,
         )
 
-    @cached_property
-    def _trials(self) -> list[Trial]:
-        """What came of selecting by each source alone; the measured one without the rows that judge it."""
-        unwillingness = self._bench.problem.unwillingness
-        values = {
-            Kind.UNWILLINGNESS: np.ones(len(unwillingness)),
-            Kind.MEASURED: relative(self._pooled.social.held_values),
-            Kind.STRUCTURE: withdrawn(structural(self._paths, Paths.social), unwillingness),
-        }
-        scores = {kind: break_even_prices(each, unwillingness) for kind, each in values.items()}
-        return [
-            judge(budget, {kind: self._try(kind, each, budget) for kind, each in scores.items()})
-            for budget in BUDGETS
-        ]
-
-    def _try(self, kind: Kind, scores: Floats, budget: float) -> Floats:
-        """NDCG@5 of everybody with validation rows, by a model of what `scores[Z]` select within a budget."""
-        problem = self._bench.problem
-        if problem.wishes.are_plain:
-            selection = cheapest_first(scores, problem, budget)
-        else:
-            players, allowed = players_of(problem), budget * float(problem.unwillingness.sum())
-            selection = by_score(players, scores, allowed=allowed, start=floors_alone(players))
-        if selection.tobytes() not in self._tried:
-            trained = self._bench.try_out(selection, f"trial: {budget:.0%} by {kind}")
-            rows = np.bincount(problem.valid.users, minlength=problem.n_users)
-            sums = sum_by(problem.valid.users, validation_ndcg(problem, trained), problem.n_users)
-            self._tried[selection.tobytes()] = sums[rows > 0] / rows[rows > 0]
-        return self._tried[selection.tobytes()]
+    def _tried(self, objective: Objective) -> Tried:
+        """What came of selecting by each source alone, as people would who play for `objective`."""
+        if objective not in self._judged:
+            self._judged[objective] = self._trying.judge(self._opinions(objective))
+        return self._judged[objective]
 
     @cached_property
     def _measured(self) -> list[Measured]:

@@ -42,8 +42,8 @@ class AtEachAnchor:
         """The same for all: they start from the same parameters, and differ by their selections alone."""
         return self._bench.seed
 
-    def estimates(self, anchors: int, *, effects: bool) -> Estimates:
-        """Influence at each of the anchors."""
+    def estimates(self, anchors: int, objective: Objective, *, effects: bool) -> Estimates:
+        """Influence at each of the anchors, whatever the objective."""
         bench = self._bench
         while len(self._influences) < anchors:
             start, t = time.perf_counter(), len(self._influences)
@@ -77,11 +77,11 @@ class AtEachAnchor:
         spread: Floats = estimates.values(objective).std(axis=0, ddof=1)
         return spread
 
-    def resting_on(self, anchors: int) -> int:
+    def resting_on(self, anchors: int, objective: Objective) -> Sequence[int]:
         """Those anchors alone."""
-        return anchors
+        return range(anchors)
 
-    def trust(self, anchors: int, placed: Sequence[AtPlace]) -> dict[str, object]:
+    def trust(self, anchors: int, objective: Objective, placed: Sequence[AtPlace]) -> dict[str, object]:
         """The largest residuals."""
         return residuals([*self._influences[:anchors], *(each.influence for each in placed)])
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from assent.value.structure import features
+from assent.value.counts import features
 
 
 def test_counts_of_a_small_log() -> None:
