@@ -77,12 +77,12 @@ def judge(
     return gain
 
 
-def price(problem: Problem, settings: Settings) -> None:
+def price(problem: Problem, settings: Settings, objective: Objective) -> None:
     """Print what valuing all interactions costs, in trainings of the model."""
     bench, everything = Workbench(problem, settings, seed=0), np.ones(len(problem.train), dtype=np.bool_)
     bench.final(everything)  # warms up
     before = [seconds(lambda: bench.final(everything)) for _ in range(2)]
-    valuing = seconds(lambda: bench.estimates(settings.anchors))
+    valuing = seconds(lambda: bench.estimates(settings.anchors, objective))
     after = [seconds(lambda: bench.final(everything)) for _ in range(2)]
     cost = valuing / float(np.median(before + after))
     verdict(f"{problem.name}, {settings.model}: values of all interactions", cost, 10, "trainings")
@@ -106,7 +106,7 @@ if __name__ == "__main__":
         for name in given.datasets.split(","):
             problem = load(name, source=given.unwillingness, earlier=given.earlier)
             settings = read_settings(model, overrides=given.set)
-            price(problem, settings)
+            price(problem, settings, given.objective)
             asked = (
                 ASKED.get((name, model), ()) if given.unwillingness == "random" and not given.earlier else ()
             )

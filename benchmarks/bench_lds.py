@@ -5,12 +5,11 @@
     bench_lds.py --datasets diginetica --selections 12 --truth-seeds 2
 
 Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals stand at one anchor, as in
-the paper. `averaged` is judged: what the default measures, at the anchors of its folds. The values that it
-decides by are made of that and of structure; they are about rows to come, not about the losses of these.
-`cross-fitted`, the first half of them, stands beside it. A pair of data set and model where no estimator has
-a score above 0.1 has no signal and is not judged. Gauss-Newton, which takes hundreds of products for each
-selection, is judged on MF alone. With --out, retrainings and anchors are kept there, so that a killed
-benchmark goes on; the folder may be one of `assent lds --out`.
+the paper. Two are judged: `averaged`, what the default measures, and `combined`, the values that it decides
+by, which are about rows to come, not about the losses of these. A pair of data set and model where no
+estimator has a score above 0.1 has no signal and is not judged. Gauss-Newton is judged on MF alone. With
+--out, retrainings, anchors and predictions are kept there, so that a killed benchmark goes on; the folder may
+be one of `assent lds --out`.
 """
 
 import argparse
@@ -18,11 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assent.experiments.lds import RETRAINED, LdsPlan, predict_orders
+from assent.experiments.lds import RETRAINED, LdsPlan, Orders, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
 from assent.influence.settings import Estimator
 from assent.models import MF, MODELS
 from assent.settings import Settings
+from assent.value.settings import Source
 from common import load, verdict
 
 DATASETS = ("diginetica", "steam", "amazon_video_games", "simulation")
@@ -54,8 +54,11 @@ def figures(record: Record) -> str:
     return f"{record['lds']:+7.3f}  {low} .. {high}  {record['behind']:+16.3f}  {behind_low} .. {behind_high}"
 
 
-def judge(pairs: Sequence[Sequence[Record]], level: str) -> None:
-    """Print on which share of the pairs with a signal the default is above all rivals, and surely so."""
+def judge(pairs: Sequence[Sequence[Record]], level: str, ours: str) -> None:
+    """Print on which share of the pairs with a signal `ours` is above all rivals, and surely so.
+
+    The records say how far others are behind `ours`.
+    """
     here = [
         {each["estimator"]: each for each in records if each["level"] == level and each["lds"] is not None}
         for records in pairs
@@ -72,7 +75,7 @@ def judge(pairs: Sequence[Sequence[Record]], level: str) -> None:
     for text, key, share in (("above", "behind", 1.0), ("surely above", "behind_low", 2 / 3)):
         met = [all(scores[rival][key] > 0 for rival in RIVALS) for scores in known]
         found = sum(met) / len(met)
-        verdict(f"{level}: {AVERAGED} {text} {names}, share of pairs", found, share, "", at_most=False)
+        verdict(f"{level}: {ours} {text} {names}, share of pairs", found, share, "", at_most=False)
         for scores, is_met in zip(known, met, strict=True):
             if not is_met:
                 place = scores[RIVALS[0]]
@@ -100,7 +103,7 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    pairs: list[list[Record]] = []
+    pairs: list[Orders] = []
     for name in given.datasets.split(","):
         problem = load(name)
         for model in given.models.split(","):
@@ -108,8 +111,10 @@ if __name__ == "__main__":
             estimators = tuple(Estimator) if model == MF.name else (settings.influence.estimator, *RIVALS)
             plan = LdsPlan(selections=given.selections, seeds=given.truth_seeds, estimators=estimators)
             print(f"{name}, {model}, R = {plan.selections}, truth over {plan.seeds} seeds", flush=True)
-            pairs.append(predict_orders(problem, settings, plan, seed=given.seed, cache=given.out).records())
-            show(pairs[-1])
-    for level in ("own", "social"):
-        judge(pairs, level)
+            pairs.append(predict_orders(problem, settings, plan, seed=given.seed, cache=given.out))
+            show(pairs[-1].records())
+    for ours in (AVERAGED, Source.COMBINED.value):
+        records = [pair.records(ours) for pair in pairs]
+        for level in ("own", "social"):
+            judge(records, level, ours)
     print(f"reduced: {', '.join(reductions(given)) or 'nothing'}")

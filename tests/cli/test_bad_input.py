@@ -136,7 +136,21 @@ def test_numbers_that_are_none(arguments: list[str], assent: Assent) -> None:
 def test_lds_judges_all_estimators(log_file: Path, assent: Assent) -> None:
     code, out, err = assent("lds", log_file, "--set", "value.source=lissa")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "value.source: every estimator is judged in any case" in err
+    assert "value.source: every source is judged in any case" in err
+
+
+def test_two_estimators_contradict_each_other(log_file: Path, assent: Assent) -> None:
+    both = ["--value", "lissa", "--set", "influence.estimator=gauss-newton"]
+    code, out, err = assent("frontier", log_file, *both)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "influence.estimator=gauss-newton: contradicts value.source=lissa; accepted: one of them" in err
+
+
+@pytest.mark.parametrize("command", ["frontier", "lds", "compare"])
+def test_a_file_is_no_folder(command: str, log_file: Path, assent: Assent) -> None:
+    code, out, err = assent(command, log_file, "--out", log_file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"--out {log_file}: is a file; accepted: a folder" in err
 
 
 @pytest.mark.parametrize("price", [-0.5, float("inf"), float("nan")])

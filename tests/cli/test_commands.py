@@ -182,7 +182,7 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
         "lds",
         log_file,
         "--selections",
-        3,
+        10,
         "--truth-seeds",
         1,
         *QUICK,

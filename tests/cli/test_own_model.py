@@ -144,7 +144,7 @@ def test_frontier_takes_it(log_file: Path, assent: Assent) -> None:
 def test_lds_takes_it_with_the_estimators_that_it_has(
     name: str, lacks: set[str], log_file: Path, assent: Assent
 ) -> None:
-    few = ["--model", f"mine:{name}", *SETTINGS, "--selections", 3, "--truth-seeds", 1, "--json", "l.json"]
+    few = ["--model", f"mine:{name}", *SETTINGS, "--selections", 10, "--truth-seeds", 1, "--json", "l.json"]
     code, _, err = assent("lds", log_file, *few)
     assert code == 0, err
     assert {each.value for each in Estimator} - {

@@ -14,8 +14,9 @@ from assent.data.split import make_problem
 from assent.evaluation import validation_losses
 from assent.experiments import lds
 from assent.experiments.lds import RETRAINED, LdsPlan, predict_orders
-from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, over_folds, with_own
+from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, Values, over_folds, with_own
 from assent.experiments.rank_scores import SCORES, score_orders
+from assent.game.objective import Objective
 from assent.hashing import mixed
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.linearised import Linearised
@@ -84,7 +85,7 @@ def records(problem: Problem, cache: Path) -> list[Record]:
 
 
 def test_there_is_one_record_per_estimator_and_level(problem: Problem, records: list[Record]) -> None:
-    names = [RETRAINED, Source.CROSS_FITTED, AVERAGED, GRADIENT_DOT_AVERAGED, *Estimator]
+    names = [RETRAINED, Source.CROSS_FITTED, Source.COMBINED, AVERAGED, GRADIENT_DOT_AVERAGED, *Estimator]
     expected = [(name, level) for name in names for level in ("own", "social")]
     assert [(each["estimator"], each["level"]) for each in records] == expected
     for each in records:
@@ -123,12 +124,16 @@ def test_the_scores_are_rank_correlations_with_retraining(problem: Problem, reco
         parts = [predicted(folds.linearise(t), settings, drawn) for t in range(4)]
         losses, totals = (np.mean(each, axis=0) for each in zip(*parts, strict=True))
         expected[name] = losses, totals
-    values, measured = folds.estimates(1), measured_own(folds)
-    valued = expected[AVERAGED][0].copy()
-    for r, k in np.ndindex(len(drawn), len(problem.train)):
-        if drawn[r][k]:
-            valued[r, problem.train.users[k]] -= values.own[0, k] - measured[k]
-    expected[Source.CROSS_FITTED] = valued, -(np.array(drawn) @ values.social[0])
+    measured = measured_own(folds)
+    for source in (Source.CROSS_FITTED, Source.COMBINED):
+        bench = Workbench(problem, SETTINGS.model_copy(update={"value": ValueSettings(source=source)}), SEED)
+        own = bench.estimates(1, Objective.NASH).own[0]
+        social = bench.estimates(1, Objective.WELFARE).social[0]
+        valued = expected[AVERAGED][0].copy()
+        for r, k in np.ndindex(len(drawn), len(problem.train)):
+            if drawn[r][k]:
+                valued[r, problem.train.users[k]] -= own[k] - measured[k]
+        expected[source] = valued, -(np.array(drawn) @ social)
 
     found = {(each["estimator"], each["level"]): each["lds"] for each in records}
     users = np.unique(problem.valid.users)
@@ -170,18 +175,14 @@ def measured_own(folds: Workbench) -> Floats:
 
 
 @pytest.mark.parametrize("settings", [POOLED, GROUPED], ids=lambda settings: settings.model)
-def test_values_like_those_measured_give_the_average_back(
-    settings: Settings, problem: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_like_those_measured_give_the_average_back(settings: Settings, problem: Problem) -> None:
     """What is put in the values' place is measured with all groups, though values make do with fewer."""
     folds, drawn = Workbench(problem, settings, SEED), np.array(selections(problem))
-    known, measured = folds.estimates(1), measured_own(folds)
+    measured = measured_own(folds)
 
     def predict(own: Floats) -> tuple[Floats, Floats]:
-        estimates = dataclasses.replace(known, own=own[None])
-        monkeypatch.setattr(folds, "estimates", lambda _: estimates)
-        found = over_folds(folds, drawn, lambda: None)
-        return found[Source.CROSS_FITTED].losses, found[AVERAGED].losses
+        found = over_folds(folds, drawn, {"mine": Values(own, own)}, lambda: None)
+        return found["mine"].losses, found[AVERAGED].losses
 
     values, average = predict(measured)
     np.testing.assert_allclose(values, average, atol=1e-5)
@@ -242,9 +243,12 @@ def test_a_second_call_trains_nothing(
 ) -> None:
     files = sorted(cache.iterdir())
     kinds = Counter(file.suffix for file in files)
-    models = 3 + 1 + 1  # folds, everything, and the anchor of single estimators
+    trials = len([file for file in files if file.name.startswith("trial-") and file.suffix == ".seconds"])
+    assert 2 <= trials <= 10
+    models = 2 * (3 + 1) + 1 + trials  # folds and everything of both, and the anchor of single estimators
     trained = dict.fromkeys((".safetensors", ".json", ".seconds"), models)
-    assert kinds == {".npy": PLAN.selections * (PLAN.seeds + 1), **trained}
+    predictions = 2 * (3 + 1) + len(Estimator)
+    assert kinds == {".npy": PLAN.selections * (PLAN.seeds + 1), ".npz": predictions, **trained}
 
     assert score(problem, cache) == records
     assert sorted(cache.iterdir()) == files

@@ -32,9 +32,22 @@ CELLS = "cells"
 """Folder of the records that are done."""
 PICTURE = "frontier.svg"
 """Them, drawn."""
+
+
+def _no_file(path: Path | None) -> Path | None:
+    """Refuse a file where a folder is asked for, before the work begins."""
+    if path is not None and path.exists() and not path.is_dir():
+        raise AssentError(f"--out {path}: is a file; accepted: a folder, or the name of a new one")
+    return path
+
+
 OutFolder = Annotated[
     Path | None,
-    typer.Option("--out", help="Folder that keeps what is done, so that a killed command goes on."),
+    typer.Option(
+        "--out",
+        callback=_no_file,
+        help="Folder that keeps what is done, so that a killed command goes on.",
+    ),
 ]
 
 
@@ -119,20 +132,20 @@ def show_frontier(records: list[dict[str, Any]], title: str, form: RewardForm) -
     rows = [
         [
             name(way_of(row)),
-            f"{100 * row['point']:.0f}",
+            f"{100 * row['point']:g}",
+            percent(row["violation_share"]),
             percent(row["ndcg"], row["ndcg_error"]),
-            percent(row["recall"], row["recall_error"]),
             number(row[f"reward_{form}"], row[f"reward_{form}_error"]),
         ]
         for row in summary
     ]
-    show_table(title, ["method", "violation %", "NDCG@5 %", "recall@5 %", f"reward ({form})"], rows)
+    show_table(title, ["method", "budget %", "violation %", "NDCG@5 %", f"reward ({form})"], rows)
 
 
 @spread
 def lds_command(
     *,
-    selections: Annotated[int, typer.Option(min=3, help="R, random selections to retrain on.")] = 32,
+    selections: Annotated[int, typer.Option(min=10, help="R, random selections to retrain on.")] = 32,
     rate: Annotated[
         float, typer.Option(callback=o.between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
     ] = 0.8,
@@ -147,7 +160,8 @@ def lds_command(
 
     1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
     `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. `averaged`
-    is what assent measures, over the anchors of its folds; beside it stands every estimator at one anchor.
+    is what assent measures, `cross-fitted` the values made of that, `combined` those that decide by default,
+    with structure among them; beside them stands every estimator at one anchor.
     With --out, losses and models are kept there, which know interactions that a selection would withhold.
 
     Examples:
@@ -160,7 +174,7 @@ def lds_command(
     output.check()
     settings = read_settings(model, None, set_)
     if "source" in settings.value.model_fields_set:
-        raise AssentError("value.source: every estimator is judged in any case; accepted: leave it out")
+        raise AssentError("value.source: every source is judged in any case; accepted: leave it out")
     progress = watcher()
     _, problem, _ = given.make(progress)
     plan = LdsPlan(selections, rate, truth_seeds)

@@ -18,10 +18,11 @@ import numpy as np
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
-from assent.experiments.lds_predictions import AVERAGED, Predicted, at_one_anchor, over_folds
+from assent.experiments.lds_predictions import AVERAGED, Predicted, Values, at_one_anchor, over_folds
 from assent.experiments.rank_scores import score_orders
 from assent.experiments.store import digest
 from assent.files import write_with
+from assent.game.objective import Objective
 from assent.influence.autodiff import knows
 from assent.influence.settings import Estimator
 from assent.models import code_of, model_class
@@ -99,8 +100,8 @@ def predict_orders(
 ) -> Orders:
     """Draw selections, retrain on them, and predict what that gives by each estimator.
 
-    With `cache`, the losses of each training and the anchors are kept in that folder and found again by a
-    later call. They know withheld interactions.
+    With `cache`, the losses of each training, the anchors and what is predicted at them are kept in that
+    folder and found again by a later call. They know withheld interactions.
     """
     drawn = np.array(
         [
@@ -109,10 +110,16 @@ def predict_orders(
         ]
     )
     retrained = _retrain(problem, settings, drawn, plan, seed=seed, cache=cache, progress=progress)
-    pooled, single = (
+    pooled, combined, single = (
         Workbench(problem, _valued_by(settings, source), seed, progress, cache)
-        for source in (Source.CROSS_FITTED, Source.INFLUENCE)
+        for source in (Source.CROSS_FITTED, Source.COMBINED, Source.INFLUENCE)
     )
+    valued = {
+        bench.settings.value.source.value: Values(
+            bench.estimates(1, Objective.NASH).own[0], bench.estimates(1, Objective.WELFARE).social[0]
+        )
+        for bench in (pooled, combined)
+    }
     truth, other = (
         Predicted(losses, losses @ single.weights)
         for losses in (retrained[:, :-1].mean(axis=1), retrained[:, -1])
@@ -120,7 +127,7 @@ def predict_orders(
     predicted = {RETRAINED: other}
     estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
     with progress.task("predicting", len(pooled.resting_on(1)) + len(estimators)) as advance:
-        predicted |= over_folds(pooled, drawn, advance)
+        predicted |= over_folds(pooled, drawn, valued, advance)
         for estimator in estimators:
             predicted[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()

@@ -1,21 +1,22 @@
 """What is predicted of selections that nobody has trained on yet, by every estimator of influence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, sum_by
-from assent.hashing import mixed
+from assent.experiments.store import digest
+from assent.files import write_with
+from assent.hashing import mixed, short_name
 from assent.influence.estimate import own_influence, social_influence
-from assent.influence.linearised import Linearised
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.progress import Advance
 from assent.workbench import Workbench
 
 AVERAGED = "averaged"
-"""The workbench's estimator, averaged over the anchors of its folds: what values rest on."""
+"""The estimator of the workbench, averaged over the anchors of its folds and that of everything."""
 GRADIENT_DOT_AVERAGED = f"{Estimator.GRADIENT_DOT} {AVERAGED}"
 """Gradient-dot at the same anchors: what averaging alone gives."""
 
@@ -30,37 +31,46 @@ class Predicted:
     """[R], their sum as the reward weighs it, up to a constant."""
 
 
+@dataclass(frozen=True)
+class Values:
+    """What Z interactions are worth, in units of the loss as the reward weighs it."""
+
+    own: Floats
+    social: Floats
+
+
 def at_one_anchor(bench: Workbench, estimator: Estimator, drawn: Bools) -> Predicted:
     """By `estimator` at the first anchor alone, as in the paper, under selections `drawn[R, Z]`."""
     settings = bench.settings.influence.model_copy(update={"estimator": estimator})
-    return _predict(bench, bench.linearise(0, settings), settings, drawn)
+    return _predict(bench, 0, settings, drawn)
 
 
-def over_folds(bench: Workbench, drawn: Bools, advance: Advance) -> dict[str, Predicted]:
-    """By the values of the workbench, under the name of their source, and by the averages they rest on.
+def over_folds(
+    bench: Workbench, drawn: Bools, valued: Mapping[str, Values], advance: Advance
+) -> dict[str, Predicted]:
+    """By the values `valued`, each under its name, and by the averages that they rest on.
 
     The averages leave the effect of her own interactions on a user's loss as it was measured on her
     validation rows; the values put theirs in its place (`with_own`).
     """
-    values, anchors, owners = bench.estimates(1), bench.resting_on(1), bench.problem.train.users
-    plain = bench.settings.linearisation
+    owners, plain = bench.problem.train.users, bench.settings.linearisation
     by_gradients = plain.model_copy(update={"estimator": Estimator.GRADIENT_DOT})
     averaged, own = [], []
-    for t in anchors:
+    for t in bench.resting_on(1):
+        averaged.append([_predict(bench, t, settings, drawn) for settings in (plain, by_gradients)])
         model = bench.linearise(t)
-        averaged.append([_predict(bench, model, settings, drawn) for settings in (plain, by_gradients)])
         weights = bench.weights[model.valid.owners.numpy()]
-        own.append(own_influence(model, plain, mixed(bench.seed, t), weights)[0].double())
+        own.append(own_influence(model, plain, mixed(bench.seed, t), weights)[0].double().numpy())
         advance()
     mean, of_gradients = (_mean(each) for each in zip(*averaged, strict=True))
-    measured = np.mean([each.numpy() for each in own], axis=0)
-    more = (values.own[0] - measured) / bench.weights[owners]
-    valued = Predicted(with_own(mean.losses, drawn, owners, more), -(drawn @ values.social[0]))
-    return {
-        bench.settings.value.source.value: valued,
-        AVERAGED: mean,
-        GRADIENT_DOT_AVERAGED: of_gradients,
-    }
+    measured = np.mean(own, axis=0)
+
+    def predicted(values: Values) -> Predicted:
+        more = (values.own - measured) / bench.weights[owners]
+        return Predicted(with_own(mean.losses, drawn, owners, more), -(drawn @ values.social))
+
+    found = {name: predicted(values) for name, values in valued.items()}
+    return {**found, AVERAGED: mean, GRADIENT_DOT_AVERAGED: of_gradients}
 
 
 def with_own(losses: Floats, drawn: Bools, owners: Ints, more: Floats) -> Floats:
@@ -74,16 +84,30 @@ def with_own(losses: Floats, drawn: Bools, owners: Ints, more: Floats) -> Floats
     return losses - np.array(lowered)
 
 
-def _predict(bench: Workbench, model: Linearised, settings: InfluenceSettings, drawn: Bools) -> Predicted:
-    """Around the anchor of `model`, with what `settings` say for the inverse Hessian.
+def _predict(bench: Workbench, t: int, settings: InfluenceSettings, drawn: Bools) -> Predicted:
+    """Around the t-th anchor, with what `settings` say for the inverse Hessian; kept in the bench's folder.
 
     The total is that of the social influence that the game is played with: a truncated inverse is not linear
     in its right-hand side, so adding up the users' predictions would judge another estimate.
     """
+    about = {
+        "anchor": [bench.mark, t],
+        "influence": settings.model_dump(mode="json"),
+        "reward": bench.settings.reward,
+        "drawn": short_name(drawn.tobytes()),
+    }
+    file = bench.folder and bench.folder / f"predicted-{digest(about)}.npz"
+    if file and file.exists():
+        with np.load(file, allow_pickle=False) as kept:
+            return Predicted(kept["losses"], kept["total"])
+    model = bench.linearise(t, settings)
     weights = bench.weights[model.valid.owners.numpy()]
     social, _ = social_influence(model, settings, bench.seed, weights)
     losses = predicted_losses(model, drawn, settings, bench.seed)
-    return Predicted(losses, -(drawn @ social.double().numpy()))
+    found = Predicted(losses, -(drawn @ social.double().numpy()))
+    if file:
+        write_with(file, lambda path: np.savez(path, losses=found.losses, total=found.total))
+    return found
 
 
 def _mean(parts: Sequence[Predicted]) -> Predicted:
