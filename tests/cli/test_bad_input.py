@@ -136,7 +136,7 @@ def test_numbers_that_are_none(arguments: list[str], assent: Assent) -> None:
 def test_lds_judges_all_estimators(log_file: Path, assent: Assent) -> None:
     code, out, err = assent("lds", log_file, "--set", "value.source=lissa")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "value.source: every source is judged in any case" in err
+    assert "value.source: all that was measured is judged in any case" in err
 
 
 def test_two_estimators_contradict_each_other(log_file: Path, assent: Assent) -> None:

@@ -1,5 +1,7 @@
 """All sources together."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,32 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     np.testing.assert_allclose(
         said[Kind.STRUCTURE].errors(), np.sqrt(PATHS.social_variance()) / PATHS.social().mean()
     )
+
+
+def test_errors_keep_the_units_of_the_loss_where_values_have_both_signs() -> None:
+    measured = MEASURED - 1.5
+    off = np.full(len(USERS), 0.7)
+    known = dataclasses.replace(
+        level(measured), shrunk=dataclasses.replace(level(measured).shrunk, spread=off**2)
+    )
+    np.testing.assert_allclose(known.errors, off)
+    values = combine(opinions(known), by(MEASURED=1), UNWILLINGNESS, mean=FromInfluence(known).worth)
+    assert (errors(opinions(known), by(MEASURED=1), values) >= off - 1e-12).all()
+    everything = np.ones(len(USERS), dtype=np.bool_)
+    apart = FromInfluence(known).values()(everything) - 1
+    np.testing.assert_allclose(
+        FromInfluence(known).spread() ** 2, FromInfluence(known).errors() ** 2 + apart**2
+    )
+
+
+def test_what_was_not_told_from_noise_is_the_same_of_all() -> None:
+    """Also where people have different numbers of validation rows, which own values are proportional to."""
+    known = level(MEASURED)
+    noise = dataclasses.replace(known.shrunk, reliability=Reliability(0.0, 0.0, 0.1))
+    opinion = FromInfluence(dataclasses.replace(known, shrunk=noise))
+    everything = np.ones(len(USERS), dtype=np.bool_)
+    for value_at in (opinion.values(), opinion.untold()):
+        np.testing.assert_array_equal(value_at(everything), np.ones(len(USERS)))
 
 
 def test_values_keep_the_mean_of_what_was_measured() -> None:

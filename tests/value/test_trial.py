@@ -53,6 +53,7 @@ def test_who_says_nothing_of_its_own_has_no_second_vote() -> None:
 
 
 def test_a_difference_that_everybody_sees_is_certain() -> None:
+    assert judge(0.2, {E: np.ones(9), M: np.ones(9), S: np.zeros(9)}).weights == {E: 1, M: 0, S: 0}
     for kind, other in ((M, S), (S, M)):
         weights = judge(0.2, {E: np.zeros(9), kind: np.ones(9), other: np.zeros(9)}).weights
         assert weights[kind] == 1

@@ -1,5 +1,8 @@
 """The values that decide, put together once more from their parts, where there is something to measure."""
 
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from assent.data.problem import Problem
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
 from assent.evaluation import validation_losses
+from assent.experiments.records import Stopwatch
 from assent.game.fill import cheapest_first
 from assent.game.objective import Objective
 from assent.methods import make_method
@@ -22,7 +26,7 @@ from assent.value.paths import Paths, find_paths
 from assent.value.pooled import Level
 from assent.value.shrinkage import shrink
 from assent.value.trial import Kind, Trial
-from assent.valuers import trying
+from assent.valuers import pooling, trying
 from assent.workbench import Workbench
 
 SETTINGS = Settings(
@@ -111,7 +115,7 @@ def opinions(problem: Problem, levels: dict[Objective, Level], level: Objective)
     of = (Paths.own, Paths.own_variance) if level is Objective.NASH else (Paths.social, Paths.social_variance)
     measured = FromInfluence(levels[level])
     return {
-        Kind.UNWILLINGNESS: Alike(measured.errors()),
+        Kind.UNWILLINGNESS: Alike(measured.spread()),
         Kind.MEASURED: measured,
         Kind.STRUCTURE: FromPaths(paths, *of),
     }
@@ -179,6 +183,24 @@ def by_paths(problem: Problem, paths: Opinion, budget: float) -> Bools:
                 return kept
             if before - minded[kept].sum() >= at_once:
                 break
+
+
+def test_what_all_rest_on_is_paid_by_everybody(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths, for instance, by the clock that finding them puts forward; and trials by those who need them."""
+    clock, late = time.perf_counter, [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + sum(late))
+
+    def slow(*given: Any, **more: Any) -> Paths:
+        late.append(1e6)
+        return find_paths(*given, **more)
+
+    monkeypatch.setattr(pooling, "find_paths", slow)
+    quick = SETTINGS.model_copy(update={"training": SETTINGS.training.model_copy(update={"epochs": 1})})
+    bench = Workbench(problem, quick, seed=0)
+    for objective in (Objective.WELFARE, Objective.NASH):
+        watch = Stopwatch(bench)
+        choice = make_method("ifrqe++", objective).within(bench, 0.5)
+        assert watch.seconds(choice) == pytest.approx(1e6, rel=1e-3)
 
 
 def test_each_objective_is_charged_for_its_own_trials(problem: Problem, bench: Watched) -> None:

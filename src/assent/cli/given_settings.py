@@ -45,11 +45,10 @@ def read_settings(
         raise AssentError(
             f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
         ) from None
-    estimator = settings.linearisation.estimator
-    if "estimator" in settings.influence.model_fields_set and settings.influence.estimator is not estimator:
+    estimator, source = settings.influence.estimator, settings.value.source
+    if "estimator" in settings.influence.model_fields_set and estimator != settings.linearisation.estimator:
         raise AssentError(
-            f"influence.estimator={settings.influence.estimator}: contradicts value.source={estimator}; "
-            "accepted: one of them"
+            f"influence.estimator={estimator}: contradicts value.source={source}; accepted: one of them"
         )
     if idle := sorted(settings.idle & settings.model_fields_set):
         named = " and ".join(idle)

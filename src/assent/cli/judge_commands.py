@@ -174,7 +174,7 @@ def lds_command(
     output.check()
     settings = read_settings(model, None, set_)
     if "source" in settings.value.model_fields_set:
-        raise AssentError("value.source: every source is judged in any case; accepted: leave it out")
+        raise AssentError("value.source: all that was measured is judged in any case; accepted: leave it out")
     progress = watcher()
     _, problem, _ = given.make(progress)
     plan = LdsPlan(selections, rate, truth_seeds)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.arrays import Bools, Floats, Ints, sum_by
-from assent.experiments.store import digest
+from assent.experiments.store import code_state, digest
 from assent.files import write_with
 from assent.hashing import mixed, short_name
 from assent.influence.estimate import own_influence, social_influence
@@ -95,6 +95,7 @@ def _predict(bench: Workbench, t: int, settings: InfluenceSettings, drawn: Bools
         "influence": settings.model_dump(mode="json"),
         "reward": bench.settings.reward,
         "drawn": short_name(drawn.tobytes()),
+        "code": code_state(),
     }
     file = bench.folder and bench.folder / f"predicted-{digest(about)}.npz"
     if file and file.exists():

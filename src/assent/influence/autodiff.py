@@ -172,9 +172,9 @@ class Autodiff:
             *by_parameters, by_o = torch.autograd.grad(
                 losses, (*self.parameters.tensors, o), lever, create_graph=True, allow_unused=True
             )
-            moved = moves @ self.parameters.flat(by_parameters)
-            moved = moved if by_o is None else moved + changes @ by_o
-            each = [torch.autograd.grad(one, lever, retain_graph=True)[0] for one in moved]
+            slopes = [self.parameters.flat(by_parameters), *([] if by_o is None else [by_o])]
+            along = [(move, change)[: len(slopes)] for move, change in zip(moves, changes, strict=True)]
+            each = [torch.autograd.grad(slopes, lever, one, retain_graph=True)[0] for one in along]
             parts.append(torch.stack(each))
         return torch.cat(parts, dim=1)
 

@@ -85,8 +85,16 @@ def _trial(trial: Mapping[str, Any]) -> str:
     return (
         f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
         f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. "
-        f"{verdict if alone else f'So there these count: {counts}'}."
+        f"{verdict if alone else f'So there these count: {counts}'}.{_unheard(trial)}"
     )
+
+
+def _unheard(trial: Mapping[str, Any]) -> str:
+    """Why structure does not count although it ranks better than unwillingness, if others do."""
+    structure, alone = trial["structure"], trial["unwillingness"]
+    if structure["weight"] or structure["ndcg"] <= alone["ndcg"] or alone["weight"] == 1:
+        return ""
+    return " The paths between people, not ahead of unwillingness alone for certain, are not heard."
 
 
 def _gains(figures: Mapping[str, float], n_anchors: int) -> str:

@@ -22,9 +22,7 @@ def combine(
 
     def value_at(kept: Bools) -> Floats:
         weights = weights_at(float(unwillingness[kept].sum()) / total if total else 1.0, trials)
-        product: Floats = np.prod(
-            [value_at(kept) ** weights[kind] for kind, value_at in said.items()], axis=0
-        )
+        product: Floats = np.prod([worth(kept) ** weights[kind] for kind, worth in said.items()], axis=0)
         return product
 
     found = withdrawn(value_at, unwillingness)
@@ -43,6 +41,7 @@ def errors(opinions: Mapping[Kind, Opinion], trials: Sequence[Trial], values: Fl
     squares = [
         weights[kind] * ((unit * each.errors()) ** 2 + (unit * each.values()(everything) - values) ** 2)
         for kind, each in opinions.items()
+        if weights[kind] > 0
     ]
     found: Floats = np.sqrt(np.sum(squares, axis=0))
     return found

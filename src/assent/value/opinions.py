@@ -48,7 +48,7 @@ class Alike:
     untold = values
 
     def errors(self) -> Floats:
-        """As given: whoever takes all for alike knows none."""
+        """As given."""
         return self.off
 
 
@@ -59,28 +59,33 @@ class FromInfluence:
     level: Level
 
     def values(self) -> ValueAt:
-        """What is known of them, in shares of the mean size."""
-        found = relative(self.level.values, self._size)
-        return lambda kept: found
+        """What is known of them, in shares of the mean size; the same of all where nothing is."""
+        return self._shares(self.level.values)
 
     def untold(self) -> ValueAt:
         """What the folds alone tell."""
-        held = self.level.held_values
-        found = relative(held, float(np.abs(held).mean()))
-        return lambda kept: found
+        return self._shares(self.level.held_values)
 
     def errors(self) -> Floats:
         """Of empirical Bayes."""
-        return relative(self.level.errors, self._size, least=0.0)
+        return relative(self.level.errors, self.worth, least=0.0)
+
+    def spread(self) -> Floats:
+        """How far the truth may be from the mean, if nothing but that is known: [Z]."""
+        everything = np.ones(len(self.level.values), dtype=np.bool_)
+        return np.hypot(self.errors(), self.values()(everything) - 1)
 
     @property
     def worth(self) -> float:
         """The mean value in units of the loss; above 0, unless all are 0."""
-        return max(float(self.level.values.mean()), LEAST * self._size)
+        values = self.level.values
+        return max(float(values.mean()), LEAST * float(np.abs(values).mean()))
 
-    @property
-    def _size(self) -> float:
-        return float(np.abs(self.level.values).mean())
+    def _shares(self, values: Floats) -> ValueAt:
+        reliability = self.level.shrunk.reliability
+        is_told = reliability.explained > 0 or reliability.measurement > 0
+        found = relative(values, float(np.abs(values).mean())) if is_told else np.ones(len(values))
+        return lambda kept: found
 
 
 @dataclass(frozen=True)

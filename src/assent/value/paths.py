@@ -79,7 +79,7 @@ class Paths:
     def social_variance(self) -> Floats:
         """The same of `social`; over no interaction a pair has paths of two kinds: [Z]."""
         second, third = (self._squares(step) for step in self.steps[1:])
-        return self._begun_squares + (second + third) / self._stood_for**2
+        return self._begun_squares + (second + third) / self._stood_for
 
     def facts(self) -> dict[str, int]:
         """How much it rests on, for the certificate."""

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     UNWILLINGNESS = "unwillingness"
     """All are worth the same."""
     MEASURED = "measured"
-    """Influence, drawn towards what structure leads to expect (`shrinkage`)."""
+    """Influence, drawn towards what counts lead to expect (`shrinkage`)."""
     STRUCTURE = "structure"
     """Paths (`paths`)."""
 
@@ -58,7 +58,7 @@ def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
     means = {kind: float(each.mean()) if len(each) else 0.0 for kind, each in qualities.items()}
     heard = [kind for kind in Kind if _is_heard(kind, qualities)]
     best = qualities[max(heard, key=lambda kind: means[kind])]
-    odds = {kind: np.exp(-_behind(best - qualities[kind])) if kind in heard else 0.0 for kind in Kind}
+    odds = {kind: np.exp(-_in_errors(best - qualities[kind])) if kind in heard else 0.0 for kind in Kind}
     total = sum(odds.values())
     return Trial(budget, means, {kind: float(each / total) for kind, each in odds.items()})
 
@@ -72,15 +72,16 @@ def _is_heard(kind: Kind, qualities: Mapping[Kind, Floats]) -> bool:
         case Kind.MEASURED:
             return bool(ahead.any())
         case Kind.STRUCTURE:
-            return _behind(ahead) >= SURE
+            return _in_errors(ahead) >= SURE
 
 
-def _behind(differences: Floats) -> float:
+def _in_errors(differences: Floats) -> float:
     """Their mean in standard errors; 0 where there is none."""
     if len(differences) < 2 or not differences.any():
         return 0.0
     error = float(differences.std(ddof=1)) / np.sqrt(len(differences))
-    return float(differences.mean()) / error if error > 0 else np.inf
+    mean = float(differences.mean())
+    return mean / error if error > 0 else float(np.copysign(np.inf, mean))
 
 
 def weights_at(share: float, trials: Sequence[Trial]) -> dict[Kind, float]:

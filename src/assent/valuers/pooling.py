@@ -1,7 +1,7 @@
 """One value for each interaction around everything, from all sources (`assent.value`)."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ class Pooling:
         self._trying = Trying(bench)
         self._judged: dict[Objective, Tried] = {}
         self._known: dict[Objective, Estimates] = {}
+        self._off: dict[Objective, Floats] = {}
 
     def place(self, t: int) -> Bools:
         """Everything but fold t; after the last fold, everything."""
@@ -65,7 +66,7 @@ class Pooling:
         if effects:
             raise AssentError("effects on single others belong to single anchors: ask for --value influence")
         if objective not in self._known:
-            with self._charged():
+            with self._charged(lambda: self.resting_on(anchors, objective)[-1]):
                 own = self._values(Objective.NASH, objective)
                 social = self._values(Objective.WELFARE, objective)
             self._known[objective] = game(
@@ -83,14 +84,9 @@ class Pooling:
 
     def errors(self, estimates: Estimates, objective: Objective) -> Floats | None:
         """Of empirical Bayes, of paths, and how far the sources are apart."""
-        match self._source:
-            case Source.CROSS_FITTED:
-                return self._level(objective).errors
-            case Source.STRUCTURE:
-                return self._unit(objective) * self._from_paths(objective).errors()
-            case _:
-                values = estimates.values(objective)[0]
-                return errors(self._opinions(objective), self._tried(objective).trials, values)
+        if objective not in self._off:
+            self._off[objective] = self._errors(estimates.values(objective)[0], objective)
+        return self._off[objective]
 
     def resting_on(self, anchors: int, objective: Objective) -> Sequence[int]:
         """The anchors of all folds, everything, and what was tried."""
@@ -110,6 +106,15 @@ class Pooling:
             found["value_trials"] = [each.facts() for each in self._tried(objective).trials]
         return found
 
+    def _errors(self, values: Floats, objective: Objective) -> Floats:
+        match self._source:
+            case Source.CROSS_FITTED:
+                return self._level(objective).errors
+            case Source.STRUCTURE:
+                return self._unit(objective) * self._from_paths(objective).errors()
+            case _:
+                return errors(self._opinions(objective), self._tried(objective).trials, values)
+
     def _values(self, level: Objective, objective: Objective) -> Floats:
         """To owners (`nash`) or to everybody (`welfare`), weighed for who plays for `objective`: [Z]."""
         unwillingness = self._bench.problem.unwillingness
@@ -127,7 +132,7 @@ class Pooling:
         """All sources."""
         measured = FromInfluence(self._level(level))
         return {
-            Kind.UNWILLINGNESS: Alike(measured.errors()),
+            Kind.UNWILLINGNESS: Alike(measured.spread()),
             Kind.MEASURED: measured,
             Kind.STRUCTURE: self._from_paths(level),
         }
@@ -147,12 +152,13 @@ class Pooling:
         return self._worth_of_everything * share
 
     @contextmanager
-    def _charged(self) -> Iterator[None]:
-        """Add what is done here to the last anchor's seconds, but for what has its own."""
+    def _charged(self, number: Callable[[], int]) -> Iterator[None]:
+        """Add what is done here to the seconds of the anchor `number()`, but for what has its own."""
         spent = self._bench.anchor_seconds
         start = time.perf_counter() - sum(spent)
         yield
-        spent[-1] += time.perf_counter() - start - sum(spent)
+        took = time.perf_counter() - start - sum(spent)
+        spent[number()] += took
 
     @property
     def _worth_of_everything(self) -> float:
@@ -180,7 +186,9 @@ class Pooling:
     def _tried(self, objective: Objective) -> Tried:
         """What came of selecting by each source alone, as people would who play for `objective`."""
         if objective not in self._judged:
-            self._judged[objective] = self._trying.judge(self._opinions(objective))
+            with self._charged(lambda: self._folds):
+                opinions = self._opinions(objective)
+            self._judged[objective] = self._trying.judge(opinions)
         return self._judged[objective]
 
     @cached_property
