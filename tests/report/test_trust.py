@@ -46,6 +46,25 @@ def test_what_was_tried_is_said_best_first() -> None:
     assert len(certificate_facts({"value_trials": [tried, tried]})) == 2
 
 
+def test_who_is_not_heard_is_said() -> None:
+    tried = {
+        "budget": 0.5,
+        "unwillingness": {"ndcg": 0.30, "weight": 1.0},
+        "measured": {"ndcg": 0.30, "weight": 0.0},
+        "structure": {"ndcg": 0.31, "weight": 0.0},
+    }
+    alone = only({"value_trials": [tried]})
+    assert alone.endswith("None is for certain better than unwillingness alone, which decides there.")
+    tried |= {"unwillingness": {"ndcg": 0.30, "weight": 0.4}, "measured": {"ndcg": 0.305, "weight": 0.6}}
+    fact = only({"value_trials": [tried]})
+    assert "what was measured 60 %" in fact
+    assert fact.endswith(
+        "The paths between people, not ahead of unwillingness alone for certain, are not heard."
+    )
+    tried |= {"structure": {"ndcg": 0.29, "weight": 0.0}}
+    assert "not heard" not in only({"value_trials": [tried]})
+
+
 def test_gains_are_exact_by_construction_bounds_or_estimates() -> None:
     gains = {"largest_gain": 0.0, "mean_gain": 0.0, "rounds_nearest": [1]}
     assert "by construction" in only(gains)

@@ -111,17 +111,14 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
 def test_errors_keep_the_units_of_the_loss_where_values_have_both_signs() -> None:
     measured = MEASURED - 1.5
     off = np.full(len(USERS), 0.7)
-    known = dataclasses.replace(
-        level(measured), shrunk=dataclasses.replace(level(measured).shrunk, spread=off**2)
-    )
+    known = Level(dataclasses.replace(level(measured).shrunk, spread=off**2), count=0.0)
     np.testing.assert_allclose(known.errors, off)
     values = combine(opinions(known), by(MEASURED=1), UNWILLINGNESS, mean=FromInfluence(known).worth)
     assert (errors(opinions(known), by(MEASURED=1), values) >= off - 1e-12).all()
     everything = np.ones(len(USERS), dtype=np.bool_)
     apart = FromInfluence(known).values()(everything) - 1
-    np.testing.assert_allclose(
-        FromInfluence(known).spread() ** 2, FromInfluence(known).errors() ** 2 + apart**2
-    )
+    spread, alone = FromInfluence(known).spread(), FromInfluence(known).errors()
+    np.testing.assert_allclose(spread**2, alone**2 + apart**2)
 
 
 def test_what_was_not_told_from_noise_is_the_same_of_all() -> None:
