@@ -17,6 +17,7 @@ from torch import Tensor
 
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
+from assent.denormals import flushed
 from assent.influence.autodiff import Autodiff
 from assent.influence.groups import own_by_groups
 from assent.influence.linearised import Linearised, inverse_product
@@ -115,6 +116,7 @@ def influence(
     )
 
 
+@flushed()
 def social_influence(
     model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> tuple[Tensor, float | None]:
@@ -127,6 +129,7 @@ def social_influence(
     return model.along(solution.x) - direct, solution.residual
 
 
+@flushed()
 def own_influence(
     model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> tuple[Tensor, float | None]:

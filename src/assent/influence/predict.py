@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from assent.arrays import Bools, Floats, slices
+from assent.denormals import flushed
 from assent.influence.linearised import Linearised, inverse_product
 from assent.influence.settings import InfluenceSettings
 
@@ -14,6 +15,7 @@ _AT_ONCE = 16
 """Selections whose moves are held together."""
 
 
+@flushed()
 def predicted_losses(model: Linearised, selections: Bools, settings: InfluenceSettings, seed: int) -> Floats:
     """L_u of every user, [R, n_users], under `selections[R, Z]`, predicted around the anchor of `model`."""
     before, found = model.valid_losses(), []

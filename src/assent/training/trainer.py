@@ -1,14 +1,14 @@
 """The one trainer: Adam with cosine decay on the disclosed rows, stopped on a ranking metric."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
+from assent.denormals import flushed
 from assent.errors import AssentError
 from assent.hashing import mix
 from assent.memory import reuse_freed_memory
@@ -80,7 +80,7 @@ def train(
     saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed))
     state = saved.load(recommender, optimizer)
     monitor = _monitor(data, evidence, seed)
-    with progress.task(label, settings.epochs) as advance, _flushed_denormals(), torch.random.fork_rng():
+    with progress.task(label, settings.epochs) as advance, flushed(), torch.random.fork_rng():
         for _ in range(state.epoch):
             advance()
         while len(data.rows) and state.epoch < settings.epochs and state.waited < settings.patience:
@@ -109,16 +109,6 @@ def train(
         data.rows if recommender.reads_evidence else None,
         saved.seconds_before,
     )
-
-
-@contextmanager
-def _flushed_denormals() -> Iterator[None]:
-    """Take the tiniest numbers for 0: embeddings that decay towards it would slow every step down."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
 
 
 def _run_epoch(

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from assent.arrays import Floats, Ints
 from assent.data.problem import Problem
+from assent.denormals import flushed
 from assent.errors import AssentError
 from assent.influence.mf.curvature import Curvature
 from assent.influence.mf.own import own_gradients
@@ -45,6 +46,7 @@ class Contacts:
     x: Tensor
 
 
+@flushed()
 def effect_matrix(
     problem: Problem, curvature: Curvature, own: Floats, settings: InfluenceSettings
 ) -> SparseMatrix:

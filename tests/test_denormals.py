@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import torch
+
+from assent.data.simulator import simulate
+from assent.data.split import make_problem
+from assent.denormals import are_flushed, flushed
+from assent.influence.estimate import own_influence, social_influence
+from assent.influence.linearised import Linearised
+from assent.influence.predict import predicted_losses
+from assent.settings import Settings
+from assent.unwillingness import assign
+from assent.workbench import Workbench
+
+
+@pytest.fixture(autouse=True)
+def plain() -> None:
+    torch.set_flush_denormal(False)
+
+
+def test_tiny_numbers_are_taken_for_nothing_meanwhile() -> None:
+    tiny = torch.tensor([1e-40])
+    assert float(tiny * 1) > 0
+    with flushed():
+        assert are_flushed()
+        assert float(tiny * 1) == 0
+    assert not are_flushed()
+    assert float(tiny * 1) > 0
+
+
+def test_one_inside_another_leaves_things_to_it() -> None:
+    with flushed():
+        with flushed():
+            pass
+        assert are_flushed()
+    assert not are_flushed()
+
+
+def test_an_error_ends_it() -> None:
+    with pytest.raises(ValueError, match="once"), flushed():
+        raise ValueError("once")
+    assert not are_flushed()
+
+
+@pytest.mark.parametrize("model", ["mf", "neumf"])
+def test_influence_does_not_reckon_with_them(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solutions decay towards 0 where nothing leads: such numbers make a solve several times slower."""
+    log = assign(simulate(preference="learnable", users=40, items=30, seed=0), "random", 0)
+    settings = Settings.model_validate(
+        {"model": model, "training": {"epochs": 2}, "value": {"source": "influence"}}
+    )
+    bench = Workbench(make_problem(log, "paper-tables", seed=0, negatives=5), settings, seed=0)
+    linearised = bench.linearise(0)
+    kind, seen = type(linearised), []
+    of_rows = kind.along
+
+    def watch(self: Linearised, x: torch.Tensor) -> torch.Tensor:
+        seen.append(are_flushed())
+        return of_rows(self, x)
+
+    monkeypatch.setattr(kind, "along", watch)
+    social_influence(linearised, settings.linearisation, 0)
+    if model != "mf":  # which solves for stars
+        own_influence(linearised, settings.linearisation, 0)
+    assert seen
+    assert all(seen)
+    everything = np.ones((1, len(bench.problem.train)), dtype=np.bool_)
+    assert np.isfinite(predicted_losses(linearised, everything, settings.linearisation, 0)).all()
+    assert not are_flushed()
