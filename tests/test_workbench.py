@@ -150,6 +150,28 @@ def test_a_bench_of_other_settings_or_seed_leaves_them(problem: Problem, tmp_pat
         assert bench.trainings == 1
 
 
+def test_sources_whose_anchors_lie_at_the_same_places_share_them(problem: Problem, tmp_path: Path) -> None:
+    trained = {}
+    for source in (Source.CROSS_FITTED, Source.COMBINED, Source.STRUCTURE, Source.INFLUENCE, Source.LISSA):
+        settings = SETTINGS.model_copy(update={"value": ValueSettings(source=source)})
+        bench = Workbench(problem, settings, seed=2, folder=tmp_path)
+        bench.anchor(0)
+        trained[source] = bench.trainings
+    assert trained == {
+        Source.CROSS_FITTED: 1,
+        Source.COMBINED: 0,
+        Source.STRUCTURE: 1,
+        Source.INFLUENCE: 1,
+        Source.LISSA: 0,
+    }
+    fewer = SETTINGS.model_copy(update={"value": ValueSettings(source=Source.COMBINED, folds=2)})
+    sparser = SETTINGS.model_copy(update={"anchor_rate": 0.5})
+    for settings in (fewer, sparser):
+        bench = Workbench(problem, settings, seed=2, folder=tmp_path)
+        bench.anchor(0)
+        assert bench.trainings == 1
+
+
 def test_an_anchor_that_was_not_saved_whole_is_trained_again(problem: Problem, tmp_path: Path) -> None:
     first = Workbench(problem, SETTINGS, seed=2, folder=tmp_path / "work")
     first.estimates(2)

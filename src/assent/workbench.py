@@ -132,10 +132,9 @@ class Workbench:
     @cached_property
     def mark(self) -> str:
         """A short name for all that anchors depend on, so that nobody else's are taken from the folder."""
-        how = self.settings.model_dump(
-            mode="json", include={"model", "model_settings", "training", "anchor_rate", "value"}
-        )
-        about = [version("assent"), self.problem.fingerprint(), how, code_of(self.settings.model), self.seed]
+        how = self.settings.model_dump(mode="json", include={"model", "model_settings", "training"})
+        how |= {"code": code_of(self.settings.model), "layout": self._valuer.layout}
+        about = [version("assent"), self.problem.fingerprint(), how, self.seed]
         return short_name(json.dumps(about).encode())
 
     def _make_anchor(self) -> float:

@@ -245,9 +245,9 @@ def test_a_second_call_trains_nothing(
     kinds = Counter(file.suffix for file in files)
     trials = len([file for file in files if file.name.startswith("trial-") and file.suffix == ".seconds"])
     assert 2 <= trials <= 10
-    models = 2 * (3 + 1) + 1 + trials  # folds and everything of both, and the anchor of single estimators
+    models = (3 + 1) + 1 + trials  # folds and everything, shared by both, and the anchor of single estimators
     trained = dict.fromkeys((".safetensors", ".json", ".seconds"), models)
-    predictions = 2 * (3 + 1) + len(Estimator)
+    predictions = 3 * (3 + 1) + len(Estimator)  # two averages and own influence
     assert kinds == {".npy": PLAN.selections * (PLAN.seeds + 1), ".npz": predictions, **trained}
 
     assert score(problem, cache) == records

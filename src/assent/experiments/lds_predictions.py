@@ -1,7 +1,8 @@
 """What is predicted of selections that nobody has trained on yet, by every estimator of influence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from assent.experiments.store import code_state, digest
 from assent.files import write_with
 from assent.hashing import mixed, short_name
 from assent.influence.estimate import own_influence, social_influence
+from assent.influence.linearised import Linearised
 from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.progress import Advance
@@ -42,7 +44,7 @@ class Values:
 def at_one_anchor(bench: Workbench, estimator: Estimator, drawn: Bools) -> Predicted:
     """By `estimator` at the first anchor alone, as in the paper, under selections `drawn[R, Z]`."""
     settings = bench.settings.influence.model_copy(update={"estimator": estimator})
-    return _predict(bench, 0, settings, drawn)
+    return _Anchor(bench, 0, settings).predict(settings, drawn)
 
 
 def over_folds(
@@ -57,10 +59,9 @@ def over_folds(
     by_gradients = plain.model_copy(update={"estimator": Estimator.GRADIENT_DOT})
     averaged, own = [], []
     for t in bench.resting_on(1):
-        averaged.append([_predict(bench, t, settings, drawn) for settings in (plain, by_gradients)])
-        model = bench.linearise(t)
-        weights = bench.weights[model.valid.owners.numpy()]
-        own.append(own_influence(model, plain, mixed(bench.seed, t), weights)[0].double().numpy())
+        anchor = _Anchor(bench, t, plain)
+        averaged.append([anchor.predict(settings, drawn) for settings in (plain, by_gradients)])
+        own.append(anchor.own(plain))
         advance()
     mean, of_gradients = (_mean(each) for each in zip(*averaged, strict=True))
     measured = np.mean(own, axis=0)
@@ -84,31 +85,68 @@ def with_own(losses: Floats, drawn: Bools, owners: Ints, more: Floats) -> Floats
     return losses - np.array(lowered)
 
 
-def _predict(bench: Workbench, t: int, settings: InfluenceSettings, drawn: Bools) -> Predicted:
-    """Around the t-th anchor, with what `settings` say for the inverse Hessian; kept in the bench's folder.
+@dataclass(frozen=True)
+class _Anchor:
+    """One anchor of a bench: what is computed there is kept in the bench's folder."""
 
-    The total is that of the social influence that the game is played with: a truncated inverse is not linear
-    in its right-hand side, so adding up the users' predictions would judge another estimate.
-    """
-    about = {
-        "anchor": [bench.mark, t],
-        "influence": settings.model_dump(mode="json"),
-        "reward": bench.settings.reward,
-        "drawn": short_name(drawn.tobytes()),
-        "code": code_state(),
-    }
-    file = bench.folder and bench.folder / f"predicted-{digest(about)}.npz"
-    if file and file.exists():
-        with np.load(file, allow_pickle=False) as kept:
-            return Predicted(kept["losses"], kept["total"])
-    model = bench.linearise(t, settings)
-    weights = bench.weights[model.valid.owners.numpy()]
-    social, _ = social_influence(model, settings, bench.seed, weights)
-    losses = predicted_losses(model, drawn, settings, bench.seed)
-    found = Predicted(losses, -(drawn @ social.double().numpy()))
-    if file:
-        write_with(file, lambda path: np.savez(path, losses=found.losses, total=found.total))
-    return found
+    bench: Workbench
+    number: int
+    settings: InfluenceSettings
+    """How the model is linearised: its loss, and whether by Gauss-Newton."""
+
+    @cached_property
+    def _model(self) -> Linearised:
+        return self.bench.linearise(self.number, self.settings)
+
+    @property
+    def _weights(self) -> Floats:
+        """Of the validation rows: [n]."""
+        found: Floats = self.bench.weights[self._model.valid.owners.numpy()]
+        return found
+
+    def predict(self, settings: InfluenceSettings, drawn: Bools) -> Predicted:
+        """Under selections `drawn[R, Z]`, with what `settings` say for the inverse Hessian.
+
+        The total is that of the social influence that the game is played with: a truncated inverse is not
+        linear in its right-hand side, so adding up the users' predictions would judge another estimate.
+        """
+
+        def compute() -> dict[str, Floats]:
+            social, _ = social_influence(self._model, settings, self.bench.seed, self._weights)
+            losses = predicted_losses(self._model, drawn, settings, self.bench.seed)
+            return {"losses": losses, "total": -(drawn @ social.double().numpy())}
+
+        return Predicted(**self._kept("predicted", settings, compute, drawn=short_name(drawn.tobytes())))
+
+    def own(self, settings: InfluenceSettings) -> Floats:
+        """What each interaction does to its owner's loss, as it counts in her reward: [Z]."""
+
+        def compute() -> dict[str, Floats]:
+            seed = mixed(self.bench.seed, self.number)
+            own, _ = own_influence(self._model, settings, seed, self._weights)
+            return {"own": own.double().numpy()}
+
+        return self._kept("own", settings, compute)["own"]
+
+    def _kept(
+        self, name: str, settings: InfluenceSettings, compute: Callable[[], dict[str, Floats]], **more: str
+    ) -> dict[str, Floats]:
+        """What `compute` gives, from the folder if it is there."""
+        about = {
+            "anchor": [self.bench.mark, self.number],
+            "influence": settings.model_dump(mode="json"),
+            "reward": self.bench.settings.reward,
+            "code": code_state(),
+            **more,
+        }
+        file = self.bench.folder and self.bench.folder / f"{name}-{digest(about)}.npz"
+        if file and file.exists():
+            with np.load(file, allow_pickle=False) as kept:
+                return dict(kept)
+        found = compute()
+        if file:
+            write_with(file, lambda path: np.savez(path, allow_pickle=False, **found))
+        return found
 
 
 def _mean(parts: Sequence[Predicted]) -> Predicted:

@@ -29,6 +29,10 @@ class AtPlace:
 class Valuer(Protocol):
     """Places anchors and values interactions at them."""
 
+    @property
+    def layout(self) -> dict[str, float]:
+        """What decides where anchors lie; sources that agree on it share them."""
+
     def place(self, t: int) -> Bools:
         """The selection of the t-th anchor: [Z]."""
 

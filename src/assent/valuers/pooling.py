@@ -49,6 +49,11 @@ class Pooling:
         self._known: dict[Objective, Estimates] = {}
         self._off: dict[Objective, Floats] = {}
 
+    @property
+    def layout(self) -> dict[str, float]:
+        """How many folds there are."""
+        return {"folds": self._folds}
+
     def place(self, t: int) -> Bools:
         """Everything but fold t; after the last fold, everything."""
         disclosed: Bools = (self._fold != t) | (t >= self._folds)

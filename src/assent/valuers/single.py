@@ -32,6 +32,11 @@ class AtEachAnchor:
         self._influences: list[Influence] = []
         self._effects: list[SparseMatrix] = []
 
+    @property
+    def layout(self) -> dict[str, float]:
+        """How many interactions each discloses."""
+        return {"rate": self._bench.settings.anchor_rate}
+
     def place(self, t: int) -> Bools:
         """A lot for each interaction; the first anchors do not depend on how many follow."""
         rate, seed = self._bench.settings.anchor_rate, self._bench.seed
