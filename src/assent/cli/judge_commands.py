@@ -162,7 +162,8 @@ def lds_command(
     `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. `averaged`
     is what assent measures, `cross-fitted` the values made of that, `combined` those that decide by default,
     with structure among them; beside them stands every estimator at one anchor.
-    With --out, losses, models and predictions are kept there, which know interactions that a selection would withhold.
+    With --out, losses, models and predictions are kept there, which know interactions that a selection would
+    withhold.
 
     Examples:
 
