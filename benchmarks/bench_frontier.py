@@ -2,6 +2,7 @@
 
     bench_frontier.py                                        MF on all data sets, 5 seeds
     bench_frontier.py --models lightgcn,din --seeds 3 --datasets diginetica --unwillingness random-category
+    bench_frontier.py --datasets gowalla                     a log that nothing was chosen on
 
 Test NDCG@5 after retraining, in %, mean and standard error of the paired difference to each rival. With
 --out, finished cells are kept there and not computed again. With --earlier, the last row of every user is

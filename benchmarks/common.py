@@ -14,6 +14,8 @@ import polars as pl
 
 from assent import evaluation
 from assent.arrays import Floats
+from assent.data.interactions import Interactions
+from assent.data.named import cut
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.readers import read_interactions
 from assent.data.simulator import simulate
@@ -47,16 +49,29 @@ def load(
 ) -> Problem:
     """A real data set, or the `simulation` of the demo, with unwillingness from `source`, split.
 
+    `gowalla` is a part of it, which nothing was chosen on.
     With `earlier`, the last row of every user is left out first: a split to make choices on.
     """
     if name == "simulation":
         log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
+    elif name == "gowalla":
+        log = some_of_gowalla()
     else:
         log = read_interactions(data_folder() / name)
     if earlier:
         at = pl.struct("time", pl.int_range(pl.len()))
         log = replace(log, table=log.table.filter(at.rank("ordinal").over("user") < pl.len().over("user")))
     return make_problem(assign(log, source, seed), protocol, seed=seed)
+
+
+def some_of_gowalla(people: int = 4000, most: int = 60) -> Interactions:
+    """People with 5 to 20 check-ins at places with at most `most`, drawn by lot; so is their order."""
+    log = cut(read_interactions(data_folder() / "gowalla"), most)
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(log.table["user"].unique().sort().to_numpy(), size=people, replace=False)
+    table = log.table.filter(pl.col("user").is_in(chosen.tolist()))
+    order = pl.Series("time", rng.permutation(table.height)).cast(table.schema["time"])
+    return replace(log, table=table.with_columns(order))
 
 
 def validation_ndcg(problem: Problem, trained: Trained) -> float:
