@@ -33,7 +33,7 @@ def main(names: list[str]) -> None:
                 for objective in Objective:
                     for price in PRICES:
                         found = solve(estimates, objective=objective, price=price)
-                        figures = certify(estimates, found, price=price, rounds=40)
+                        figures = certify(estimates, found, objective=objective, price=price, rounds=40)
                         share = 100 * figures.largest_gain_share
                         largest[loss] = max(largest[loss], share)
                         print(

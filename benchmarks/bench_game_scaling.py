@@ -61,7 +61,7 @@ def main(folder: Path | None) -> None:
             start = time.perf_counter()
             found = solve(game, objective=objective, price=PRICE, rounds=ROUNDS)
             solved = time.perf_counter() - start
-            trust = certify(game, found, price=PRICE, rounds=ROUNDS, solves=objective)
+            trust = certify(game, found, objective=objective, price=PRICE, rounds=ROUNDS, is_solved=True)
             seconds[objective].append(time.perf_counter() - start)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
             print(

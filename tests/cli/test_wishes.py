@@ -62,7 +62,7 @@ def test_a_game_with_several_anchors_is_certified(log_file: Path, tmp_path: Path
         assert sum(certificate["rounds_nearest"]) == played
         assert certificate["rounds_nearest"][certificate["nearest_anchor"] - 1] > 0
         assert certificate["gains_estimated"] >= 0
-        assert "joint selections that were played" in " ".join(shown.split())
+        assert "joint selections that were looked at" in " ".join(shown.split())
 
 
 def test_settings_of_tables_that_pooled_values_leave_nothing_to_say_are_told(

@@ -24,14 +24,28 @@ def test_figures_of_one_anchor_agree_with_the_payoffs(seed: int) -> None:
     game = high_losses(seed)
     nash, welfare = (solve(game, objective=each, price=0.5) for each in (Objective.NASH, Objective.WELFARE))
     totals = [payoffs(game, found.selection[None], 0.5, Objective.NASH).sum() for found in (nash, welfare)]
-    found = certify(game, nash, price=0.5, rounds=40)
+    found = certify(game, nash, objective=Objective.NASH, price=0.5, rounds=40)
     assert found.predicted_reward == pytest.approx(totals[0] / 12)
     assert found.anarchy_cost == pytest.approx((totals[1] - totals[0]) / 12)
     assert found.anarchy_cost >= 0
     assert found.price_of_anarchy == pytest.approx(totals[0] / totals[1])
-    assert found.largest_gain == found.mean_gain == 0
+    assert found.largest_gain == found.mean_gain == found.largest_own_gain == found.own_gainers == 0
     assert found.rounds_nearest == [1]
     assert found.nearest_anchor == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_discloses_for_others_could_gain_for_herself(seed: int) -> None:
+    """At the welfare optimum nobody can add to the sum of rewards, but many to their own."""
+    game = high_losses(seed)
+    best = solve(game, objective=Objective.WELFARE, price=0.5)
+    found = certify(game, best, objective=Objective.WELFARE, price=0.5, rounds=40)
+    assert found.largest_gain == found.mean_gain == 0
+    worth = game.own[0] - 0.5 * game.unwillingness
+    gains = sum_by(game.owners, np.where(best.selection, -worth, worth).clip(0), game.n_users)
+    assert found.largest_own_gain == pytest.approx(gains.max())
+    assert found.mean_own_gain == pytest.approx(gains.mean())
+    assert found.own_gainers == (gains > 0).sum() > 0
 
 
 def test_a_selection_that_is_no_equilibrium_is_found_out() -> None:
@@ -51,6 +65,7 @@ def test_a_selection_that_is_no_equilibrium_is_found_out() -> None:
             sum_by(game.owners, regret, 12),
             solved.nearest,
         ),
+        objective=Objective.NASH,
         price=0.5,
         rounds=40,
     )
@@ -62,7 +77,7 @@ def test_a_selection_that_is_no_equilibrium_is_found_out() -> None:
 def test_what_was_solved_is_not_solved_again(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
     game = random_game(3, n_anchors=3, n_users=12, longest=6, disagreement=0.3)
     found = solve(game, objective=objective, price=0.5)
-    expected = certify(game, found, price=0.5, rounds=40)
+    expected = certify(game, found, objective=objective, price=0.5, rounds=40)
     solved = []
 
     def noting(estimates: Estimates, *, objective: Objective, price: float, rounds: int) -> Equilibrium:
@@ -70,7 +85,7 @@ def test_what_was_solved_is_not_solved_again(objective: Objective, monkeypatch: 
         return solve(estimates, objective=objective, price=price, rounds=rounds)
 
     monkeypatch.setattr(certificate, "solve", noting)
-    again = certify(game, found, price=0.5, rounds=40, solves=objective)
+    again = certify(game, found, objective=objective, price=0.5, rounds=40, is_solved=True)
     assert again.anarchy_cost == pytest.approx(expected.anarchy_cost)
     assert replace(again, anarchy_cost=0.0, price_of_anarchy=None) == replace(
         expected, anarchy_cost=0.0, price_of_anarchy=None

@@ -65,7 +65,7 @@ def test_it_solves_again_with_an_anchor_at_the_solution(objective: Objective, be
     choice = make_method("ifrqe++", objective).at_price(bench, PRICE)
     np.testing.assert_array_equal(choice.selection, found.selection)
     assert (len(choice.anchors), choice.explored) == (2, 2)
-    expected = certify(known, found, price=PRICE, rounds=SETTINGS.rounds)
+    expected = certify(known, found, objective=objective, price=PRICE, rounds=SETTINGS.rounds)
     assert choice.certificate["predicted_reward"] == expected.predicted_reward
     assert choice.certificate["nearest_anchor"] == expected.nearest_anchor
     assert len(expected.rounds_nearest) == 4

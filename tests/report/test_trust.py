@@ -75,6 +75,33 @@ def test_gains_are_exact_by_construction_bounds_or_estimates() -> None:
     assert certificate_facts(several | {"gains_estimated": 3})[0].endswith("Of 3 users this is an estimate.")
 
 
+def test_who_decides_for_all_could_gain_for_herself() -> None:
+    gains = {"largest_gain": 0.0, "mean_gain": 0.0, "rounds_nearest": [1], "objective": "welfare"}
+    own = {"largest_own_gain": 2.5, "mean_own_gain": 0.5, "own_gainers": 114}
+    fact = only(gains | own)
+    assert "nobody could add to the sum of all rewards by deciding otherwise alone" in fact
+    assert fact.endswith(
+        "For herself alone 114 users could gain, at most 2.50 loss units, on average of all 0.500: "
+        "so much is given for others."
+    )
+    none = dict.fromkeys(own, 0)
+    assert only(gains | none).endswith("Nor could anybody gain for herself.")
+    assert "herself" not in only(gains | own | {"objective": "nash"})
+
+
+def test_more_to_gain_than_is_aimed_at_is_said() -> None:
+    gains = {"largest_gain": 1.0, "mean_gain": 0.1, "largest_gain_share": 0.02}
+    assert "(2.00 % of the mean reward, more than the 1 % that is aimed at)" in only(gains)
+    assert "aimed at" not in only(gains | {"largest_gain_share": 0.009})
+
+
+def test_the_price_that_was_decided_at_is_named() -> None:
+    certificate = {"price": 2.73, "anarchy_cost": 0.1, "true_reward": -54.7}
+    anarchy, reward = certificate_facts(certificate)
+    assert anarchy.startswith("If each decided for herself at a price of 2.73, all together")
+    assert reward.startswith("The true reward at a price of 2.73 after training is ")
+
+
 def test_anchors_at_the_solution_are_named() -> None:
     certificate = {"nearest_anchor": 4, "rounds_nearest": [1, 0, 0, 2]}
     assert only(certificate).startswith("Anchor 4 is the nearest to what was decided. Of 3 joint selections")

@@ -199,7 +199,9 @@ def _show_run(run: Run) -> None:
         ]
         for record in run.records
     ]
-    title = f"{run.settings['dataset']}, {run.settings['protocol']}, price {run.settings['price']:g}"
+    budget, price = run.settings["budget"], f"price {run.settings['price']:g}"
+    how = price if budget is None else f"within {budget:.0%} of the violation, rewards at {price}"
+    title = f"{run.settings['dataset']}, {run.settings['protocol']}, {how}"
     columns = ["method", "violation %", "NDCG@5 %", "recall@5 %", f"reward ({form})", "seconds"]
     show_table(title, columns, rows)
     disclosed = int(run.selection["disclosed"].sum())

@@ -18,6 +18,7 @@ from assent.game.estimates import Estimates
 from assent.game.objective import Objective
 from assent.game.players import Players
 from assent.game.prices import fits_into
+from assent.game.regret import regret_of
 from assent.game.solve import Equilibrium, solve
 
 
@@ -25,6 +26,9 @@ from assent.game.solve import Equilibrium, solve
 class Certificate:
     """What is known of a solution at a price."""
 
+    objective: Objective
+    """What gains are counted in: a player's own reward, or the sum of all."""
+    price: float
     rounds: int
     """Joint selections that were played."""
     nearest_anchor: int
@@ -34,11 +38,17 @@ class Certificate:
     each anchor was nearest; anchors at solutions come last."""
     largest_gain: float
     """At most what a player could gain by deviating alone, in units of the loss; of players whom
-    `regret.unsure` names, an estimate."""
+    `regret.unsure` names, an estimate. With `welfare`, what she could add to the sum of rewards."""
     mean_gain: float
     """Its mean over players."""
     largest_gain_share: float
     """The largest, as a share of the mean absolute reward."""
+    largest_own_gain: float
+    """At most what a player could gain for herself alone, whoever loses by it: with `nash` the same."""
+    mean_own_gain: float
+    """Its mean over players."""
+    own_gainers: int
+    """Players who could gain for themselves."""
     predicted_reward: float
     """Mean over users, as the nearest anchor predicts it."""
     price_of_anarchy: float | None
@@ -48,30 +58,44 @@ class Certificate:
 
 
 def certify(
-    estimates: Estimates, found: Equilibrium, *, price: float, rounds: int, solves: Objective | None = None
+    estimates: Estimates,
+    found: Equilibrium,
+    *,
+    objective: Objective,
+    price: float,
+    rounds: int,
+    is_solved: bool = False,
 ) -> Certificate:
-    """The certificate of a solution.
+    """The certificate of a solution that was found for `objective`.
 
-    For the anarchy, the game is played with either objective by `solve`; but for the one that `found` is what
-    `solve` returned for at this price, if it `solves` one. What tables and budgets lead to does not.
+    For the anarchy, the game is played with either objective by `solve`; but for that of `found`, if it
+    `is_solved`: what `solve` returned at this price. What tables and budgets lead to is not.
     """
     selection = found.selection
     reward = estimates.predicted_total(selection, price) / estimates.n_users
 
-    def cost(objective: Objective) -> float:
-        if objective is solves:
+    def cost(of: Objective) -> float:
+        if is_solved and of is objective:
             return -reward * estimates.n_users
-        played = solve(estimates, objective=objective, price=price, rounds=rounds)
+        played = solve(estimates, objective=of, price=price, rounds=rounds)
         return -estimates.predicted_total(played.selection, price)
 
     nash, welfare = cost(Objective.NASH), cost(Objective.WELFARE)
+    own = found.regret
+    if objective is not Objective.NASH:
+        own = regret_of(estimates, selection, objective=Objective.NASH, price=price)
     return Certificate(
+        objective=objective,
+        price=price,
         rounds=found.rounds,
         nearest_anchor=int(estimates.distances_of(selection).argmin()) + 1,
         rounds_nearest=found.nearest.tolist(),
         largest_gain=float(found.regret.max(initial=0)),
         mean_gain=float(found.regret.mean()),
         largest_gain_share=float(found.regret.max(initial=0)) / abs(reward) if reward else 0.0,
+        largest_own_gain=float(own.max(initial=0)),
+        mean_own_gain=float(own.mean()),
+        own_gainers=int((own > 0).sum()),
         predicted_reward=reward,
         price_of_anarchy=nash / welfare if welfare > 0 else None,
         anarchy_cost=(nash - welfare) / estimates.n_users,

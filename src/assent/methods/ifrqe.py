@@ -33,7 +33,7 @@ class IFRQE(Method):
         return self._adapted(
             bench,
             lambda estimates: (self._play(bench, estimates, price), price),
-            solves=self.objective if is_solved else None,
+            is_solved=is_solved,
         )
 
     def within(self, bench: Workbench, budget: float) -> Choice:
@@ -51,12 +51,12 @@ class IFRQE(Method):
         bench: Workbench,
         decide: Callable[[Estimates], tuple[Equilibrium, float]],
         *,
-        solves: Objective | None = None,
+        is_solved: bool = False,
     ) -> Choice:
         """Decide, as often as settings ask for once more with an anchor where the last decision lies.
 
-        `decide` returns a solution and its price; `solves` is the objective that it solves, if it is what
-        `solve` returns. Where the solution is an anchor already, nothing is left to be learnt about it.
+        `decide` returns a solution and its price; it `is_solved` if it is what `solve` returns. Where
+        the solution is an anchor already, nothing is left to be learnt about it.
         """
         estimates, placed = self._estimates(bench), list[AtPlace]()
         found, price = decide(estimates)
@@ -64,7 +64,14 @@ class IFRQE(Method):
             placed.append(bench.estimates_at(found.selection, effects=bool(estimates.effects)))
             estimates = estimates.joined(placed[-1].estimates)
             found, price = decide(estimates)
-        certificate = certify(estimates, found, price=price, rounds=bench.settings.rounds, solves=solves)
+        certificate = certify(
+            estimates,
+            found,
+            objective=self.objective,
+            price=price,
+            rounds=bench.settings.rounds,
+            is_solved=is_solved,
+        )
         return self._choice(bench, estimates, found, placed, price=price, certified=certificate)
 
     def _fitted(self, bench: Workbench, estimates: Estimates, allowed: float) -> tuple[Equilibrium, float]:

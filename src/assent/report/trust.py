@@ -29,7 +29,7 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
     rounds = certificate.get("rounds_nearest")
     n_anchors = len(rounds) if isinstance(rounds, Sequence) else 0
     if "largest_gain" in figures:
-        facts.append(_gains(figures, n_anchors))
+        facts.append(_gains(figures, n_anchors, is_welfare=certificate.get("objective") == "welfare"))
     if "anarchy_cost" in figures:
         facts.append(_anarchy(figures))
     if isinstance(rounds, Sequence) and n_anchors > 1:
@@ -38,7 +38,7 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
         last = f" ({plural(placed, 'anchor')} of {n_anchors} placed where the solution lay)" if placed else ""
         facts.append(
             f"Anchor {certificate['nearest_anchor']} is the nearest to what was decided{last}. Of "
-            f"{plural(sum(rounds), 'joint selection')} that were played, so many lay nearest to each: "
+            f"{plural(sum(rounds), 'joint selection')} that were looked at, so many lay nearest to each: "
             f"{listed(counts)}."
         )
     if "true_reward" in figures:
@@ -97,34 +97,58 @@ def _unheard(trial: Mapping[str, Any]) -> str:
     return " The paths between people, not ahead of unwillingness alone for certain, are not heard."
 
 
-def _gains(figures: Mapping[str, float], n_anchors: int) -> str:
+AIMED_AT = 0.01
+"""The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
+
+
+def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) -> str:
     """What could be gained by deviating; one anchor's best responses leave nothing to gain."""
+    own = f" {_own_gains(figures)}" if is_welfare and "largest_own_gain" in figures else ""
+    gain = "add to the sum of all rewards" if is_welfare else "gain"
     if n_anchors == 1 and not figures["largest_gain"]:
-        return "One anchor values everything: nobody could gain by deciding otherwise alone, by construction."
-    share = (
-        f" ({percent(figures['largest_gain_share'], 2)} of the mean reward)"
-        if "largest_gain_share" in figures
-        else ""
-    )
+        return (
+            f"One anchor values everything: nobody could {gain} by deciding otherwise alone, by "
+            f"construction.{own}"
+        )
+    part = figures.get("largest_gain_share", 0.0)
+    missed = ", more than the 1 % that is aimed at" if part > AIMED_AT else ""
+    share = f" ({percent(part, 2)} of the mean reward{missed})" if "largest_gain_share" in figures else ""
     unsure = int(figures.get("gains_estimated", 0))
     but = f" Of {plural(unsure, 'user')} this is an estimate." if unsure else ""
     return (
-        f"Nobody could gain more than {number(figures['largest_gain'])} loss units by deciding otherwise "
-        f"alone{share}; on average {number(figures['mean_gain'])}.{but}"
+        f"Nobody could {gain} more than {number(figures['largest_gain'])} loss units by deciding otherwise "
+        f"alone{share}; on average {number(figures['mean_gain'])}.{but}{own}"
+    )
+
+
+def _own_gains(figures: Mapping[str, float]) -> str:
+    """What people give up who decide for the good of all."""
+    if not figures["own_gainers"]:
+        return "Nor could anybody gain for herself."
+    return (
+        f"For herself alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
+        f"{number(figures['largest_own_gain'])} loss units, on average of all "
+        f"{number(figures['mean_own_gain'])}: so much is given for others."
     )
 
 
 def _anarchy(figures: Mapping[str, float]) -> str:
     ratio = f", {number(figures['price_of_anarchy'])} times the cost" if "price_of_anarchy" in figures else ""
     return (
-        "If each decided for herself at this price, all together would lose "
+        f"If each decided for herself at {_price(figures)}, all together would lose "
         f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
         f"all{ratio} (the price of anarchy)."
     )
 
 
+def _price(figures: Mapping[str, float]) -> str:
+    """The price that was decided at, which a budget finds for itself."""
+    return f"a price of {number(figures['price'])}" if "price" in figures else "this price"
+
+
 def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) -> str:
-    true = f"The true reward after training is {number(figures['true_reward'])} per person"
+    at = f" at {_price(figures)}" if "price" in figures else ""
+    true = f"The true reward{at} after training is {number(figures['true_reward'])} per person"
     if {"reward_loss", "reward_form"} <= certificate.keys():
         kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"
         true += f", by the {certificate['reward_form']} of her{kind} losses"
