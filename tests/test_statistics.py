@@ -78,6 +78,13 @@ def test_a_constant_difference_is_not_tested_though_rounding_varies_it() -> None
     assert (found.t, found.p) == (None, None)
 
 
+def test_two_pairs_are_too_few_to_test() -> None:
+    found = paired_difference([0.5, 0.9], [0.2, 0.1])
+    assert found.error is not None
+    assert (found.t, found.p) == (None, None)
+    assert paired_difference([0.5, 0.9, 0.6], [0.2, 0.1, 0.2]).p is not None
+
+
 def test_pairs_need_partners() -> None:
     with pytest.raises(ValueError, match="3 against 2"):
         paired_difference([1, 2, 3], [1, 2])

@@ -13,6 +13,8 @@ from scipy import stats
 from assent.arrays import Floats
 from assent.errors import AssentError
 
+FEWEST = 3
+"""Pairs that a test needs: two leave one degree of freedom, which tells nothing."""
 _ROUNDING = 1e-12
 """A standard error that is this share of the values is rounding."""
 
@@ -24,7 +26,7 @@ class PairedDifference(NamedTuple):
     error: float | None
     """None for a single pair."""
     t: float | None
-    """None where the differences have no spread, so that there is nothing to test against."""
+    """None where the pairs are fewer than `FEWEST`, or differ by the same: nothing to test against."""
     p: float | None
     """Two-sided; None where t is."""
 
@@ -40,13 +42,13 @@ def mean_and_error(values: npt.ArrayLike) -> tuple[float, float | None]:
 def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
     """Compare `a[n]` with `b[n]`, where a[i] and b[i] share what else varies (the seed, the user).
 
-    A difference that is always the same, but for rounding, leaves nothing to test.
+    A difference that is always the same, but for rounding, leaves nothing to test, and so do few pairs.
     """
     first, second = _vector(a), _vector(b)
     if len(first) != len(second):
         raise ValueError(f"paired values: {len(first)} against {len(second)}; each needs its partner")
     mean, error = mean_and_error(first - second)
-    if not error or error <= _ROUNDING * np.abs([first, second]).max():
+    if not error or len(first) < FEWEST or error <= _ROUNDING * np.abs([first, second]).max():
         return PairedDifference(mean, error, None, None)
     t = mean / error
     return PairedDifference(mean, error, t, 2 * float(stats.t.sf(abs(t), len(first) - 1)))

@@ -96,6 +96,7 @@ def test_it_is_said_where_nothing_wins(records: list[dict[str, Any]]) -> None:
         "IFRQE++ (nash) is at or above Random in 2 of 2 places, significantly above in 1, "
         "significantly below in 0."
     )
+    assert said[-2].startswith("Significant is p ≤ 0.05 of a paired t-test")
     assert said[-1].startswith("Nothing wins:")
     assert said[-1].endswith("(mf at price 1).")
     cheap = [each for each in records if each["price"] == 0.1]
@@ -115,6 +116,14 @@ def test_single_runs_are_compared_without_tests(records: list[dict[str, Any]]) -
     assert row(rows, "random", 0.1)["ahead"] == pytest.approx(0.5)
     assert row(rows, "random", 0.1)["p"] is None
     assert rewards_svg(rows, "title", "sum")
+
+
+def test_two_repeats_are_not_tested(records: list[dict[str, Any]]) -> None:
+    rows = standings([each for each in records if each["seed"] < 2], RewardForm.SUM, OURS)
+    assert {each["p"] for each in rows} == {None}
+    said = sentences(rows, OURS)
+    assert said[0] == "IFRQE++ (nash) is at or above Random in 2 of 2 places."
+    assert "Not tested: that takes 3 repeats." in said
 
 
 def test_an_outcome_is_written_for_people_and_programs(records: list[dict[str, Any]], tmp_path: Path) -> None:

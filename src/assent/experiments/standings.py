@@ -7,7 +7,7 @@ from assent.experiments.records import FIGURES
 from assent.metrics import RewardForm
 from assent.report.data import NOTHING, Record, Way, way_of
 from assent.report.words import name
-from assent.statistics import paired_difference, summarise
+from assent.statistics import FEWEST, paired_difference, summarise
 
 LEVELS = ((0.01, "**"), (0.05, "*"))
 """Largest p of each mark."""
@@ -70,12 +70,24 @@ def wins(rows: Sequence[Record], reference: Way) -> list[dict[str, Any]]:
 
 def sentences(rows: Sequence[Record], reference: Way) -> list[str]:
     """The same in words, and where withholding everything has the best reward."""
+    is_tested = max((row["runs"] for row in rows), default=0) >= FEWEST
     said = [
         f"{name(reference)} is at or above {name(way_of(each))} in {each['at_or_above']} of "
-        f"{each['places']} places, significantly above in {each['significantly_above']}, "
-        f"significantly below in {each['significantly_below']}."
+        f"{each['places']} places"
+        + (
+            f", significantly above in {each['significantly_above']}, "
+            f"significantly below in {each['significantly_below']}."
+            if is_tested
+            else "."
+        )
         for each in wins(rows, reference)
     ]
+    said.append(
+        "Significant is p ≤ 0.05 of a paired t-test over repeats, each place for itself: not corrected for "
+        "how many there are."
+        if is_tested
+        else f"Not tested: that takes {FEWEST} repeats."
+    )
     best = [row for row in rows if way_of(row) == NOTHING and row["best"]]
     if best:
         where = ", ".join(f"{row['model']} at price {row['price']:g}" for row in best)

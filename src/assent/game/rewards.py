@@ -161,7 +161,7 @@ class Opponents:
     away: Floats
     """[R, B, T], the others' distance to each anchor"""
     standing: Floats
-    """[R, B, T], −L_t + (1/Z) Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part."""
+    """[R, B, T], −L_t + Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part."""
     drawn: Parts
     """[R, B], the selections that the players themselves drew with the others, which they may not play"""
 

@@ -7,10 +7,7 @@ from typing import Any
 from assent.experiments.reproduce.grid import Amount, Column, Grid, Row, shown
 from assent.report.data import Record
 from assent.report.numbers import listed
-from assent.statistics import holm, mean_and_error, paired_difference
-
-FEWEST = 3
-"""Repeats that a test needs: two leave one degree of freedom, which tells nothing."""
+from assent.statistics import FEWEST, holm, mean_and_error, paired_difference
 
 
 def grid(
@@ -70,7 +67,7 @@ def _amount(
         pairs = [(value, theirs[seed]) for seed, value in ours.items() if seed in theirs]
         if pairs:
             found = paired_difference(*zip(*pairs, strict=True))
-            difference, p = found.mean, found.p if len(pairs) >= FEWEST else None
+            difference, p = found.mean, found.p
     means = [mean_and_error(list(each.values()))[0] for each in _known(rivals, column.key)]
     ranked = [column.better * each for each in means]
     best = bool(ranked) and column.better * mean == max(ranked) > min(ranked)

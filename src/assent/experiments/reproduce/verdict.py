@@ -5,12 +5,12 @@ from statistics import median
 from typing import Any
 
 from assent.experiments.reproduce.grid import Amount, Grid, shown
-from assent.experiments.reproduce.means import FEWEST
 from assent.experiments.reproduce.plan import NOTHING, OURS
 from assent.experiments.reproduce.series import METHOD, rows_by
 from assent.report.data import ALL
 from assent.report.numbers import listed, plural, share
 from assent.report.words import name as way_name
+from assent.statistics import FEWEST
 
 REWARD, VIOLATION = "reward_mean", "violation"
 _FLAT = 0.02
