@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install dev demo test browser lint types benchmarks clean
+.PHONY: help install dev demo test chromium browser lint types benchmarks clean
 
 help:  ## Show what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,9 +34,11 @@ demo: $(VENV)/.installed  ## Run the whole way on made-up data; says where its r
 test: lint types  ## Lint, type-check and test
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-browser: dev  ## Install Chromium (Debian's, as root) and look at the reproduction's page in it
+chromium:  ## Install Chromium (Debian's, as root), unless there is a browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		(apt-get update --quiet && apt-get install --yes --quiet chromium)
+
+browser: dev chromium  ## Look at the reproduction's page in it
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/experiments/reproduce/test_page.py
 
 lint: dev  ## ruff
