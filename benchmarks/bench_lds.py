@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assent.experiments.lds import RETRAINED, LdsPlan, Orders, predict_orders
+from assent.experiments.lds import LEVELS, RETRAINED, RIVALS, LdsPlan, Orders, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
 from assent.influence.settings import Estimator
 from assent.models import MF, MODELS
@@ -26,7 +26,6 @@ from assent.value.settings import Source
 from common import load, verdict
 
 DATASETS = ("diginetica", "steam", "amazon_video_games", "simulation")
-RIVALS = (Estimator.GRADIENT_DOT, Estimator.LISSA)
 SIGNAL = 0.1
 """A score above which an estimator knows something."""
 ASKED = LdsPlan()
@@ -37,7 +36,7 @@ Record = dict[str, Any]
 
 def show(records: Sequence[Record]) -> None:
     """Print the scores of one pair at both levels, and how far each is behind the default, with intervals."""
-    for level in ("own", "social"):
+    for level in LEVELS:
         print(f"  {level:24}{'LDS':>7}  {'95 % interval':18}{'behind ' + AVERAGED:>16}  95 % interval")
         for each in records:
             if each["level"] == level:
@@ -115,6 +114,6 @@ if __name__ == "__main__":
             show(pairs[-1].records())
     for ours in (AVERAGED, Source.COMBINED.value):
         records = [pair.records(ours) for pair in pairs]
-        for level in ("own", "social"):
+        for level in LEVELS:
             judge(records, level, ours)
     print(f"reduced: {', '.join(reductions(given)) or 'nothing'}")

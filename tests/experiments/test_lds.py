@@ -159,6 +159,29 @@ def test_any_of_them_can_be_what_others_are_compared_with(problem: Problem, reco
         assert each["lds"] == scores[each["estimator"]]
 
 
+def test_it_is_said_where_the_default_stands(problem: Problem, cache: Path) -> None:
+    orders = predict_orders(problem, SETTINGS, PLAN, seed=SEED, cache=cache)
+    said = orders.verdicts()
+    assert [each.partition(",")[0] for each in said] == [
+        "own: averaged",
+        "social: averaged",
+        "own: combined",
+        "social: combined",
+    ]
+    for ours, sentence in zip((AVERAGED, Source.COMBINED), (said[0], said[2]), strict=True):
+        for rival in (Estimator.GRADIENT_DOT, Estimator.LISSA):
+            (row,) = (
+                each
+                for each in orders.records(ours)
+                if (each["estimator"], each["level"]) == (rival, "own") and each["lds"] is not None
+            )
+            side = "above" if row["behind"] > 0 else "below"
+            sure = row["behind_low"] > 0 or row["behind_high"] < 0
+            assert f"{side}{'' if sure else ', not for certain,'} {rival} ({row['behind']:+.3f}, " in sentence
+    only = dataclasses.replace(PLAN, estimators=())
+    assert predict_orders(problem, SETTINGS, only, seed=SEED, cache=cache).verdicts() == []
+
+
 def test_some_estimators_can_be_left_out(problem: Problem) -> None:
     few = dataclasses.replace(PLAN, estimators=(Estimator.LISSA,))
     whole, part = (predict_orders(problem, SETTINGS, each, seed=SEED).records() for each in (PLAN, few))

@@ -14,6 +14,7 @@ from assent.cli.console import (
     show_table,
     watcher,
 )
+from assent.cli.console import out as terminal
 from assent.cli.given_settings import read_settings
 from assent.cli.spread import spread
 from assent.errors import AssentError
@@ -179,7 +180,8 @@ def lds_command(
     progress = watcher()
     _, problem, _ = given.make(progress)
     plan = LdsPlan(selections, rate, truth_seeds)
-    records = predict_orders(problem, settings, plan, seed=given.seed, cache=out, progress=progress).records()
+    orders = predict_orders(problem, settings, plan, seed=given.seed, cache=out, progress=progress)
+    records = orders.records()
     rows = [
         [
             record["estimator"],
@@ -197,4 +199,6 @@ def lds_command(
         rows,
         texts=("level",),
     )
+    for verdict in orders.verdicts():
+        terminal.print(verdict, highlight=False, soft_wrap=True)
     output.write(records)

@@ -6,7 +6,7 @@ training seeds. Beside the estimators stands what a retraining with another seed
 expected to do much better than that. docs/influence.md says what each row stands for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -27,12 +27,16 @@ from assent.influence.autodiff import knows
 from assent.influence.settings import Estimator
 from assent.models import code_of, model_class
 from assent.progress import SILENT, Progress
+from assent.report.numbers import listed
 from assent.settings import Settings
 from assent.value.settings import Source
 from assent.workbench import Workbench
 
 RETRAINED = "another seed"
 """Stands where an estimator's name would, for the retraining that serves as a yardstick."""
+RIVALS = (Estimator.GRADIENT_DOT, Estimator.LISSA)
+"""What the paper has at one anchor, or nearly: who knows more is above them."""
+LEVELS = ("own", "social")
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,15 @@ class Orders:
             for level, scores in scored.items()
         ]
 
+    def verdicts(self) -> list[str]:
+        """How what is measured, and what decides by default, stand against the `RIVALS`, in sentences."""
+        return [
+            f"{level}: {ours}, {what}, is {listed(against)}."
+            for ours, what in ((AVERAGED, "what is measured"), (Source.COMBINED, "what decides by default"))
+            for level, against in _standings(self.records(ours)).items()
+            if against
+        ]
+
 
 def predict_orders(
     problem: Problem,
@@ -133,6 +146,20 @@ def predict_orders(
             advance()
     users = np.unique(problem.valid.users)
     return Orders(problem.name, settings.model, seed, predicted, truth, users)
+
+
+def _standings(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Per level, where the reference of `records` stands against each rival that was judged, in words."""
+    found: dict[str, list[str]] = {level: [] for level in LEVELS}
+    for each in records:
+        if each["estimator"] in list(RIVALS) and each["lds"] is not None:
+            low, high = each["behind_low"], each["behind_high"]
+            sure = "" if low > 0 or high < 0 else ", not for certain,"
+            side = "above" if each["behind"] > 0 else "below"
+            found[each["level"]].append(
+                f"{side}{sure} {each['estimator']} ({each['behind']:+.3f}, {low:+.3f} to {high:+.3f})"
+            )
+    return found
 
 
 def _valued_by(settings: Settings, source: Source) -> Settings:

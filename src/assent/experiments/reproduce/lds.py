@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from assent.experiments.lds import LdsPlan, predict_orders
+from assent.experiments.lds import LEVELS, LdsPlan, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
 from assent.experiments.reproduce.base import Findings, Item
 from assent.experiments.reproduce.cells import Cell, Record
@@ -17,8 +17,6 @@ from assent.experiments.reproduce.sources import CHANCE, SIMULATION
 from assent.experiments.reproduce.tasks import Desk, settings_key
 from assent.experiments.store import Key
 from assent.settings import Settings
-
-LEVELS = ("own", "social")
 
 
 @dataclass(frozen=True)
