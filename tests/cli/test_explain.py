@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,26 @@ def test_what_is_held_out_is_shown(
         assert [valid["unwillingness"], test["unwillingness"]] == hers["unwillingness"].tail(2).to_list()
         assert valid["disclosed"] is valid["influence"] is valid["price"] is None
         assert "2 more are held out" in out
+
+
+def small_log(file: Path, unwillingness: Sequence[str]) -> Path:
+    """A log of nine people whose k-th of five interactions has the k-th unwillingness."""
+    rows = [f"u{u},i{(u + k) % 9},{k},{given}" for u in range(9) for k, given in enumerate(unwillingness)]
+    file.write_text("\n".join(["user,item,time,unwillingness", *rows]))
+    return file
+
+
+SMALL = [*QUICK, "--negatives", 3, "--method", "threshold"]
+
+
+def test_a_small_unwillingness_is_not_shown_as_none(tmp_path: Path, assent: Assent) -> None:
+    log = small_log(tmp_path / "log.csv", ["0.00128", "0.3", "0", "0.0041", "0.5"])
+    assert assent("fit", log, "--out", tmp_path / "run", *SMALL)[0] == 0
+    _, out, _ = assent("explain", tmp_path / "run", "--user", "u0")
+    shown = [line.split("│")[2].strip() for line in out.splitlines() if re.match("│ i", line)]
+    assert shown == ["0.0013", "0.30", "0", "0.0041", "0.50"]
+    assert "they carry 0.301 of 0.301 unwillingness" in out
+    assert "<td>0.0013</td>" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) -> None:

@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 
 from assent.report.data import ALL, Kept, gap, kept, spread
 from assent.report.facts import frontier_facts
-from assent.report.numbers import MINUS, THIN, decimals_for, fixed, listed, number, percent_with_error, share
+from assent.report.numbers import (
+    MINUS,
+    THIN,
+    decimals_for,
+    fixed,
+    listed,
+    minded,
+    number,
+    percent_with_error,
+    share,
+)
 from assent.report.words import described, headline, in_figures, name
 from assent.statistics import mean_and_error
 
@@ -147,6 +157,22 @@ def test_numbers_keep_their_value(size: float, sign: int) -> None:
     head, _, power = text.partition("·10")
     read = float(head) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
     assert read == pytest.approx(sign * size, rel=0.06 if power else 0.0051)
+
+
+@pytest.mark.parametrize(
+    ("unwillingness", "shown"),
+    [
+        (0, "0"),
+        (0.5, "0.50"),
+        (0.437, "0.44"),
+        (0.00128, "0.0013"),
+        (3e-6, "3.0·10⁻⁶"),
+        (0.994, "0.99"),
+        (0.9999, ">0.99"),
+    ],
+)
+def test_unwillingness_reads_neither_as_nothing_nor_as_never(unwillingness: float, shown: str) -> None:
+    assert minded(unwillingness) == shown
 
 
 def test_numbers_at_their_ends() -> None:

@@ -11,6 +11,7 @@ from assent.cli.console import out, show_table
 from assent.cli.spread import spread
 from assent.experiments.run import Run, open_run
 from assent.report import in_words
+from assent.report.numbers import minded, number
 from assent.serving import recommendations, rows_of_user
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
@@ -92,7 +93,7 @@ def explain(run: RunFolder, *, user: User, output: o.OutputOptions) -> None:
     disclosed = table.filter(pl.col("disclosed"))
     paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
     used = f"{disclosed.height} of {table.height} interactions are used"
-    out.print(f"{used}; they carry {paid:.2f} of {total:.2f} unwillingness.", highlight=False)
+    out.print(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.", highlight=False)
     if held_out.height:
         out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
     output.write([_finite(row) for row in rows])
@@ -103,7 +104,7 @@ def _explained(row: dict[str, Any]) -> list[str]:
     decision = {True: "disclosed: ", False: "withheld: ", None: ""}[row["disclosed"]]
     return [
         f"{row['title'] or row['item']}\n{decision}{row['words']}",
-        f"{row['unwillingness']:.2f}",
+        minded(row["unwillingness"]),
         "–" if row["influence"] is None else f"{row['influence']:+.3f}{_give_or_take(row)}",
         "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
     ]
