@@ -48,6 +48,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "user",
         "item",
         "unwillingness",
+        "given",
         "disclosed",
         "influence",
         "uncertainty",

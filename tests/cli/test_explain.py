@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,26 @@ def test_a_small_unwillingness_is_not_shown_as_none(tmp_path: Path, assent: Asse
     assert shown == ["0.0013", "0.30", "0", "0.0041", "0.50"]
     assert "they carry 0.301 of 0.301 unwillingness" in out
     assert "<td>0.0013</td>" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_what_nobody_said_is_not_put_into_her_mouth(tmp_path: Path, assent: Assent) -> None:
+    log = small_log(tmp_path / "log.csv", ["0.2", "", "0.4", "", "0.6"])
+    assert assent("fit", log, "--out", tmp_path / "run", *SMALL, "--rest", "own-mean")[0] == 0
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["rest"] == "own-mean"
+    _, out, _ = assent("explain", tmp_path / "run", "--user", "u0", "--json", tmp_path / "e.json")
+    assert [record["given"] for record in records(tmp_path / "e.json")] == [True, False, True, False, True]
+    assert len(re.findall(r"│ +0\.40 │.*\n.*│ \(not given: own-mean\) │", out)) == 2
+    assert out.count("not given") == 2
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<td>0.40<small>(not given: own-mean)</small></td>" in page
+
+
+def test_a_run_that_keeps_no_such_thing_is_refused(tmp_path: Path, run_folder: Path, assent: Assent) -> None:
+    old = shutil.copytree(run_folder, tmp_path / "old")
+    pl.read_parquet(old / "selection.parquet").drop("given").write_parquet(old / "selection.parquet")
+    code, _, err = assent("explain", old, "--user", "0")
+    assert code == 2
+    assert "old: of an earlier assent, which kept less of each decision; run the fit again" in err
 
 
 def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) -> None:

@@ -84,6 +84,7 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
             "title": [f"Title {n}" if n % 3 else None for n in items],
             "category": [["Action", "Indie"] if n % 2 else ["Puzzle"] if n % 5 else [] for n in items],
             "unwillingness": unwillingness,
+            "given": True,
             "disclosed": influence > price * unwillingness,
             "influence": influence,
             "uncertainty": 0.1 * abs(influence),

@@ -25,7 +25,8 @@ def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.D
         },
         schema_overrides=dict.fromkeys(("influence", "uncertainty", "price"), pl.Float64),
     )
-    return _with_items(table, log)
+    given = _minded(log).drop("unwillingness")
+    return _with_items(table.join(given, on=["user", "item"], how="left", maintain_order="left"), log)
 
 
 def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
@@ -39,8 +40,13 @@ def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
         },
         schema_overrides={"held_out_for": pl.String},
     )
-    minded = log.table.select("user", "item", "unwillingness")
-    return _with_items(table.join(minded, on=["user", "item"], how="left", maintain_order="left"), log)
+    return _with_items(table.join(_minded(log), on=["user", "item"], how="left", maintain_order="left"), log)
+
+
+def _minded(log: Interactions) -> pl.DataFrame:
+    """The unwillingness of each pair of user and item, and whether it was given."""
+    given = pl.col("given") if "given" in log.table.columns else pl.lit(True)
+    return log.table.select("user", "item", "unwillingness", given.alias("given"))
 
 
 def _with_items(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:

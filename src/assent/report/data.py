@@ -42,9 +42,10 @@ class ReportData:
     and Nothing's records in it, where there are any, stand for theirs in the figure and the table."""
     selection: pl.DataFrame
     """The decision of the run's first record, one row per training interaction: user and item (String), title
-    (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]),
-    disclosed (Boolean), influence and price (Float64; the price is the break-even price, inf where disclosing
-    costs nothing; both null where the method estimates nothing)."""
+    (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]), given
+    (Boolean: by its owner, else as the setting `rest` says), disclosed (Boolean), influence and price
+    (Float64; the price is the break-even price, inf where disclosing costs nothing; both null where the
+    method estimates nothing)."""
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`)."""
 

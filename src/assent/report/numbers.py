@@ -33,6 +33,11 @@ def minded(unwillingness: float) -> str:
     return ">0.99" if 0.995 <= unwillingness < 1 else number(unwillingness, 2)
 
 
+def not_given(rest: object) -> str:
+    """What stands behind an unwillingness that nobody gave; `rest` is what filled it in, where known."""
+    return f"(not given: {rest})" if rest else "(not given)"
+
+
 def share(fraction: float) -> str:
     """A share in whole percent; what is neither nothing nor everything never reads as 0 % or 100 %."""
     whole = round(100 * fraction)
