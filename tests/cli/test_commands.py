@@ -53,6 +53,9 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "influence",
         "uncertainty",
         "price",
+        "reason",
+        "cost",
+        "together",
         "title",
         "category",
     } == set(table.columns)

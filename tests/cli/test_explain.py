@@ -100,10 +100,35 @@ def test_what_nobody_said_is_not_put_into_her_mouth(tmp_path: Path, assent: Asse
 
 def test_a_run_that_keeps_no_such_thing_is_refused(tmp_path: Path, run_folder: Path, assent: Assent) -> None:
     old = shutil.copytree(run_folder, tmp_path / "old")
-    pl.read_parquet(old / "selection.parquet").drop("given").write_parquet(old / "selection.parquet")
+    pl.read_parquet(old / "selection.parquet").drop("reason").write_parquet(old / "selection.parquet")
     code, _, err = assent("explain", old, "--user", "0")
     assert code == 2
     assert "old: of an earlier assent, which kept less of each decision; run the fit again" in err
+
+
+def test_limits_that_leave_the_budget_unused_are_the_reason(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    limits = ["--budget", 0.9, "--user-budget", 0.3, "--user-floor", 1, "--by-category"]
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *limits)
+    assert code == 0, err
+    table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
+    assert set(table.filter("disclosed")["reason"]) <= {"worth", "budget", "floor", "category"}
+    withheld = table.filter(~pl.col("disclosed"))
+    assert set(withheld["reason"]) <= {"own budget", "no help", "category"}
+    hers = withheld.filter(pl.col("reason") == "own budget")["user"][0]
+    assent("explain", tmp_path / "run", "--user", hers, "--json", tmp_path / "e.json")
+    told = [record["words"] for record in records(tmp_path / "e.json")]
+    assert any("; its owner's budget has no room left for it" in words for words in told)
+    assert not any(" or " in words or "budget for all has no room" in words for words in told)
+
+
+def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    how = ["--budget", 0.95, "--method", "ifrqe", "--value", "influence"]
+    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *how)[0] == 0
+    table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
+    assert set(table.filter(pl.col("disclosed") & (pl.col("influence") <= 0))["reason"]) == {"budget"}
+    assert set(table.filter(~pl.col("disclosed"))["reason"]) == {"no help"}
 
 
 def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) -> None:

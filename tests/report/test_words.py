@@ -188,9 +188,3 @@ def test_numbers_at_their_ends() -> None:
         3,
     ]
     assert [listed(list(words)) for words in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
-
-
-def test_the_price_of_a_run_is_its_first_records() -> None:
-    data = report_data(records=[r | {"price": 0.1 * r["seed"]} for r in run_records()])
-    assert data.price == pytest.approx(0.1)
-    assert replace(data, records=[r | {"price": float("inf")} for r in run_records()]).price is None

@@ -79,14 +79,14 @@ def explain(run: RunFolder, *, user: User, output: o.OutputOptions) -> None:
     """
     output.check()
     opened = open_run(run)
-    if "given" not in opened.selection.columns:
+    if "reason" not in opened.selection.columns:
         raise AssentError(f"{run}: of an earlier assent, which kept less of each decision; run the fit again")
     held_out = opened.held_out.filter(pl.col("user") == user)
     # With a given split, somebody may have no interaction to train on.
     table = rows_of_user(opened.selection, user, needed=held_out.is_empty())
     own = opened.records[0]
     price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
-    words = in_words(table, price, own["objective"], opened.settings)
+    words = in_words(table, own["objective"])
     decided = table.with_columns(pl.Series("words", words, dtype=pl.String))
     reason = pl.format("held out for {}", "held_out_for").alias("words")
     everything = pl.concat([decided, held_out.select(pl.exclude("held_out_for"), reason)], how="diagonal")

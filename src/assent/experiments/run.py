@@ -119,7 +119,7 @@ def _fit(
     choice = method.at_price(bench, plan.price) if plan.budget is None else method.within(bench, plan.budget)
     if problem.wishes.are_plain:
         _warn_if_price_is_idle(choice)
-    table = selection_table(log, problem, choice)
+    table = selection_table(log, problem, choice, plan.budget)
     write_with(out / "selection.parquet", table.write_parquet)
     held_out = held_out_table(log, problem)
     write_with(out / "held_out.parquet", held_out.write_parquet)

@@ -174,9 +174,7 @@ def _person(data: ReportData, user: str) -> Html:
     titles = ["Interaction", "Decision", "Unwillingness"]
     titles += ["Influence", "Break-even price"] if data.estimated else []
     head = tag("thead", tag("tr", *(header(title) for title in titles)))
-    words = [""] * shown.height
-    if data.estimated:
-        words = in_words(shown, data.price, data.objective, data.settings)
+    words = in_words(shown, data.objective) if data.estimated else [""] * shown.height
     rows = zip(shown.iter_rows(named=True), words, strict=True)
     body = tag("tbody", *(_decision(row, text, data) for row, text in rows))
     rest = theirs.height - shown.height
