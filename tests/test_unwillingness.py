@@ -265,3 +265,9 @@ def test_file_without_the_column_is_refused(tmp_path: Path) -> None:
     path.write_text("user,item\nann,chess\n")
     with pytest.raises(AssentError, match=r"side.csv: no column 'unwillingness'"):
         assign(ANN_AND_BOB, f"file:{path}", 0)
+
+
+def test_what_was_filled_in_is_remembered() -> None:
+    told = assign(ANN_AND_BOB, "user:ann=0.2", seed=0, rest="0.7")
+    assert told.table["given"].to_list() == (told.table["user"] == "ann").to_list()
+    assert "given" not in assign(told, "random", seed=0).table.columns

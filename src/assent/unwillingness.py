@@ -38,6 +38,7 @@ def assign(interactions: Interactions, source: str, seed: int, rest: str | None 
     """The log with the unwillingness that `source`, one of `SOURCES`, gives it; `seed` is for the draws.
 
     `rest`, one of `RESTS`, is for interactions of which the source says nothing; without it that is an error.
+    The log remembers which those are (`given`).
     """
     kind, _, argument = source.partition(":")
     match kind, argument:
@@ -59,7 +60,8 @@ def assign(interactions: Interactions, source: str, seed: int, rest: str | None 
             values = simulated(interactions, seed, sensitivity=_sensitivity(text, source))
         case _:
             raise AssentError(f"unwillingness {source!r}: not a source; accepted: {SOURCES}")
-    return interactions.with_unwillingness(fill_rest(interactions.table["user"], values, rest))
+    filled = fill_rest(interactions.table["user"], values, rest)
+    return interactions.with_unwillingness(filled, values.is_not_null() if values.null_count() else None)
 
 
 def default_source(interactions: Interactions) -> str:

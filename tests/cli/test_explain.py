@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,71 @@ def test_what_is_held_out_is_shown(
         assert [valid["unwillingness"], test["unwillingness"]] == hers["unwillingness"].tail(2).to_list()
         assert valid["disclosed"] is valid["influence"] is valid["price"] is None
         assert "2 more are held out" in out
+
+
+def small_log(file: Path, unwillingness: Sequence[str]) -> Path:
+    """A log of nine people whose k-th of five interactions has the k-th unwillingness."""
+    rows = [f"u{u},i{(u + k) % 9},{k},{given}" for u in range(9) for k, given in enumerate(unwillingness)]
+    file.write_text("\n".join(["user,item,time,unwillingness", *rows]))
+    return file
+
+
+SMALL = [*QUICK, "--negatives", 3, "--method", "threshold"]
+
+
+def test_a_small_unwillingness_is_not_shown_as_none(tmp_path: Path, assent: Assent) -> None:
+    log = small_log(tmp_path / "log.csv", ["0.00128", "0.3", "0", "0.0041", "0.5"])
+    assert assent("fit", log, "--out", tmp_path / "run", *SMALL)[0] == 0
+    _, out, _ = assent("explain", tmp_path / "run", "--user", "u0")
+    shown = [line.split("│")[2].strip() for line in out.splitlines() if re.match("│ i", line)]
+    assert shown == ["0.0013", "0.30", "0", "0.0041", "0.50"]
+    assert "they carry 0.301 of 0.301 unwillingness" in out
+    assert "<td>0.0013</td>" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_what_nobody_said_is_not_put_into_her_mouth(tmp_path: Path, assent: Assent) -> None:
+    log = small_log(tmp_path / "log.csv", ["0.2", "", "0.4", "", "0.6"])
+    assert assent("fit", log, "--out", tmp_path / "run", *SMALL, "--rest", "own-mean")[0] == 0
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["rest"] == "own-mean"
+    _, out, _ = assent("explain", tmp_path / "run", "--user", "u0", "--json", tmp_path / "e.json")
+    assert [record["given"] for record in records(tmp_path / "e.json")] == [True, False, True, False, True]
+    assert len(re.findall(r"│ +0\.40 │.*\n.*│ \(not given: own-mean\) │", out)) == 2
+    assert out.count("not given") == 2
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<td>0.40<small>(not given: own-mean)</small></td>" in page
+
+
+def test_a_run_that_keeps_no_such_thing_is_refused(tmp_path: Path, run_folder: Path, assent: Assent) -> None:
+    old = shutil.copytree(run_folder, tmp_path / "old")
+    pl.read_parquet(old / "selection.parquet").drop("reason").write_parquet(old / "selection.parquet")
+    code, _, err = assent("explain", old, "--user", "0")
+    assert code == 2
+    assert "old: of an earlier assent, which kept less of each decision; run the fit again" in err
+
+
+def test_limits_that_leave_the_budget_unused_are_the_reason(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    limits = ["--budget", 0.9, "--user-budget", 0.3, "--user-floor", 1, "--by-category"]
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *limits)
+    assert code == 0, err
+    table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
+    assert set(table.filter("disclosed")["reason"]) <= {"worth", "budget", "floor", "category"}
+    withheld = table.filter(~pl.col("disclosed"))
+    assert set(withheld["reason"]) <= {"own budget", "no help", "category"}
+    hers = withheld.filter(pl.col("reason") == "own budget")["user"][0]
+    assent("explain", tmp_path / "run", "--user", hers, "--json", tmp_path / "e.json")
+    told = [record["words"] for record in records(tmp_path / "e.json")]
+    assert any("; its owner's budget has no room left for it" in words for words in told)
+    assert not any(" or " in words or "budget for all has no room" in words for words in told)
+
+
+def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    how = ["--budget", 0.95, "--method", "ifrqe", "--value", "influence"]
+    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *how)[0] == 0
+    table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
+    assert set(table.filter(pl.col("disclosed") & (pl.col("influence") <= 0))["reason"]) == {"budget"}
+    assert set(table.filter(~pl.col("disclosed"))["reason"]) == {"no help"}
 
 
 def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) -> None:

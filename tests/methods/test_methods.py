@@ -349,6 +349,7 @@ def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem
     choice, factored = method.at_price(tables, 0.3), method.at_price(bench, 0.3)
     assert choice.certificate.keys() == factored.certificate.keys()
     assert same(choice, method.at_price(Workbench(problem, TABLES, seed=0), 0.3))
+    assert choice.drawn == (method.name == "ifrqe++")
     if method.name == "ifrqe":
         np.testing.assert_array_equal(choice.selection, factored.selection)
     else:

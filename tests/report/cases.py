@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from assent.game.players import Players
 from assent.game.prices import break_even_prices
+from assent.game.reasons import reasons_of
 from assent.report import ReportData
 
 SEEDS = (1, 2, 3)
@@ -77,17 +79,23 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
     unwillingness = np.where(np.arange(rows) % 20 == 0, 0.0, rng.uniform(0, 0.99, rows))
     influence = rng.normal(0.2, 0.3, rows)
     items = np.minimum(rng.geometric(0.05, rows), 60)
+    owners, disclosed = np.sort(rng.integers(0, users, rows)), influence > price * unwillingness
+    why = reasons_of(Players(owners, users, unwillingness, price), influence, disclosed)
     return pl.DataFrame(
         {
-            "user": [f"u{n:03d}" for n in np.sort(rng.integers(0, users, rows))],
+            "user": [f"u{n:03d}" for n in owners],
             "item": [f"i{n}" for n in items],
             "title": [f"Title {n}" if n % 3 else None for n in items],
             "category": [["Action", "Indie"] if n % 2 else ["Puzzle"] if n % 5 else [] for n in items],
             "unwillingness": unwillingness,
-            "disclosed": influence > price * unwillingness,
+            "given": True,
+            "disclosed": disclosed,
             "influence": influence,
             "uncertainty": 0.1 * abs(influence),
             "price": break_even_prices(influence, unwillingness),
+            "reason": why.reasons,
+            "cost": why.costs,
+            "together": why.together,
         },
         schema_overrides={"title": pl.String, "category": pl.List(pl.String)},
     )
@@ -95,9 +103,8 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
 
 def without_estimates(table: pl.DataFrame) -> pl.DataFrame:
     """The selection as a method without estimates gives it."""
-    return table.with_columns(
-        pl.lit(None, dtype=pl.Float64).alias(column) for column in ("influence", "uncertainty", "price")
-    )
+    estimated = ("influence", "uncertainty", "price", "reason", "cost", "together")
+    return table.with_columns(pl.lit(None, dtype=table.schema[column]).alias(column) for column in estimated)
 
 
 def report_data(**changes: Any) -> ReportData:

@@ -88,6 +88,7 @@ ODD = {
             category=pl.lit(None, dtype=pl.List(pl.String)),
             influence=pl.when(pl.int_range(pl.len()) % 2 == 0).then("influence"),
             price=pl.when(pl.int_range(pl.len()) % 2 == 0).then("price"),
+            reason=pl.when(pl.int_range(pl.len()) % 2 == 0).then("reason"),
         ),
         frontier=[],
     ),

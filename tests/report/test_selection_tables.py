@@ -1,6 +1,4 @@
-import math
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assent.game.prices import price_path
+from assent.game.reasons import Reason
 from assent.report.examples import MOST_ROWS, example_users, in_words
 from assent.report.numbers import THIN
 from assent.report.predicted import predicted_path
@@ -134,80 +133,67 @@ def test_few_users_are_few_examples(users: int) -> None:
     assert sorted(example_users(selection(users=users))) == [f"u{n:03d}" for n in range(users)]
 
 
-Decision = tuple[float | None, float, float | None, bool]
-"""Influence, unwillingness, break-even price, disclosed."""
+Decision = tuple[float, float, float, bool]
+"""Influence, unwillingness, cost, disclosed."""
+HELPS: Decision = (0.42, 0.16, 0.08, True)
 
 
-def said_of(
-    decision: Decision,
-    price: float | None,
-    objective: str = "welfare",
-    settings: dict[str, Any] | None = None,
-) -> str:
-    names = ("influence", "unwillingness", "price", "disclosed")
-    return in_words(pl.DataFrame([dict(zip(names, decision, strict=True))]), price, objective, settings)[0]
+def said_of(decision: Decision, reason: str | None, together: int = 1, objective: str = "welfare") -> str:
+    names = ("influence", "unwillingness", "cost", "disclosed", "reason", "together")
+    row = dict(zip(names, (*decision, reason, together), strict=True))
+    return in_words(pl.DataFrame([row], schema_overrides={"reason": pl.String}), objective)[0]
 
 
 @pytest.mark.parametrize(
-    ("decision", "price", "said"),
+    ("decision", "reason", "said"),
     [
-        ((0.42, 0.16, 2.625, True), 0.5, "worth 0.420 loss units, costs 0.0800 at this price"),
-        ((0.42, 0.0, math.inf, True), 0.5, "worth 0.420 loss units, costs nothing"),
-        ((0.42, 0.16, 2.625, True), None, "worth 0.420 loss units, pays up to a price of 2.62"),
-        (
-            (0.01, 0.9, 0.01, True),
-            0.5,
-            "worth 0.0100 loss units, costs 0.450 at this price, chosen all the same",
-        ),
-        ((0.01, 0.33, 0.0303, False), 0.5, "would only pay below a price of 0.0303"),
-        ((0.9, 0.1, 9.0, False), 0.5, "would pay up to a price of 9.00, yet was not chosen"),
-        ((-0.1, 0.3, 0.0, False), 0.5, "estimated not to help on the whole"),
-        ((-0.1, 0.3, 0.0, True), 0.0, "estimated not to help on the whole, but chosen all the same"),
-        ((0.0, 0.0, 0.0, True), 0.5, "estimated not to help on the whole, costs nothing"),
-        ((None, 0.3, None, False), 0.5, "no estimate"),
+        (HELPS, Reason.WORTH, "worth 0.420 loss units, costs 0.0800 at this price"),
+        ((0.42, 0.0, 0.0, True), Reason.WORTH, "worth 0.420 loss units, costs nothing"),
+        ((0.01, 0.33, 0.165, False), Reason.COST, "worth 0.0100 loss units, would cost 0.165 at this price"),
+        ((-0.1, 0.3, 0.15, False), Reason.NO_HELP, "estimated not to help on the whole"),
+        ((-0.1, 0.3, 0.15, False), None, "no estimate"),
     ],
 )
-def test_decisions_in_words(decision: Decision, price: float | None, said: str) -> None:
-    assert said_of(decision, price) == said
+def test_worth_against_cost_in_words(decision: Decision, reason: str, said: str) -> None:
+    assert said_of(decision, reason) == said
 
 
 @pytest.mark.parametrize(
-    ("told", "disclosed", "withheld"),
+    ("reason", "disclosed", "withheld"),
     [
-        ({"budget": 0.3}, "within the budget", "the budget is used up"),
-        ({"wishes": {"groups": 4}}, "decided with its category", "its category does not pay"),
-        ({"wishes": {"users_with_floor": 4}}, "asked for by the floor", "was not chosen"),
-        ({"wishes": {"users_with_budget": 4}}, "chosen all the same", "its owner's budget leaves no room"),
-        ({"strategy": "table"}, "drawn by lot", "the lot left it out"),
+        (Reason.FLOOR, "its owner's floor asks for it", None),
+        (Reason.OWN_BUDGET, None, "its owner's budget has no room left for it"),
+        (Reason.BUDGET, "the budget for all has room for it", "the budget for all has no room left for it"),
+        (Reason.LOT, "drawn by lot", "the lot left it out"),
         (
-            {"budget": 0.3, "wishes": {"users_with_floor": 1}},
-            "within the budget or asked for by the floor",
-            "the budget is used up",
+            Reason.CATEGORY,
+            "its category is worth its cost on the whole",
+            "its category is not worth its cost on the whole",
+        ),
+        (
+            Reason.SEARCH,
+            "part of the best selection that was found",
+            "no part of the best selection that was found",
         ),
     ],
 )
-def test_what_else_may_have_decided_is_named(told: dict[str, Any], disclosed: str, withheld: str) -> None:
-    assert said_of((-0.1, 0.3, 0.0, True), 0.5, settings=told).endswith(f", but {disclosed}")
-    assert said_of((0.01, 0.9, 0.01, True), 0.5, settings=told).endswith(f"at this price, {disclosed}")
-    assert said_of((0.9, 0.1, 9.0, False), 0.5, settings=told).endswith(f"9.00, yet {withheld}")
+def test_what_else_decided_is_said_alone(reason: Reason, disclosed: str | None, withheld: str | None) -> None:
+    if disclosed:
+        told = said_of((-0.1, 0.3, 0.15, True), reason)
+        assert told == f"estimated not to help on the whole, costs 0.150 at this price; {disclosed}"
+    if withheld:
+        told = said_of((0.9, 0.1, 0.05, False), reason)
+        assert told == f"worth 0.900 loss units, would cost 0.0500 at this price; {withheld}"
 
 
-def test_a_cost_that_depends_on_the_rest_is_not_put_in_figures() -> None:
-    quadratic = {"wishes": {"utility_power": 2.0}}
-    shown, kept = (said_of((0.9, 0.1, 9.0, each), 0.5, settings=quadratic) for each in (True, False))
-    assert shown == "worth 0.900 loss units, more than it costs beside what else is disclosed"
-    assert kept == "worth 0.900 loss units, less than it would cost beside what is disclosed"
-
-
-def test_where_costs_depend_on_the_rest_floors_and_budgets_are_named_too() -> None:
-    told = {"wishes": {"utility_power": 2.0, "users_with_floor": 3, "users_with_budget": 4}}
-    shown, kept = (said_of((0.01, 0.1, 0.1, each), 0.5, settings=told) for each in (True, False))
-    assert shown.endswith("beside what else is disclosed or asked for by the floor")
-    assert kept.endswith("beside what is disclosed or its owner's budget leaves no room")
+def test_limits_that_a_category_meets_are_said_of_the_category() -> None:
+    assert said_of((0.9, 0.1, 0.05, False), Reason.OWN_BUDGET, 3).endswith("no room left for its category")
+    assert said_of((0.9, 0.1, 0.05, True), Reason.FLOOR, 3).endswith("floor asks for its category")
 
 
 def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:
-    assert said_of((-1.0, 0.5, 0.0, False), 1.0, "nash") == "estimated not to help its owner"
+    said = said_of((-1.0, 0.5, 0.5, False), Reason.NO_HELP, objective="nash")
+    assert said == "estimated not to help its owner"
 
 
 @settings(deadline=None, max_examples=30)

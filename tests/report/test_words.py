@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 
 from assent.report.data import ALL, Kept, gap, kept, spread
 from assent.report.facts import frontier_facts
-from assent.report.numbers import MINUS, THIN, decimals_for, fixed, listed, number, percent_with_error, share
+from assent.report.numbers import (
+    MINUS,
+    THIN,
+    decimals_for,
+    fixed,
+    listed,
+    minded,
+    number,
+    percent_with_error,
+    share,
+)
 from assent.report.words import described, headline, in_figures, name
 from assent.statistics import mean_and_error
 
@@ -149,6 +159,22 @@ def test_numbers_keep_their_value(size: float, sign: int) -> None:
     assert read == pytest.approx(sign * size, rel=0.06 if power else 0.0051)
 
 
+@pytest.mark.parametrize(
+    ("unwillingness", "shown"),
+    [
+        (0, "0"),
+        (0.5, "0.50"),
+        (0.437, "0.44"),
+        (0.00128, "0.0013"),
+        (3e-6, "3.0·10⁻⁶"),
+        (0.994, "0.99"),
+        (0.9999, ">0.99"),
+    ],
+)
+def test_unwillingness_reads_neither_as_nothing_nor_as_never(unwillingness: float, shown: str) -> None:
+    assert minded(unwillingness) == shown
+
+
 def test_numbers_at_their_ends() -> None:
     assert [number(value) for value in (0, 0.25, 1.2345, 1234.5, float("inf"), -0.5, 3.1e-6)] == [
         "0", "0.250", "1.23", "1,234", "∞", f"{MINUS}0.500", "3.1·10⁻⁶",
@@ -162,9 +188,3 @@ def test_numbers_at_their_ends() -> None:
         3,
     ]
     assert [listed(list(words)) for words in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
-
-
-def test_the_price_of_a_run_is_its_first_records() -> None:
-    data = report_data(records=[r | {"price": 0.1 * r["seed"]} for r in run_records()])
-    assert data.price == pytest.approx(0.1)
-    assert replace(data, records=[r | {"price": float("inf")} for r in run_records()]).price is None

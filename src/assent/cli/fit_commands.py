@@ -96,7 +96,16 @@ def fit_command(
     if output.replace:
         remove_run(out)
     plan = RunPlan(
-        method, objective, price, given.seed, source, points, frontier_seeds, frontier_methods, budget
+        method,
+        objective,
+        price,
+        given.seed,
+        source,
+        points,
+        frontier_seeds,
+        frontier_methods,
+        budget,
+        given.rest,
     )
     run = fit(log, problem, out, plan, settings, progress=progress)
     compared = read_json(out / "frontier.json") if points else []

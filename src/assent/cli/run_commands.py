@@ -9,8 +9,10 @@ import typer
 from assent.cli import options as o
 from assent.cli.console import out, show_table
 from assent.cli.spread import spread
+from assent.errors import AssentError
 from assent.experiments.run import Run, open_run
 from assent.report import in_words
+from assent.report.numbers import minded, not_given, number
 from assent.serving import recommendations, rows_of_user
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
@@ -77,33 +79,36 @@ def explain(run: RunFolder, *, user: User, output: o.OutputOptions) -> None:
     """
     output.check()
     opened = open_run(run)
+    if "reason" not in opened.selection.columns:
+        raise AssentError(f"{run}: of an earlier assent, which kept less of each decision; run the fit again")
     held_out = opened.held_out.filter(pl.col("user") == user)
     # With a given split, somebody may have no interaction to train on.
     table = rows_of_user(opened.selection, user, needed=held_out.is_empty())
     own = opened.records[0]
     price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
-    words = in_words(table, price, own["objective"], opened.settings)
+    words = in_words(table, own["objective"])
     decided = table.with_columns(pl.Series("words", words, dtype=pl.String))
     reason = pl.format("held out for {}", "held_out_for").alias("words")
     everything = pl.concat([decided, held_out.select(pl.exclude("held_out_for"), reason)], how="diagonal")
     rows = everything.to_dicts()
     columns = ["interaction", "unwilling-\nness", "influence", "break-even\nprice"]
-    show_table(f"interactions of {user}, price {price:g}", columns, map(_explained, rows), ruled=True)
+    lines = [_explained(row, opened.settings["rest"]) for row in rows]
+    show_table(f"interactions of {user}, price {price:g}", columns, lines, ruled=True)
     disclosed = table.filter(pl.col("disclosed"))
     paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
     used = f"{disclosed.height} of {table.height} interactions are used"
-    out.print(f"{used}; they carry {paid:.2f} of {total:.2f} unwillingness.", highlight=False)
+    out.print(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.", highlight=False)
     if held_out.height:
         out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
     output.write([_finite(row) for row in rows])
 
 
-def _explained(row: dict[str, Any]) -> list[str]:
+def _explained(row: dict[str, Any], rest: str | None) -> list[str]:
     """A line of the table: the item, and below it what was decided and why."""
     decision = {True: "disclosed: ", False: "withheld: ", None: ""}[row["disclosed"]]
     return [
         f"{row['title'] or row['item']}\n{decision}{row['words']}",
-        f"{row['unwillingness']:.2f}",
+        minded(row["unwillingness"]) + ("" if row["given"] else f"\n{not_given(rest)}"),
         "–" if row["influence"] is None else f"{row['influence']:+.3f}{_give_or_take(row)}",
         "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
     ]

@@ -18,6 +18,7 @@ class Interactions:
         item           String, never null
         time           Float64; null where the log has no order (then file order counts)
         unwillingness  Float64 in [0, 1]; present once `assent.unwillingness` has assigned it
+        given          Boolean; present where somebody gave none: false where `data.rest` filled it in
         split          String; present where the file says which part a row belongs to (see `parts_of`)
     A (user, item) pair occurs at most once.
 
@@ -32,9 +33,13 @@ class Interactions:
     def __len__(self) -> int:
         return self.table.height
 
-    def with_unwillingness(self, values: pl.Series) -> "Interactions":
-        """The same log with `values` (Float64, one per row, in [0, 1]) as its unwillingness."""
-        return replace(self, table=self.table.with_columns(values.alias("unwillingness")))
+    def with_unwillingness(self, values: pl.Series, given: pl.Series | None = None) -> "Interactions":
+        """The same log with `values` (Float64, one per row, in [0, 1]) as its unwillingness.
+
+        `given` (Boolean) is false where nobody gave the value; without it, all are given.
+        """
+        about = [values.alias("unwillingness"), *([] if given is None else [given.alias("given")])]
+        return replace(self, table=self.table.drop("given", strict=False).with_columns(about))
 
 
 NO_ITEMS = pl.DataFrame(schema={"item": pl.String, "title": pl.String, "category": pl.List(pl.String)})

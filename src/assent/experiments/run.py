@@ -64,6 +64,8 @@ class RunPlan:
     """Its methods, as `parse_methods` reads them; None: all."""
     budget: float | None = None
     """Share of All's violation to keep within; the price of the decision is then found, not given."""
+    rest: str | None = None
+    """What stands for unwillingness that nobody gave, one of `RESTS`."""
 
     def __post_init__(self) -> None:
         check_price(self.price)
@@ -117,7 +119,7 @@ def _fit(
     choice = method.at_price(bench, plan.price) if plan.budget is None else method.within(bench, plan.budget)
     if problem.wishes.are_plain:
         _warn_if_price_is_idle(choice)
-    table = selection_table(log, problem, choice)
+    table = selection_table(log, problem, choice, plan.budget)
     write_with(out / "selection.parquet", table.write_parquet)
     held_out = held_out_table(log, problem)
     write_with(out / "held_out.parquet", held_out.write_parquet)
@@ -181,6 +183,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "split_seed": problem.seed,
         "negatives": problem.valid_candidates.shape[1] - 1,
         "unwillingness": for_the_record(plan.unwillingness),
+        "rest": plan.rest,
         "wishes": problem.wishes.summary(),
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],

@@ -5,14 +5,22 @@ import polars as pl
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
+from assent.game.fill import players_of
 from assent.game.prices import break_even_prices
+from assent.game.reasons import Reasons, reasons_of
 from assent.methods import Choice
 
 
-def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.DataFrame:
-    """One row per training interaction: what it is, whether it is disclosed, and why."""
+def selection_table(
+    log: Interactions, problem: Problem, choice: Choice, budget: float | None = None
+) -> pl.DataFrame:
+    """One row per training interaction: what it is, whether it is disclosed, and why.
+
+    `budget` is the share of All's violation that was to be kept within.
+    """
     nothing = np.full(len(problem.train), None)
     prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
+    why = _reasons(problem, choice, budget)
     table = pl.DataFrame(
         {
             "user": problem.user_ids[problem.train.users],
@@ -22,10 +30,27 @@ def selection_table(log: Interactions, problem: Problem, choice: Choice) -> pl.D
             "influence": nothing if choice.values is None else choice.values,
             "uncertainty": nothing if choice.errors is None else choice.errors,
             "price": nothing if prices is None else prices,
+            "reason": nothing if why is None else why.reasons,
+            "cost": nothing if why is None else why.costs,
+            "together": nothing if why is None else why.together,
         },
-        schema_overrides=dict.fromkeys(("influence", "uncertainty", "price"), pl.Float64),
+        schema_overrides={
+            **dict.fromkeys(("influence", "uncertainty", "price", "cost"), pl.Float64),
+            "reason": pl.String,
+            "together": pl.Int64,
+        },
     )
-    return _with_items(table, log)
+    given = _minded(log).drop("unwillingness")
+    return _with_items(table.join(given, on=["user", "item"], how="left", maintain_order="left"), log)
+
+
+def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons | None:
+    """What decided on each training interaction; None where nothing was weighed against a price."""
+    if choice.values is None or choice.price is None:
+        return None
+    allowed = np.inf if budget is None else budget * float(problem.unwillingness.sum())
+    players = players_of(problem, choice.price)
+    return reasons_of(players, choice.values, choice.selection, allowed=allowed, drawn=choice.drawn)
 
 
 def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
@@ -39,8 +64,13 @@ def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
         },
         schema_overrides={"held_out_for": pl.String},
     )
-    minded = log.table.select("user", "item", "unwillingness")
-    return _with_items(table.join(minded, on=["user", "item"], how="left", maintain_order="left"), log)
+    return _with_items(table.join(_minded(log), on=["user", "item"], how="left", maintain_order="left"), log)
+
+
+def _minded(log: Interactions) -> pl.DataFrame:
+    """The unwillingness of each pair of user and item, and whether it was given."""
+    given = pl.col("given") if "given" in log.table.columns else pl.lit(True)
+    return log.table.select("user", "item", "unwillingness", given.alias("given"))
 
 
 def _with_items(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:

@@ -28,6 +28,8 @@ class Choice:
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
     errors: Floats | None = None
     """[Z], how far the truth may be from `values`, as a standard deviation; None where that is unknown."""
+    drawn: bool = False
+    """Whether the selection is a sample of strategies that are not certain."""
     explored: int = 0
     """How many models were trained on selections that were tried out, or as anchors of its own."""
     owed: float = 0.0

@@ -143,6 +143,7 @@ class IFRQE(Method):
             anchors=bench.resting_on(anchors, self.objective),
             values=found.values,
             errors=bench.errors(estimates, self.objective),
+            drawn=bench.settings.strategy is Strategy.TABLE and estimates.n_anchors > 1,
             explored=len(placed),
             owed=sum(each.owed for each in placed),
         )

@@ -42,9 +42,11 @@ class ReportData:
     and Nothing's records in it, where there are any, stand for theirs in the figure and the table."""
     selection: pl.DataFrame
     """The decision of the run's first record, one row per training interaction: user and item (String), title
-    (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]),
-    disclosed (Boolean), influence and price (Float64; the price is the break-even price, inf where disclosing
-    costs nothing; both null where the method estimates nothing)."""
+    (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]), given
+    (Boolean: by its owner, else as the setting `rest` says), disclosed (Boolean), influence and price
+    (Float64; the price is the break-even price, inf where disclosing costs nothing), reason (String), cost
+    (Float64) and together (Int64; these three as in `game.reasons`). Those from influence on are null where
+    the method estimates nothing."""
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`)."""
 
@@ -52,13 +54,6 @@ class ReportData:
     def way(self) -> Way:
         """The run's method and objective."""
         return self.method, self.objective
-
-    @property
-    def price(self) -> float | None:
-        """The price at which the run decided; None for methods that know none."""
-        own = self.of(self.way)[0]
-        price = own.get("price") if own.get("decision_price") is None else own["decision_price"]
-        return float(price) if price is not None and math.isfinite(price) else None
 
     @property
     def estimated(self) -> bool:

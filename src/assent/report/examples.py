@@ -1,11 +1,10 @@
 """Three people as examples: whom to show, and the reason for each of their decisions in words."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from assent.game.reasons import Reason
 from assent.report.numbers import number
 
 MOST_ROWS = 12
@@ -13,6 +12,20 @@ MOST_ROWS = 12
 _TARGETS = (0.8, 0.5, 0.2)
 """Shares of their interactions that the examples have disclosed, as nearly as can be: mostly, half, hardly.
 Not 1 and 0, so that each has decisions of both kinds to look at."""
+
+_DECIDED = {
+    (Reason.CATEGORY, True): "its category is worth its cost on the whole",
+    (Reason.CATEGORY, False): "its category is not worth its cost on the whole",
+    (Reason.FLOOR, True): "its owner's floor asks for {}",
+    (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
+    (Reason.BUDGET, True): "the budget for all has room for {}",
+    (Reason.BUDGET, False): "the budget for all has no room left for {}",
+    (Reason.LOT, True): "drawn by lot",
+    (Reason.LOT, False): "the lot left it out",
+    (Reason.SEARCH, True): "part of the best selection that was found",
+    (Reason.SEARCH, False): "no part of the best selection that was found",
+}
+"""What is said beside worth and cost where these do not explain a decision: by reason, and if disclosed."""
 
 
 def example_users(selection: pl.DataFrame) -> list[str]:
@@ -28,84 +41,29 @@ def example_users(selection: pl.DataFrame) -> list[str]:
     return chosen
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What else than its own worth may decide on an interaction."""
-
-    disclosing: tuple[str, ...] = ()
-    """What may disclose one that is not worth its cost."""
-    withholding: tuple[str, ...] = ()
-    """What may withhold one that is."""
-    linear: bool = True
-    """Whether disclosing one costs the same whatever else is disclosed."""
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "Terms":
-        """Those of a run, from its settings."""
-        wishes = settings.get("wishes") or {}
-        rules = (
-            (settings.get("budget") is not None, "within the budget", "the budget is used up"),
-            (wishes.get("groups"), "decided with its category", "its category does not pay"),
-            (wishes.get("users_with_floor"), "asked for by the floor", ""),
-            (wishes.get("users_with_budget"), "", "its owner's budget leaves no room"),
-            (settings.get("strategy") == "table", "drawn by lot", "the lot left it out"),
-        )
-        told = [words for applies, *words in rules if applies]
-        disclosing, withholding = (tuple(each[side] for each in told if each[side]) for side in (0, 1))
-        return cls(disclosing, withholding, wishes.get("utility_power", 1) == 1)
+def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
+    """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
+    columns = ("unwillingness", "disclosed", "influence", "reason", "cost", "together")
+    return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
 
 
-def in_words(
-    rows: pl.DataFrame, price: float | None, objective: str = "", settings: Mapping[str, Any] | None = None
-) -> list[str]:
-    """Why each row of a selection was disclosed or withheld, in words.
-
-    `price` and `settings` are the run's. At a price, an interaction is disclosed iff its influence exceeds
-    price · unwillingness; whatever else may have decided is named where that is not so.
-    """
-    columns = ("unwillingness", "disclosed", "influence", "price")
-    terms = Terms.of(settings or {})
-    return [_reason(row, price, objective, terms) for row in rows.select(columns).iter_rows(named=True)]
-
-
-def _reason(row: dict[str, Any], price: float | None, objective: str, terms: Terms) -> str:
-    influence = row["influence"]
-    if influence is None:
+def _in_words(row: dict[str, Any], objective: str) -> str:
+    if row["reason"] is None:
         return "no estimate"
-    if influence <= 0:
-        return f"{_no_help(objective)}{_in_spite(row, terms)}"
-    if row["disclosed"]:
-        return f"worth {number(influence)} loss units, {_cost(row, price, terms)}"
-    if not terms.linear:
-        reasons = ("less than it would cost beside what is disclosed", *terms.withholding)
-        return f"worth {number(influence)} loss units, {' or '.join(reasons)}"
-    if price is not None and row["price"] > price:
-        why = " or ".join(terms.withholding) or "was not chosen"
-        return f"would pay up to a price of {number(row['price'])}, yet {why}"
-    return f"would only pay below a price of {number(row['price'])}"
+    reason, worth = Reason(row["reason"]), _worth(row["influence"], objective)
+    if reason is Reason.NO_HELP:
+        return worth
+    what = "its category" if row["together"] > 1 else "it"
+    decided = _DECIDED.get((reason, row["disclosed"]))
+    return f"{worth}, {_cost(row)}" + (f"; {decided.format(what)}" if decided else "")
 
 
-def _no_help(objective: str) -> str:
+def _worth(influence: float, objective: str) -> str:
+    if influence > 0:
+        return f"worth {number(influence)} loss units"
     return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
 
 
-def _in_spite(row: dict[str, Any], terms: Terms) -> str:
-    if not row["disclosed"]:
-        return ""
-    return ", costs nothing" if row["unwillingness"] == 0 else f", but {_anyway(terms)}"
-
-
-def _anyway(terms: Terms) -> str:
-    return " or ".join(terms.disclosing) or "chosen all the same"
-
-
-def _cost(row: dict[str, Any], price: float | None, terms: Terms) -> str:
-    if row["unwillingness"] == 0:
-        return "costs nothing"
-    if not terms.linear:
-        return " or ".join(("more than it costs beside what else is disclosed", *terms.disclosing))
-    if price is None:
-        return f"pays up to a price of {number(row['price'])}"
-    cost = price * row["unwillingness"]
-    spared = "" if row["influence"] > cost else f", {_anyway(terms)}"
-    return f"costs {number(cost)} at this price{spared}"
+def _cost(row: dict[str, Any]) -> str:
+    costs = "costs" if row["disclosed"] else "would cost"
+    return f"{costs} nothing" if row["unwillingness"] == 0 else f"{costs} {number(row['cost'])} at this price"

@@ -16,8 +16,8 @@ def fixed(value: float, decimals: int) -> str:
     return f"{MINUS}{text}" if value < 0 and any(digit in text for digit in "123456789") else text
 
 
-def number(value: float) -> str:
-    """Three significant digits; ∞ for infinity, powers of ten for the very small."""
+def number(value: float, digits: int = 3) -> str:
+    """So many significant digits; ∞ for infinity, powers of ten for the very small."""
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
     if value == 0:
@@ -25,7 +25,17 @@ def number(value: float) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if exponent < -4:
         return f"{fixed(value / 10.0**exponent, 1)}·10{str(exponent).translate(_SUPERSCRIPTS)}"
-    return fixed(value, max(0, 2 - exponent))
+    return fixed(value, max(0, digits - 1 - exponent))
+
+
+def minded(unwillingness: float) -> str:
+    """Two significant digits: little does not read as nothing, nor what is below 1 as "never"."""
+    return ">0.99" if 0.995 <= unwillingness < 1 else number(unwillingness, 2)
+
+
+def not_given(rest: object) -> str:
+    """What stands behind an unwillingness that nobody gave; `rest` is what filled it in, where known."""
+    return f"(not given: {rest})" if rest else "(not given)"
 
 
 def share(fraction: float) -> str:

@@ -11,7 +11,7 @@ from assent.report.facts import frontier_facts
 from assent.report.figures import measured_figure, predicted_figure
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.report.lines import line, run_lines
-from assent.report.numbers import NONE, fixed, number, percent, plural, share
+from assent.report.numbers import NONE, fixed, minded, not_given, number, percent, plural, share
 from assent.report.predicted import Predicted, predicted_path
 from assent.report.table import method_groups, method_table
 from assent.report.withheld import (
@@ -174,9 +174,7 @@ def _person(data: ReportData, user: str) -> Html:
     titles = ["Interaction", "Decision", "Unwillingness"]
     titles += ["Influence", "Break-even price"] if data.estimated else []
     head = tag("thead", tag("tr", *(header(title) for title in titles)))
-    words = [""] * shown.height
-    if data.estimated:
-        words = in_words(shown, data.price, data.objective, data.settings)
+    words = in_words(shown, data.objective) if data.estimated else [""] * shown.height
     rows = zip(shown.iter_rows(named=True), words, strict=True)
     body = tag("tbody", *(_decision(row, text, data) for row, text in rows))
     rest = theirs.height - shown.height
@@ -193,10 +191,11 @@ def _person(data: ReportData, user: str) -> Html:
 def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
     decision = "disclosed" if row["disclosed"] else "withheld"
     pill = tag("span", decision, class_=f"pill {decision}")
+    unsaid = [] if row["given"] else [tag("small", not_given(data.settings.get("rest")))]
     cells = [
         header(tag("bdi", row["title"] or row["item"]), *_categories(row["category"]), scope="row"),
         tag("td", pill, *([tag("small", words)] if words else []), class_="decision"),
-        tag("td", fixed(row["unwillingness"], 2)),
+        tag("td", minded(row["unwillingness"]), *unsaid),
     ]
     if data.estimated:
         known = row["uncertainty"] is not None

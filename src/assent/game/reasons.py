@@ -1,0 +1,105 @@
+"""Why each interaction was disclosed or withheld: of all that a decision weighs, the one thing that decided.
+
+What an interaction is worth comes first. Where that does not explain the decision, something else did: the
+category that it was decided with, a limit or a floor of its owner, the budget for all, or a lot. Of two that
+would both explain it, its owner is told the one that she can change.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from assent.arrays import Bools, Floats, Ints, Strings, sum_by
+from assent.game.players import Players
+from assent.game.prices import fits_into
+
+
+class Reason(StrEnum):
+    """What decided; an interaction that was decided on with others shares what decided on all of them."""
+
+    WORTH = "worth"
+    """Disclosed: worth more than it costs."""
+    COST = "cost"
+    """Withheld: worth something, but no more than it would cost."""
+    NO_HELP = "no help"
+    """Withheld: worth nothing."""
+    CATEGORY = "category"
+    """Against its own worth: what it was decided on with is worth its cost on the whole, or is not."""
+    FLOOR = "floor"
+    """Disclosed: not worth its cost, but without it its owner's floor would be missed."""
+    OWN_BUDGET = "own budget"
+    """Withheld: worth its cost, but it would exceed its owner's budget."""
+    BUDGET = "budget"
+    """Disclosed: not worth its cost, but the budget for all had room for it. Withheld: it would exceed it."""
+    LOT = "lot"
+    """Against its worth: drawn from a strategy that is not certain."""
+    SEARCH = "search"
+    """Against its worth, which changes with what else is disclosed: the best selection that was found."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """What decided on each of Z interactions, and what that rests on."""
+
+    reasons: Strings
+    """[Z], each a `Reason`."""
+    costs: Floats
+    """[Z], what disclosing it costs or would cost its owner beside what else she discloses, in loss units."""
+    together: Ints
+    """[Z], how many interactions it was decided on with, itself included."""
+
+
+def reasons_of(
+    players: Players, values: Floats, selection: Bools, *, allowed: float = np.inf, drawn: bool = False
+) -> Reasons:
+    """Why `players` disclose `selection[Z]` if interactions are worth `values[Z]`.
+
+    `allowed` is the total unwillingness that was to be kept within, `drawn` whether lots were drawn.
+    """
+    units, paid = players.units, players.paid(selection)
+    chosen = selection[units.first]
+    pays = units.sums(values) > _costs(players, units.owners, units.unwillingness, chosen, paid)
+    disclosing = [(pays, Reason.WORTH), (_needed(players, chosen), Reason.FLOOR)]
+    withholding = [
+        (~pays, Reason.COST),
+        (
+            ~fits_into(paid[units.owners] + units.unwillingness, players.budget[units.owners]),
+            Reason.OWN_BUDGET,
+        ),
+        (~fits_into(float(paid.sum()) + units.unwillingness, allowed), Reason.BUDGET),
+    ]
+    if np.isfinite(allowed):
+        disclosing.append((np.ones_like(chosen), Reason.BUDGET))
+    otherwise = Reason.LOT if drawn else Reason.SEARCH
+    decided = np.where(chosen, _first(disclosing, otherwise), _first(withholding, otherwise))[units.of]
+    costs = _costs(players, players.owners, players.unwillingness, selection, paid)
+    alone = values > costs
+    against = ((decided == Reason.WORTH) & ~alone) | ((decided == Reason.COST) & alone)
+    useless = (decided == Reason.COST) & (values <= 0)
+    reasons = _first([(against, Reason.CATEGORY), (useless, Reason.NO_HELP)], decided)
+    return Reasons(reasons, costs, units.sizes[units.of])
+
+
+def _first(cases: list[tuple[Bools, Reason]], otherwise: Strings | Reason) -> Strings:
+    """The reason of the first case that holds."""
+    holds, reasons = zip(*cases, strict=True)
+    found: Strings = np.select(holds, [np.array(str(each)) for each in reasons], np.array(otherwise))
+    return found
+
+
+def _needed(players: Players, chosen: Bools) -> Bools:
+    """Whether, without the unit, its owner would disclose fewer interactions than her floor asks for: [U]."""
+    units = players.units
+    number = sum_by(units.owners, (units.sizes * chosen).astype(np.float64), players.n_users)
+    needed: Bools = (number[units.owners] - units.sizes) < players.floor[units.owners]
+    return needed
+
+
+def _costs(players: Players, owners: Ints, unwillingness: Floats, chosen: Bools, paid: Floats) -> Floats:
+    """What disclosing each of some things of `owners` adds to what they pay, `paid[N]` for all of theirs."""
+    wishes = players.wishes
+    if wishes.power == 1:
+        return players.price * unwillingness
+    others = np.maximum(paid[owners] - np.where(chosen, unwillingness, 0), 0)
+    return players.price * (wishes.cost(others + unwillingness) - wishes.cost(others))
