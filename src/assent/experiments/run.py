@@ -90,14 +90,16 @@ def fit(
     plan: RunPlan,
     settings: Settings,
     *,
+    replace: bool = False,
     progress: Progress = SILENT,
 ) -> Run:
     """Choose, train, evaluate and report into the folder `out`.
 
-    An unfinished run of the same plan in `out` is continued; any other folder there is refused.
+    An unfinished run of the same plan in `out` is continued; any other folder there is refused, or with
+    `replace` any that is no run's.
     """
     description = describe(problem, plan, settings)
-    with claimed(out, description):
+    with claimed(out, description, replace=replace):
         return _fit(log, problem, out, plan, settings, description=description, progress=progress)
 
 
