@@ -1,20 +1,30 @@
-"""A run folder is one process's at a time."""
+"""A run folder is one process's at a time, and a run in it is replaced by one that got somewhere alone."""
 
+import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assent.experiments.folder import claimed
+from assent.errors import AssentError
+from assent.experiments.folder import MARKER, REPORT, WORK, claimed, forget_replaced
+from assent.files import write_text
 from tests.cli.conftest import QUICK
+from tests.cli.test_resuming import DIVERGING
 from tests.conftest import Assent
 
 DESCRIPTION = {"format": 1, "assent": "1", "method": "all"}
+OTHER = {"format": 1, "assent": "1", "method": "nothing"}
+CHANGES = ("mkdir", "rename", "replace", "unlink", "rmdir")
+"""What `os` does to folders."""
+DIVERGING_AT_ONCE = [*DIVERGING, "--set", "training.batch_size=8"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -72,3 +82,90 @@ def test_a_run_that_leaves_nothing_spares_what_others_put_beside_it(tmp_path: Pa
     with claimed(out, DESCRIPTION):
         (tmp_path / "runs" / "other").mkdir()
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--budget", 0.001, "--user-floor", 5], DIVERGING_AT_ONCE, [*DIVERGING_AT_ONCE, "--method", "random"]],
+    ids=["refused", "failed", "failed without anchors"],
+)
+@pytest.mark.parametrize("finished", [True, False], ids=["finished", "unfinished"])
+def test_a_run_outlives_a_replacement_that_gets_nowhere(
+    options: list[object], finished: bool, *, log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run_folder, out)
+    if not finished:
+        (out / REPORT).unlink()
+        (out / WORK).mkdir()
+        (out / WORK / "anchor-0.progress").write_text("half")
+    before = contents(out)
+    assert assent("fit", log_file, "--out", out, *QUICK, *options, "--replace")[0] == 2
+    assert contents(out) == before
+    assert (out / WORK).exists() is not finished
+
+
+def test_a_run_that_is_replaced_leaves_nothing(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(run_folder, out)
+    (out / "frontier.json").write_text("[]")
+    assert assent("fit", log_file, "--out", out, *QUICK, "--method", "random", "--replace")[0] == 0
+    assert {path.name for path in out.iterdir()} == {path.name for path in run_folder.iterdir()}
+    assert (out / MARKER).read_bytes() != (run_folder / MARKER).read_bytes()
+
+
+def _replace(out: Path, kill_at: int, *, works: bool) -> None:
+    """Replace the run in `out`, killed before a change of the file system, the `kill_at`-th."""
+    changes = 0
+
+    def counted(real: Any) -> Any:
+        def change(*args: Any, **kwargs: Any) -> Any:
+            nonlocal changes
+            changes += 1
+            if changes == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+
+        return change
+
+    for name in CHANGES:
+        setattr(os, name, counted(getattr(os, name)))
+    with suppress(AssentError), claimed(out, OTHER, replace=True):
+        if not works:
+            raise AssentError("refused")
+        _finish(out)
+
+
+def _finish(out: Path) -> None:
+    write_text(out / "model.json", "new")
+    forget_replaced(out)
+    write_text(out / REPORT, "new")
+
+
+@pytest.mark.parametrize("works", [True, False], ids=["works", "gets nowhere"])
+def test_whenever_a_replacement_is_killed_one_run_is_whole_afterwards(works: bool, tmp_path: Path) -> None:
+    out, context = tmp_path / "run", multiprocessing.get_context("fork")
+    new = {MARKER: json.dumps(OTHER, indent=2).encode() + b"\n", "model.json": b"new", REPORT: b"new"}
+    ends = []
+    for kill_at in range(1, 100):
+        shutil.rmtree(out, ignore_errors=True)
+        with claimed(out, DESCRIPTION):
+            for name in ("model.json", "selection.parquet", REPORT):
+                write_text(out / name, "old")
+        old = contents(out)
+        killed = context.Process(target=_replace, args=(out, kill_at), kwargs={"works": works})
+        killed.start()
+        killed.join()
+        with suppress(AssentError), claimed(out, OTHER):
+            _finish(out)
+        with pytest.raises(AssentError, match="holds a finished run"), claimed(out, OTHER):
+            pass
+        assert contents(out) in (old, new)
+        ends.append(contents(out) == new)
+        if killed.exitcode == 0:
+            break
+    assert killed.exitcode == 0
+    assert ends == sorted(ends)
+    assert ends[-1] is works

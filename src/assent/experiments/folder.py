@@ -17,6 +17,10 @@ WORK = ".work"
 """Anchors and the state of trainings, until the run is done."""
 LOCK = ".assent-lock"
 """Held by the process that is at work in the folder, which deletes it at the end."""
+REPLACED = ".replaced"
+"""The run that was here before, until the one that replaces it is done."""
+MOVING = ".moving"
+"""The same on its way there or back, file by file; a killed process may leave it, and it is moved back."""
 FILES = (
     MARKER,
     "selection.parquet",
@@ -34,26 +38,29 @@ FILES = (
 def claimed(out: Path, description: dict[str, Any], *, replace: bool = False) -> Iterator[None]:
     """Make `out` this run's folder, or find that it is already, unfinished; any other is refused.
 
-    With `replace`, any other run there is deleted. The folder is this process's alone: while one is at work
-    in it, others are refused. A run that ends before it has anything to go on from leaves nothing behind: its
-    folder would refuse the corrected command. The last good state of a training is such a thing.
+    With `replace`, another run there is set aside. The folder is this process's alone: while one is at work
+    in it, others are refused. A run that ends before it has anything to go on from leaves the folder as it
+    was: one that is refused must not cost the run that it would replace, nor stand in the way of the
+    corrected command. The last good state of a training is such a thing.
     """
     missing = [folder for folder in (out, *out.parents) if not folder.exists()]
     _check_whose(out, replace=replace)
     try:
         with _held(out):
-            if replace:
-                _empty(out)
-            _check(out, description)
             for name in FILES:
                 for file in leftovers(out / name):
                     file.unlink()
+            _settle(out)
+            if replace and _entries(out):
+                _set_aside(out)
+            _check(out, description)
             try:
                 write_json(out / MARKER, description)
                 yield
             finally:
                 if _is_bare(out):
                     _empty(out)
+                    _settle(out)
     finally:
         for folder in missing:
             with suppress(OSError):  # not empty: there is a run in it, perhaps another's
@@ -76,20 +83,20 @@ def _held(out: Path) -> Iterator[None]:
 
 
 def _entries(folder: Path) -> set[Path]:
-    """What is in the folder but for its lock and files that a killed run had not finished."""
+    """What is in the folder of its run, but for files that a killed one had not finished."""
     unfinished = {file for name in FILES for file in leftovers(folder / name)}
-    return set(folder.iterdir()) - unfinished - {folder / LOCK}
+    return set(folder.iterdir()) - unfinished - {folder / name for name in (LOCK, REPLACED, MOVING)}
 
 
 def _check_whose(out: Path, *, replace: bool) -> None:
     """Refuse what is no run's folder, nor empty, before anything is written there."""
     if not out.exists() or (out.is_dir() and not _entries(out)):
         return
-    marker = out / MARKER
-    about = read_json(marker) if marker.exists() else None
+    marker = next((file for file in (out / MARKER, out / MOVING / MARKER) if file.exists()), None)
+    about = read_json(marker) if marker else None
     if replace and not (isinstance(about, dict) and {"format", "assent", "method"} <= about.keys()):
         raise AssentError(f"{out}: --replace only replaces run folders, and this is none")
-    if not marker.exists():
+    if not marker:
         raise AssentError(f"{out}: already exists and is no run folder; choose another --out")
 
 
@@ -112,9 +119,33 @@ def _is_bare(out: Path) -> bool:
 
 
 def _empty(out: Path) -> None:
-    """Delete all that is in the folder but its lock."""
+    """Delete a bare run."""
+    if (out / WORK).exists():
+        (out / WORK).rmdir()
+    (out / MARKER).unlink(missing_ok=True)
+
+
+def _set_aside(out: Path) -> None:
+    """Take the run out of the way, to be brought back by `_settle` or forgotten by `forget_replaced`."""
+    forget_replaced(out)
+    (out / MOVING).mkdir()
     for path in _entries(out):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        path.rename(out / MOVING / path.name)
+    (out / MOVING).rename(out / REPLACED)
+
+
+def _settle(out: Path) -> None:
+    """Bring back the run that was set aside, unless the one that replaces it has something to go on from."""
+    if (out / REPLACED).exists() and _is_bare(out):
+        _empty(out)
+        (out / REPLACED).rename(out / MOVING)
+    if (out / MOVING).exists():
+        for path in (out / MOVING).iterdir():
+            path.rename(out / path.name)
+        (out / MOVING).rmdir()
+
+
+def forget_replaced(out: Path) -> None:
+    """Delete the run that was set aside, if there is one."""
+    if (out / REPLACED).exists():
+        shutil.rmtree(out / REPLACED)
