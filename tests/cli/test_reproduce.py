@@ -100,6 +100,17 @@ def test_what_cannot_be_reproduced_is_refused_in_a_line(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("options", [[], ["--out", "reproduced-quick"]], ids=["default", "named"])
+def test_a_file_in_place_of_its_folder_is_refused(
+    options: list[str], tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reproduced-quick").write_text("mine")
+    code, out, err = assent("reproduce", "overall", *TINY, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--out reproduced-quick: is a file; accepted: a folder" in err
+
+
 def test_a_page_of_unknown_origin_is_kept(tmp_path: Path, assent: Assent) -> None:
     (tmp_path / "index.html").write_text("mine")
     code, _, err = assent("reproduce", "overall", *TINY, "--out", tmp_path)

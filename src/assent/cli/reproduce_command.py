@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, steady_watcher
+from assent.cli.judge_commands import no_file
 from assent.errors import AssentError
 from assent.experiments.pool import cores
 from assent.experiments.reproduce import (
@@ -99,6 +100,7 @@ def reproduce_command(
     """
     asked = _asked(names)
     out = out or Path(f"reproduced-{scale}")
+    no_file(out)
     plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
     if not (out / CELLS).is_dir():
         refuse_to_overwrite(out / PAGE, replace=replace)
