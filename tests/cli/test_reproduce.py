@@ -47,6 +47,16 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert (out / "index.html").read_text() == page
 
 
+def test_a_table_that_does_not_fit_is_named(tmp_path: Path, assent: Assent) -> None:
+    options = [*TINY, "--datasets", "simulation", "--repeats", "1"]
+    code, text, _ = assent("reproduce", "price-of-anarchy", *options, "--out", tmp_path)
+    assert code == 0
+    (line,) = (line for line in text.splitlines() if "the table is in" in line)
+    title, _, file = line.partition(": the table is in ")
+    assert file == str(tmp_path / "price-of-anarchy" / "price-of-anarchy.md")
+    assert Path(file).read_text().startswith(f"### {title}\n")
+
+
 def test_each_scale_has_a_folder_of_its_own(
     tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,7 +121,7 @@ def reproduce_command(
         raise typer.Exit(1)
     for chapter in found.chapters:
         if chapter.item.name in asked:
-            _show(chapter)
+            _show(chapter, out / chapter.item.name)
             write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
     if found.stale:
@@ -206,10 +206,11 @@ def _nested(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _show(chapter: Chapter) -> None:
-    """Print an item's tables, as far as they fit, and what it says."""
+def _show(chapter: Chapter, folder: Path) -> None:
+    """Print an item's tables, or where they are if they do not fit, and what it says."""
     for grid in chapter.findings.grids:
         if len(grid.rows) > _LINES or len(grid.labels) + len(grid.columns) > _COLUMNS:
+            _say(f"{grid.title}: the table is in {folder / grid.name}.md")
             continue
         lines = [
             [
@@ -221,4 +222,8 @@ def _show(chapter: Chapter) -> None:
         columns = [*grid.labels.values(), *(column.heading for column in grid.columns)]
         show_table(grid.title, columns, lines, texts=tuple(grid.labels.values()))
     for sentence in chapter.findings.said:
-        out.print(f"{chapter.item.name}: {sentence}", highlight=False, markup=False, soft_wrap=True)
+        _say(f"{chapter.item.name}: {sentence}")
+
+
+def _say(sentence: str) -> None:
+    out.print(sentence, highlight=False, markup=False, soft_wrap=True)
