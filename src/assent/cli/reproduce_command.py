@@ -3,14 +3,15 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, steady_watcher
+from assent.cli.given_settings import checked, read_pairs, tell_idle
 from assent.cli.judge_commands import no_file
 from assent.errors import AssentError
 from assent.experiments.pool import cores
@@ -161,7 +162,7 @@ def _plan(
 ) -> Plan:
     """What the options ask for."""
     plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
-    given = _nested(overrides or [])
+    given = read_pairs(overrides or [], {})
     if "model" in given:
         raise AssentError("--set model: accepted: --models")
     plan = replace(
@@ -172,15 +173,8 @@ def _plan(
         overrides=merged(plan.overrides, given),
         altered=list(overrides or []),
     )
-    for model in plan.models:
-        try:
-            plan.settings(model, DATASETS[0])
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            raise AssentError(
-                f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
-            ) from None
+    found = [checked(partial(plan.settings, model, DATASETS[0]), model) for model in plan.models]
+    tell_idle(found[0], given)
     return plan
 
 
@@ -190,20 +184,6 @@ def _among(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
     for name in sorted(asked - set(known)):
         raise AssentError(f"{option} {name}: unknown; accepted: {', '.join(known)}")
     return tuple(name for name in known if name in asked)
-
-
-def _nested(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings from pairs like training.epochs=30."""
-    found: dict[str, Any] = {}
-    for each in texts:
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise AssentError(f"--set {each}: accepted: KEY=VALUE, for instance training.epochs=30")
-        nested: Any = value.strip()
-        for part in reversed(key.strip().split(".")):
-            nested = {part: nested}
-        found = merged(found, nested)
-    return found
 
 
 def _show(chapter: Chapter, folder: Path) -> None:
