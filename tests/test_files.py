@@ -1,12 +1,21 @@
 import errno
 import stat
 from pathlib import Path
+from threading import Event, Thread
 from typing import IO
 
 import pytest
 
 from assent.errors import AssentError
-from assent.files import atomic_path, read_json, refuse_to_overwrite, write_json, write_text, write_with
+from assent.files import (
+    atomic_path,
+    locked,
+    read_json,
+    refuse_to_overwrite,
+    write_json,
+    write_text,
+    write_with,
+)
 
 
 def only_file(folder: Path) -> Path:
@@ -107,3 +116,24 @@ def test_only_a_user_who_asks_overwrites(target: Path) -> None:
     refuse_to_overwrite(target, replace=True)
     with pytest.raises(AssentError, match=r"file\.txt: already exists.*--replace"):
         refuse_to_overwrite(target, replace=False)
+
+
+def test_a_lock_that_was_deleted_while_one_waited_for_it_is_held_by_one_alone(tmp_path: Path) -> None:
+    path, held, done = tmp_path / "lock", Event(), Event()
+
+    def wait_for_it() -> None:
+        with locked(path, wait=True):
+            held.set()
+            done.wait(10)
+
+    waiting = Thread(target=wait_for_it)
+    with locked(path, wait=False) as ours:
+        assert ours
+        waiting.start()
+        assert not held.wait(0.1)
+        path.unlink()
+    assert held.wait(10)
+    with locked(path, wait=False) as ours:
+        assert not ours
+    done.set()
+    waiting.join()

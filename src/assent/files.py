@@ -1,5 +1,6 @@
-"""Writing files so that a reader, or a killed process, never sees half of one."""
+"""Writing files so that a reader, or a killed process, never sees half of one; holding one alone."""
 
+import fcntl
 import glob
 import json
 import os
@@ -38,6 +39,26 @@ def atomic_path(path: Path) -> Iterator[Path]:
 def leftovers(path: Path) -> list[Path]:
     """The temporary neighbours of `path` that killed processes left."""
     return list(path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"))
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold the file `path` for this process alone; False if another has it and nobody waits.
+
+    The system lets go of it when the process ends, however that happens. Who holds the file may delete it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+                return
+            # Who had it may have deleted it meanwhile: others would hold another file of that name.
+            if os.fstat(file.fileno()).st_nlink:
+                yield True
+                return
 
 
 def write_text(path: Path, text: str) -> None:

@@ -92,7 +92,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
         (["--method", "magic"], ["--method magic", "ifrqe++"]),
         (["--model", "svd"], ["model svd", "mf", "package.module:Class"]),
         (["--set", "training.epochs=-1"], ["training.epochs", "-1"]),
-        (["--set", "training.speed=9"], ["training.speed"]),
+        (["--set", "training.speed=9"], ["unknown setting training.speed; see assent settings"]),
         (["--set", "epochs"], ["KEY=VALUE"]),
         (["--columns", "owner=x"], ["--columns owner=x", "user"]),
         (["--unwillingness", "mood"], ["mood", "random"]),

@@ -171,7 +171,7 @@ def test_settings_lists_those_of_the_model(assent: Assent) -> None:
             ["mine:Mine", "--set", "model_settings.bonus=high"],
             "setting model_settings.bonus: Input should be",
         ),
-        (["mine:Mine", "--set", "model_settings.colour=red"], "setting model_settings.colour: Extra inputs"),
+        (["mine:Mine", "--set", "model_settings.colour=red"], "unknown setting model_settings.colour"),
         (["mine:Mine", "--set", "model_settings=red"], "setting model_settings: Input should be"),
         (["mine:Demanding"], "setting model_settings.depth: Field required"),
         (["mine:Other"], "model mine:Other: module 'mine' has no attribute 'Other'"),

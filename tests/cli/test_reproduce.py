@@ -47,6 +47,16 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert (out / "index.html").read_text() == page
 
 
+def test_a_table_that_does_not_fit_is_named(tmp_path: Path, assent: Assent) -> None:
+    options = [*TINY, "--datasets", "simulation", "--repeats", "1"]
+    code, text, _ = assent("reproduce", "price-of-anarchy", *options, "--out", tmp_path)
+    assert code == 0
+    (line,) = (line for line in text.splitlines() if "the table is in" in line)
+    title, _, file = line.partition(": the table is in ")
+    assert file == str(tmp_path / "price-of-anarchy" / "price-of-anarchy.md")
+    assert Path(file).read_text().startswith(f"### {title}\n")
+
+
 def test_each_scale_has_a_folder_of_its_own(
     tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +97,15 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
         (["overall", "--models", "mf,bpr"], "--models bpr: unknown; accepted: mf, neumf"),
         (["overall", "--set", "training.epochs"], "--set training.epochs: accepted: KEY=VALUE"),
         (["overall", "--set", "training.epochs=many"], "setting training.epochs:"),
-        (["overall", "--set", "magic=1"], "setting magic:"),
+        (["overall", "--set", "magic=1"], "unknown setting magic; see assent settings --model mf"),
+        (
+            ["overall", "--set", "training=1", "--set", "training.epochs=2"],
+            "--set training.epochs: 'training' has no settings of its own",
+        ),
+        (
+            ["overall", "--set", "value.source=lissa", "--set", "influence.estimator=gauss-newton"],
+            "influence.estimator=gauss-newton: contradicts value.source=lissa",
+        ),
         (["overall", "--set", "model=din"], "--set model: accepted: --models"),
     ],
 )
@@ -98,6 +116,29 @@ def test_what_cannot_be_reproduced_is_refused_in_a_line(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not (tmp_path / "out").exists()
+
+
+def test_settings_that_pooled_values_leave_nothing_to_say_are_told_once(
+    tmp_path: Path, assent: Assent
+) -> None:
+    def told(*settings: str) -> int:
+        given = [word for setting in settings for word in ("--set", setting)]
+        _, _, err = assent("reproduce", "overall", "--report-only", "--out", tmp_path / "out", *given)
+        return err.count("no effect where values are pooled over folds: anchors; see value.source=influence")
+
+    assert told("value.source=combined", "anchors=5") == 1
+    assert told("value.source=combined") == told("anchors=5") == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--out", "reproduced-quick"]], ids=["default", "named"])
+def test_a_file_in_place_of_its_folder_is_refused(
+    options: list[str], tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reproduced-quick").write_text("mine")
+    code, out, err = assent("reproduce", "overall", *TINY, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--out reproduced-quick: is a file; accepted: a folder" in err
 
 
 def test_a_page_of_unknown_origin_is_kept(tmp_path: Path, assent: Assent) -> None:

@@ -71,7 +71,7 @@ def test_settings_of_tables_that_pooled_values_leave_nothing_to_say_are_told(
     tables = ["--set", "strategy=table", "--set", "table.gradient=written", "--method", "threshold"]
     code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *tables)
     assert code == 0
-    assert "no effect where values are pooled over folds: table; see --value influence" in err
+    assert "no effect where values are pooled over folds: table; see value.source=influence" in err
 
 
 def test_methods_without_a_game_certify_the_true_reward(

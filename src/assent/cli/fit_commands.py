@@ -1,6 +1,5 @@
 """`assent fit`, `assent demo` and `assent settings`."""
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +22,6 @@ from assent.cli.spread import spread
 from assent.data.problem import Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
 from assent.experiments.frontier import parse_methods
 from assent.experiments.records import merged
 from assent.experiments.run import Run, RunPlan, fit
@@ -93,8 +91,6 @@ def fit_command(
     progress = watcher()
     wishes.warn_if_idle([made], settings)
     log, problem, source = given.make(progress, wishes)
-    if output.replace:
-        remove_run(out)
     plan = RunPlan(
         method,
         objective,
@@ -107,7 +103,7 @@ def fit_command(
         budget,
         given.rest,
     )
-    run = fit(log, problem, out, plan, settings, progress=progress)
+    run = fit(log, problem, out, plan, settings, replace=output.replace, progress=progress)
     compared = read_json(out / "frontier.json") if points else []
     if compared:
         show_frontier(compared, f"{problem.name}, all methods within budgets", settings.reward)
@@ -132,8 +128,6 @@ def demo(
     ```
     """
     output.check()
-    if output.replace:
-        remove_run(out)
     progress = watcher()
     log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
@@ -147,7 +141,7 @@ def demo(
         frontier_methods="random,threshold,occurrence,ifrqe++",
     )
     settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
-    run = fit(log, problem, out, plan, settings, progress=progress)
+    run = fit(log, problem, out, plan, settings, replace=output.replace, progress=progress)
     compared = read_json(run.folder / "frontier.json")
     show_frontier(compared, "the demo's frontier", settings.reward)
     _show_run(run)
@@ -171,17 +165,6 @@ def settings_command(*, model: o.Model = "mf", output: o.OutputOptions) -> None:
     title = f"settings of {model} (models: {', '.join(MODELS)})"
     show_table(title, ["setting", "default", "meaning"], rows, texts=("meaning",))
     output.write([{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
-
-
-def remove_run(folder: Path) -> None:
-    """Delete a run folder; anything else is refused."""
-    if not folder.exists():
-        return
-    marker = folder / "settings.json"
-    about = read_json(marker) if marker.exists() else None
-    if not isinstance(about, dict) or not {"format", "assent", "method"} <= about.keys():
-        raise AssentError(f"{folder}: --replace only replaces run folders, and this is none")
-    shutil.rmtree(folder)
 
 
 def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:

@@ -35,7 +35,7 @@ PICTURE = "frontier.svg"
 """Them, drawn."""
 
 
-def _no_file(path: Path | None) -> Path | None:
+def no_file(path: Path | None) -> Path | None:
     """Refuse a file where a folder is asked for, before the work begins."""
     if path is not None and path.exists() and not path.is_dir():
         raise AssentError(f"--out {path}: is a file; accepted: a folder, or the name of a new one")
@@ -46,7 +46,7 @@ OutFolder = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        callback=_no_file,
+        callback=no_file,
         help="Folder that keeps what is done, so that a killed command goes on.",
     ),
 ]

@@ -3,14 +3,16 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, steady_watcher
+from assent.cli.given_settings import checked, read_pairs, tell_idle
+from assent.cli.judge_commands import no_file
 from assent.errors import AssentError
 from assent.experiments.pool import cores
 from assent.experiments.reproduce import (
@@ -99,6 +101,7 @@ def reproduce_command(
     """
     asked = _asked(names)
     out = out or Path(f"reproduced-{scale}")
+    no_file(out)
     plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
     if not (out / CELLS).is_dir():
         refuse_to_overwrite(out / PAGE, replace=replace)
@@ -119,7 +122,7 @@ def reproduce_command(
         raise typer.Exit(1)
     for chapter in found.chapters:
         if chapter.item.name in asked:
-            _show(chapter)
+            _show(chapter, out / chapter.item.name)
             write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
     if found.stale:
@@ -159,7 +162,7 @@ def _plan(
 ) -> Plan:
     """What the options ask for."""
     plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
-    given = _nested(overrides or [])
+    given = read_pairs(overrides or [], {})
     if "model" in given:
         raise AssentError("--set model: accepted: --models")
     plan = replace(
@@ -170,15 +173,8 @@ def _plan(
         overrides=merged(plan.overrides, given),
         altered=list(overrides or []),
     )
-    for model in plan.models:
-        try:
-            plan.settings(model, DATASETS[0])
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            raise AssentError(
-                f"setting {name}: {first['msg']}, got {first['input']!r}; see assent settings --model {model}"
-            ) from None
+    found = [checked(partial(plan.settings, model, DATASETS[0]), model) for model in plan.models]
+    tell_idle(found[0], given)
     return plan
 
 
@@ -190,24 +186,11 @@ def _among(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
     return tuple(name for name in known if name in asked)
 
 
-def _nested(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings from pairs like training.epochs=30."""
-    found: dict[str, Any] = {}
-    for each in texts:
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise AssentError(f"--set {each}: accepted: KEY=VALUE, for instance training.epochs=30")
-        nested: Any = value.strip()
-        for part in reversed(key.strip().split(".")):
-            nested = {part: nested}
-        found = merged(found, nested)
-    return found
-
-
-def _show(chapter: Chapter) -> None:
-    """Print an item's tables, as far as they fit, and what it says."""
+def _show(chapter: Chapter, folder: Path) -> None:
+    """Print an item's tables, or where they are if they do not fit, and what it says."""
     for grid in chapter.findings.grids:
         if len(grid.rows) > _LINES or len(grid.labels) + len(grid.columns) > _COLUMNS:
+            _say(f"{grid.title}: the table is in {folder / grid.name}.md")
             continue
         lines = [
             [
@@ -219,4 +202,8 @@ def _show(chapter: Chapter) -> None:
         columns = [*grid.labels.values(), *(column.heading for column in grid.columns)]
         show_table(grid.title, columns, lines, texts=tuple(grid.labels.values()))
     for sentence in chapter.findings.said:
-        out.print(f"{chapter.item.name}: {sentence}", highlight=False, markup=False, soft_wrap=True)
+        _say(f"{chapter.item.name}: {sentence}")
+
+
+def _say(sentence: str) -> None:
+    out.print(sentence, highlight=False, markup=False, soft_wrap=True)

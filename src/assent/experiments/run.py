@@ -10,7 +10,7 @@
     report.html        for people; written last, so a folder that has it is whole
 
 Until the run is done, the folder `.work` holds anchors and the state of trainings. They know withheld
-interactions and are deleted at the end.
+interactions and are deleted at the end. So is `.replaced`, a run that was in the folder before.
 """
 
 import warnings
@@ -26,7 +26,7 @@ from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.data.rules import for_the_record
 from assent.errors import AssentError
-from assent.experiments.folder import MARKER, REPORT, WORK, claimed
+from assent.experiments.folder import MARKER, REPORT, WORK, claimed, forget_replaced
 from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.records import Stopwatch, certificate_of, check_price, record
 from assent.experiments.tables import held_out_table, selection_table
@@ -92,14 +92,16 @@ def fit(
     plan: RunPlan,
     settings: Settings,
     *,
+    replace: bool = False,
     progress: Progress = SILENT,
 ) -> Run:
     """Choose, train, evaluate and report into the folder `out`.
 
-    An unfinished run of the same plan in `out` is continued; any other folder there is refused.
+    An unfinished run of the same plan in `out` is continued; any other folder there is refused, or with
+    `replace` any that is no run's.
     """
     description = describe(problem, plan, settings)
-    with claimed(out, description):
+    with claimed(out, description, replace=replace):
         return _fit(log, problem, out, plan, settings, description=description, progress=progress)
 
 
@@ -119,11 +121,12 @@ def _fit(
     choice = method.at_price(bench, plan.price) if plan.budget is None else method.within(bench, plan.budget)
     if problem.wishes.are_plain:
         _warn_if_price_is_idle(choice)
+    # Before anything is written: a training that fails at once has nothing to go on from.
+    trained = _final(bench, choice, out / "model")
     table = selection_table(log, problem, choice, plan.budget)
     write_with(out / "selection.parquet", table.write_parquet)
     held_out = held_out_table(log, problem)
     write_with(out / "held_out.parquet", held_out.write_parquet)
-    trained = _final(bench, choice, out / "model")
     own = record(bench, method, choice, trained, price=plan.price, watch=watch)
     certificate = certificate_of(bench, choice, trained, plan.price)
     write_json(out / "certificate.json", certificate)
@@ -148,6 +151,7 @@ def _fit(
     # The report marks the run as finished, so nothing that knows withheld interactions may outlive it. It is
     # only deleted once the page is there: a run that is killed before goes on from it.
     bench.clear()
+    forget_replaced(out)
     write_text(out / REPORT, page)
     return Run(out, description, table, held_out, trained, records, certificate)
 

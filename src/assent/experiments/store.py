@@ -6,7 +6,6 @@ before a process was killed is found again. Files are written in one piece, and 
 from doing the same work at once.
 """
 
-import fcntl
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from shutil import rmtree
 from typing import Any
 
 from assent.errors import AssentError
-from assent.files import read_json, write_json
+from assent.files import locked, read_json, write_json
 from assent.methods import Method
 from assent.models import code_of
 from assent.settings import Settings
@@ -99,14 +98,8 @@ class Store:
 
         The system lets go of it when the process ends, however that happens.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f"lock-{digest(key)}").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                yield False
-                return
-            yield True
+        with locked(self.folder / f"lock-{digest(key)}", wait=wait) as held:
+            yield held
 
     def _file(self, key: Key) -> Path:
         return self.folder / f"cell-{digest(key)}.json"

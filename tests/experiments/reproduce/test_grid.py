@@ -4,6 +4,7 @@ import pytest
 
 from assent.experiments.reproduce import anchors, price, scratch
 from assent.experiments.reproduce.beside import OWN_SETTINGS, Beside, beside, reasons
+from assent.experiments.reproduce.frontier import Frontier
 from assent.experiments.reproduce.grid import Amount, Column, Grid
 from assent.experiments.reproduce.means import grid
 from assent.experiments.reproduce.method_items import (
@@ -306,3 +307,13 @@ def test_more_anchors_are_held_against_one_by_repeat() -> None:
     (said,) = anchors._gains(Plan(anchors={}), lines)
     assert "T = 10 minus that with T = 1" in said
     assert list(anchors._gains(Plan(), lines[:3])) == []
+
+
+def test_the_frontier_goes_from_all_down_to_nothing() -> None:
+    plan = replace(SAME, datasets=("simulation", "steam"), models=("mf",), points=(0.25, 0.5))
+    figures = {"model": "mf", "ndcg": 0.1, "f1": 0.1, "violation": 1.0}
+    found = [{**cell.labels, **figures, "seed": cell.seed} for cell in Frontier().cells(plan)]
+    (table,) = Frontier().findings(plan, found).grids
+    kept = [row.labels["kept"] for row in table.rows]
+    assert list(dict.fromkeys(kept)) == [100, 50, 25, 0]
+    assert kept == 2 * sorted(kept[: len(kept) // 2], reverse=True)

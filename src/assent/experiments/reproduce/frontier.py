@@ -35,8 +35,9 @@ class Frontier(Item):
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
-        """Each method within each budget, All at 1 and Nothing at 0."""
-        places = [(way, point) for point in plan.points for way in WAYS] + [(ALL, 1.0), (NOTHING, 0.0)]
+        """All, each method within each budget, the largest first, and Nothing: in the order of the table."""
+        budgets = sorted(plan.points, reverse=True)
+        places = [(ALL, 1.0), *((way, point) for point in budgets for way in WAYS), (NOTHING, 0.0)]
         return [
             Cell(
                 plan.source(dataset),
