@@ -181,6 +181,18 @@ def test_frontier_prints_writes_and_resumes(log_file: Path, tmp_path: Path, asse
         assert f">{label}" in picture
 
 
+def test_options_without_an_effect_are_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    plain = ["fit", log_file, "--method", "threshold", *QUICK, "--out", tmp_path / "plain"]
+    code, _, err = assent(*plain)
+    assert code == 0
+    assert "no effect" not in err
+    more = ["--value", "influence", "--anchors", 2, "--frontier-seeds", 3, "--out", tmp_path / "more"]
+    code, _, err = assent(*plain, *more)
+    assert code == 0
+    assert "no effect on threshold: anchors and value" in err
+    assert "no effect without --frontier: --frontier-seeds and --frontier-methods" in err
+
+
 def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     arguments = [
         "lds",

@@ -36,6 +36,7 @@ from assent.settings import Settings
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
+_SEEDS = 2
 
 
 @spread
@@ -57,7 +58,7 @@ def fit_command(
         str | None,
         typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
     ] = None,
-    frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = 2,
+    frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = _SEEDS,
     frontier_methods: o.Methods = None,
     model: o.Model = "mf",
     anchors: o.Anchors = None,
@@ -87,6 +88,13 @@ def fit_command(
         notice(f"{method}: plays for {made.objective} alone")
     settings = read_settings(model, anchors, set_, value)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
+    if not points:
+        asked = {text.partition("=")[0].partition(".")[0].strip() for text in set_ or []}
+        asked |= {name for name, option in (("anchors", anchors), ("value", value)) if option is not None}
+        if idle := sorted(asked & made.ignores - settings.idle):
+            notice(f"no effect on {method}: {' and '.join(idle)}")
+        if frontier_seeds != _SEEDS or frontier_methods is not None:
+            notice("no effect without --frontier: --frontier-seeds and --frontier-methods")
     parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     progress = watcher()
     wishes.warn_if_idle([made], settings)
