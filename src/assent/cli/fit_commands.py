@@ -88,6 +88,7 @@ def fit_command(
         notice(f"{method}: plays for {made.objective} alone")
     settings = read_settings(model, anchors, set_, value)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
+    parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     if not points:
         asked = {text.partition("=")[0].partition(".")[0].strip() for text in set_ or []}
         asked |= {name for name, option in (("anchors", anchors), ("value", value)) if option is not None}
@@ -95,7 +96,6 @@ def fit_command(
             notice(f"no effect on {method}: {' and '.join(idle)}")
         if frontier_seeds != _SEEDS or frontier_methods is not None:
             notice("no effect without --frontier: --frontier-seeds and --frontier-methods")
-    parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     progress = watcher()
     wishes.warn_if_idle([made], settings)
     log, problem, source = given.make(progress, wishes)

@@ -82,7 +82,7 @@ def _ratios(records: Sequence[Record]) -> Iterator[Record]:
     """One record per data set, model, price and repeat for which all three are there."""
     groups: dict[tuple[object, ...], dict[str, Record]] = {}
     for each in records:
-        part = each.get("objective", "certificate")
+        part = "certificate" if "price_of_anarchy" in each else each["objective"]
         groups.setdefault(tuple(each[label] for label in _LABELS), {})[part] = each
     for place, parts in groups.items():
         if len(parts) == 3:
