@@ -50,7 +50,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "unwillingness",
         "given",
         "disclosed",
-        "influence",
+        "value",
         "uncertainty",
         "price",
         "reason",
@@ -59,8 +59,8 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "title",
         "category",
     } == set(table.columns)
-    assert table["influence"].null_count() == 0
-    worth = table["influence"] > 0.1 * table["unwillingness"]
+    assert table["value"].null_count() == 0
+    worth = table["value"] > 0.1 * table["unwillingness"]
     assert table["disclosed"].to_list() == worth.to_list()
     methods = {record["method"] for record in records(run_folder / "metrics.json")}
     assert methods == {"ifrqe++", "all", "nothing"}

@@ -45,7 +45,7 @@ def test_at_80_columns_words_and_figures_are_whole(
         assert "…" not in out
         assert first_cells(out) == [sentence(record) for record in records(file)]
         for record in records(file):
-            assert record["influence"] is None or f" {record['influence']:+.3f} " in out
+            assert record["value"] is None or f" {record['value']:+.3f} " in out
 
 
 def test_what_is_held_out_is_shown(
@@ -62,7 +62,7 @@ def test_what_is_held_out_is_shown(
         assert [valid["item"], test["item"]] == hers["item"].tail(2).to_list()
         assert [valid["words"], test["words"]] == ["held out for validation", "held out for test"]
         assert [valid["unwillingness"], test["unwillingness"]] == hers["unwillingness"].tail(2).to_list()
-        assert valid["disclosed"] is valid["influence"] is valid["price"] is None
+        assert valid["disclosed"] is valid["value"] is valid["price"] is None
         assert "2 more are held out" in out
 
 
@@ -127,7 +127,7 @@ def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assen
     how = ["--budget", 0.95, "--method", "ifrqe", "--value", "influence"]
     assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *how)[0] == 0
     table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
-    assert set(table.filter(pl.col("disclosed") & (pl.col("influence") <= 0))["reason"]) == {"budget"}
+    assert set(table.filter(pl.col("disclosed") & (pl.col("value") <= 0))["reason"]) == {"budget"}
     assert set(table.filter(~pl.col("disclosed"))["reason"]) == {"no help"}
 
 

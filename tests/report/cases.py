@@ -90,7 +90,7 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
             "unwillingness": unwillingness,
             "given": True,
             "disclosed": disclosed,
-            "influence": influence,
+            "value": influence,
             "uncertainty": 0.1 * abs(influence),
             "price": break_even_prices(influence, unwillingness),
             "reason": why.reasons,
@@ -103,7 +103,7 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
 
 def without_estimates(table: pl.DataFrame) -> pl.DataFrame:
     """The selection as a method without estimates gives it."""
-    estimated = ("influence", "uncertainty", "price", "reason", "cost", "together")
+    estimated = ("value", "uncertainty", "price", "reason", "cost", "together")
     return table.with_columns(pl.lit(None, dtype=table.schema[column]).alias(column) for column in estimated)
 
 

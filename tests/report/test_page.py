@@ -86,7 +86,7 @@ ODD = {
     "null categories and prices": report_data(
         selection=selection().with_columns(
             category=pl.lit(None, dtype=pl.List(pl.String)),
-            influence=pl.when(pl.int_range(pl.len()) % 2 == 0).then("influence"),
+            value=pl.when(pl.int_range(pl.len()) % 2 == 0).then("value"),
             price=pl.when(pl.int_range(pl.len()) % 2 == 0).then("price"),
             reason=pl.when(pl.int_range(pl.len()) % 2 == 0).then("reason"),
         ),

@@ -139,7 +139,7 @@ HELPS: Decision = (0.42, 0.16, 0.08, True)
 
 
 def said_of(decision: Decision, reason: str | None, together: int = 1, objective: str = "welfare") -> str:
-    names = ("influence", "unwillingness", "cost", "disclosed", "reason", "together")
+    names = ("value", "unwillingness", "cost", "disclosed", "reason", "together")
     row = dict(zip(names, (*decision, reason, together), strict=True))
     return in_words(pl.DataFrame([row], schema_overrides={"reason": pl.String}), objective)[0]
 
@@ -200,7 +200,7 @@ def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:
 @given(st.integers(0, 200).map(lambda n: n / 100), st.integers(0, 5))
 def test_a_run_at_a_price_lies_on_the_predicted_path(price: float, seed: int) -> None:
     table = selection(rows=200, seed=seed)
-    influence, unwillingness = table["influence"].to_numpy(), table["unwillingness"].to_numpy()
+    influence, unwillingness = table["value"].to_numpy(), table["unwillingness"].to_numpy()
     chosen = price_path(influence, unwillingness).at_price(price)
     found = predicted_path(table.with_columns(disclosed=chosen))
     assert found is not None
@@ -215,5 +215,5 @@ def test_a_run_at_a_price_lies_on_the_predicted_path(price: float, seed: int) ->
 
 def test_no_path_without_estimates_gain_or_cost() -> None:
     assert predicted_path(without_estimates(selection())) is None
-    assert predicted_path(selection().with_columns(influence=-pl.col("influence").abs())) is None
+    assert predicted_path(selection().with_columns(value=-pl.col("value").abs())) is None
     assert predicted_path(selection().with_columns(unwillingness=pl.lit(0.0))) is None

@@ -91,7 +91,7 @@ def explain(run: RunFolder, *, user: User, output: o.OutputOptions) -> None:
     reason = pl.format("held out for {}", "held_out_for").alias("words")
     everything = pl.concat([decided, held_out.select(pl.exclude("held_out_for"), reason)], how="diagonal")
     rows = everything.to_dicts()
-    columns = ["interaction", "unwilling-\nness", "influence", "break-even\nprice"]
+    columns = ["interaction", "unwilling-\nness", "value", "break-even\nprice"]
     lines = [_explained(row, opened.settings["rest"]) for row in rows]
     show_table(f"interactions of {user}, price {price:g}", columns, lines, ruled=True)
     disclosed = table.filter(pl.col("disclosed"))
@@ -109,7 +109,7 @@ def _explained(row: dict[str, Any], rest: str | None) -> list[str]:
     return [
         f"{row['title'] or row['item']}\n{decision}{row['words']}",
         minded(row["unwillingness"]) + ("" if row["given"] else f"\n{not_given(rest)}"),
-        "–" if row["influence"] is None else f"{row['influence']:+.3f}{_give_or_take(row)}",
+        "–" if row["value"] is None else f"{row['value']:+.3f}{_give_or_take(row)}",
         "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
     ]
 

@@ -27,7 +27,7 @@ def selection_table(
             "item": problem.item_ids[problem.train.items],
             "unwillingness": problem.unwillingness,
             "disclosed": choice.selection,
-            "influence": nothing if choice.values is None else choice.values,
+            "value": nothing if choice.values is None else choice.values,
             "uncertainty": nothing if choice.errors is None else choice.errors,
             "price": nothing if prices is None else prices,
             "reason": nothing if why is None else why.reasons,
@@ -35,7 +35,7 @@ def selection_table(
             "together": nothing if why is None else why.together,
         },
         schema_overrides={
-            **dict.fromkeys(("influence", "uncertainty", "price", "cost"), pl.Float64),
+            **dict.fromkeys(("value", "uncertainty", "price", "cost"), pl.Float64),
             "reason": pl.String,
             "together": pl.Int64,
         },

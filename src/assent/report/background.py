@@ -104,7 +104,7 @@ def _limits(data: ReportData) -> list[str]:
         "Quality was measured on held-out interactions of a log. How people would react to the "
         "recommendations, or to being asked, is not in it.",
         "What people marked as “never” was left out from the start: it is in no figure, not even in All’s.",
-        "Influence is a first-order estimate of what one interaction does to a loss. It can be wrong for "
+        "A value is an estimate of what one interaction does to a loss. It can be wrong for "
         "single interactions, and does not add up exactly over many.",
     ]
     return [*limits, _SAMPLED] if "paper-tables" in data.protocol else limits

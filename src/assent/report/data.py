@@ -43,9 +43,9 @@ class ReportData:
     selection: pl.DataFrame
     """The decision of the run's first record, one row per training interaction: user and item (String), title
     (String, may be null), category (List[String], may be empty), unwillingness (Float64 in [0, 1]), given
-    (Boolean: by its owner, else as the setting `rest` says), disclosed (Boolean), influence and price
+    (Boolean: by its owner, else as the setting `rest` says), disclosed (Boolean), value and price
     (Float64; the price is the break-even price, inf where disclosing costs nothing), reason (String), cost
-    (Float64) and together (Int64; these three as in `game.reasons`). Those from influence on are null where
+    (Float64) and together (Int64; these three as in `game.reasons`). Those from value on are null where
     the method estimates nothing."""
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`)."""
@@ -58,7 +58,7 @@ class ReportData:
     @property
     def estimated(self) -> bool:
         """Whether the method estimated what interactions are worth."""
-        return self.selection["influence"].null_count() < self.selection.height
+        return self.selection["value"].null_count() < self.selection.height
 
     def of(self, way: Way) -> list[Record]:
         """The run's records of one method and objective."""

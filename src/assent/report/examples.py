@@ -43,14 +43,14 @@ def example_users(selection: pl.DataFrame) -> list[str]:
 
 def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
     """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
-    columns = ("unwillingness", "disclosed", "influence", "reason", "cost", "together")
+    columns = ("unwillingness", "disclosed", "value", "reason", "cost", "together")
     return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
 
 
 def _in_words(row: dict[str, Any], objective: str) -> str:
     if row["reason"] is None:
         return "no estimate"
-    reason, worth = Reason(row["reason"]), _worth(row["influence"], objective)
+    reason, worth = Reason(row["reason"]), _worth(row["value"], objective)
     if reason is Reason.NO_HELP:
         return worth
     what = "its category" if row["together"] > 1 else "it"
@@ -58,9 +58,9 @@ def _in_words(row: dict[str, Any], objective: str) -> str:
     return f"{worth}, {_cost(row)}" + (f"; {decided.format(what)}" if decided else "")
 
 
-def _worth(influence: float, objective: str) -> str:
-    if influence > 0:
-        return f"worth {number(influence)} loss units"
+def _worth(value: float, objective: str) -> str:
+    if value > 0:
+        return f"worth {number(value)} loss units"
     return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
 
 

@@ -60,7 +60,7 @@ def _predicted(path: Predicted) -> Html:
     figure = predicted_figure(path.violation, path.gain, path.run, label=f"Predicted, not measured. {said}")
     caption = (
         "Predicted, not measured. Interactions are disclosed one after the other by falling break-even "
-        "price; the gain is the sum of their estimated influence, as a share of the largest sum that any "
+        "price; the gain is the sum of their estimated values, as a share of the largest sum that any "
         "selection has."
     )
     return join([_captioned(figure, caption), paragraph(said), _how_to_measure()])
@@ -172,7 +172,7 @@ def _person(data: ReportData, user: str) -> Html:
         "price", "unwillingness", descending=[True, False], nulls_last=True, maintain_order=True
     )
     titles = ["Interaction", "Decision", "Unwillingness"]
-    titles += ["Influence", "Break-even price"] if data.estimated else []
+    titles += ["Value", "Break-even price"] if data.estimated else []
     head = tag("thead", tag("tr", *(header(title) for title in titles)))
     words = in_words(shown, data.objective) if data.estimated else [""] * shown.height
     rows = zip(shown.iter_rows(named=True), words, strict=True)
@@ -200,7 +200,7 @@ def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
     if data.estimated:
         known = row["uncertainty"] is not None
         uncertain = [tag("small", f"± {number(row['uncertainty'])}")] if known else []
-        cells += [tag("td", _or_none(row["influence"]), *uncertain), tag("td", _or_none(row["price"]))]
+        cells += [tag("td", _or_none(row["value"]), *uncertain), tag("td", _or_none(row["price"]))]
     return tag("tr", *cells)
 
 
