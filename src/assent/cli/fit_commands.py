@@ -16,7 +16,7 @@ from assent.cli.console import (
     show_table,
     watcher,
 )
-from assent.cli.given_settings import read_settings
+from assent.cli.given_settings import read_pairs, read_settings
 from assent.cli.judge_commands import parse_points, show_frontier
 from assent.cli.spread import spread
 from assent.data.problem import Protocol
@@ -37,6 +37,7 @@ from assent.settings import Settings
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
 _SEEDS = 2
+"""Of the report's frontier."""
 
 
 @spread
@@ -90,8 +91,8 @@ def fit_command(
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
     if not points:
-        asked = {text.partition("=")[0].partition(".")[0].strip() for text in set_ or []}
-        asked |= {name for name, option in (("anchors", anchors), ("value", value)) if option is not None}
+        options = {name for name, option in (("anchors", anchors), ("value", value)) if option is not None}
+        asked = options.union(read_pairs(set_ or [], {}))
         if idle := sorted(asked & made.ignores - settings.idle):
             notice(f"no effect on {method}: {' and '.join(idle)}")
         if frontier_seeds != _SEEDS or frontier_methods is not None:
@@ -100,16 +101,16 @@ def fit_command(
     wishes.warn_if_idle([made], settings)
     log, problem, source = given.make(progress, wishes)
     plan = RunPlan(
-        method,
-        objective,
-        price,
-        given.seed,
-        source,
-        points,
-        frontier_seeds,
-        frontier_methods,
-        budget,
-        given.rest,
+        method=method,
+        objective=objective,
+        price=price,
+        seed=given.seed,
+        unwillingness=source,
+        points=points,
+        frontier_seeds=frontier_seeds,
+        frontier_methods=frontier_methods,
+        budget=budget,
+        rest=given.rest,
     )
     run = fit(log, problem, out, plan, settings, replace=output.replace, progress=progress)
     compared = read_json(out / "frontier.json") if points else []
