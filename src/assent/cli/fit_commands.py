@@ -142,7 +142,7 @@ def demo(
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
     plan = RunPlan(
         objective=Objective.NASH,
-        price=0.2,
+        price=0.7,
         seed=seed,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
