@@ -152,7 +152,7 @@ def _standings(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Per level, where the reference of `records` stands against each rival that was judged, in words."""
     found: dict[str, list[str]] = {level: [] for level in LEVELS}
     for each in records:
-        if each["estimator"] in list(RIVALS) and each["lds"] is not None:
+        if each["estimator"] in RIVALS and each["lds"] is not None:
             low, high = each["behind_low"], each["behind_high"]
             sure = "" if low > 0 or high < 0 else ", not for certain,"
             side = "above" if each["behind"] > 0 else "below"

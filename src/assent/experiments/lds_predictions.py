@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -143,9 +144,9 @@ class _Anchor:
         if file and file.exists():
             with np.load(file, allow_pickle=False) as kept:
                 return dict(kept)
-        found = compute()
+        found: dict[str, Any] = compute()
         if file:
-            write_with(file, lambda path: np.savez(path, allow_pickle=False, **found))
+            write_with(file, lambda path: np.savez(path, **found))
         return found
 
 

@@ -111,7 +111,7 @@ def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) ->
             f"construction.{own}"
         )
     part = figures.get("largest_gain_share", 0.0)
-    missed = ", more than the 1 % that is aimed at" if part > AIMED_AT else ""
+    missed = f", more than the {percent(AIMED_AT, 0)} that is aimed at" if part > AIMED_AT else ""
     share = f" ({percent(part, 2)} of the mean reward{missed})" if "largest_gain_share" in figures else ""
     unsure = int(figures.get("gains_estimated", 0))
     but = f" Of {plural(unsure, 'user')} this is an estimate." if unsure else ""
