@@ -162,18 +162,28 @@ class Curvature:
         return self.valid_slopes[0]
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """∇ Σ_n weights[n] L_n by the embeddings, and 0 for the selection, [Z].
+        """∇ Σ_n weights[n] L_n by the embeddings, and 0 for the selection, [Z]."""
+        users, items = self._whole_tables
+        to_items = torch.zeros_like(items)
+        for rows in self._valid_rows(weights):
+            slope, p = self._weighed(rows, weights), F.embedding(self.valid.users[rows], users)
+            pulled = (slope.mT * p.unsqueeze(1)).flatten(0, 1)
+            to_items.index_add_(0, self.valid.items[rows].flatten(), pulled)
+        gradient = torch.cat([self.own_gradient(weights), to_items[:-1]])  # the last is the unknown item's
+        return gradient, torch.zeros_like(self.samples.anchor)
 
-        The user rows hold each user's own ∇_{p_u} L_u.
-        """
-        to_users, to_items = (torch.zeros_like(table) for table in self._whole_tables)
-        slopes = weights.unsqueeze(1) * self.valid_slopes[1]
-        for rows, p, q in self._valid_blocks():
-            slope = slopes[rows].unsqueeze(-1)
-            to_users.index_add_(0, self.valid.users[rows], (slope * q).sum(1))
-            to_items.index_add_(0, self.valid.items[rows].flatten(), (slope * p.unsqueeze(1)).flatten(0, 1))
-        # The last row of a table is the unknown user or item: not a parameter.
-        return torch.cat([to_users[:-1], to_items[:-1]]), torch.zeros_like(self.samples.anchor)
+    def own_gradient(self, weights: Tensor) -> Tensor:
+        """∇_{p_u} Σ_n weights[n] L_n of every user, which her own validation rows give: [n_users, d]."""
+        users, items = self._whole_tables
+        to_users = torch.zeros_like(users)
+        for rows in self._valid_rows(weights):
+            q = F.embedding(self.valid.items[rows], items)
+            to_users.index_add_(0, self.valid.users[rows], (self._weighed(rows, weights) @ q).squeeze(1))
+        return to_users[:-1]
+
+    def _weighed(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """The slopes of weights[n] L_n by the scores of validation rows: [n, 1, 1 + m]."""
+        return (weights[rows, None] * self.valid_slopes[1][rows]).unsqueeze(1)
 
     def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
         """moves[r]ᵀ ∇L_n of every validation row, whatever the changes of the selection: [R, n]."""
@@ -195,11 +205,16 @@ class Curvature:
         """The embeddings with those of the unknown user and item, last."""
         return self.model.user_table.detach(), self.model.item_table.detach()
 
-    def _valid_blocks(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    def _valid_blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Some validation rows, their users' embeddings, [n, d], and their items', [n, 1 + m, d]."""
         users, items = self._whole_tables
-        for rows in chunks(self.valid.items):
+        for rows in self._valid_rows(torch.ones(len(self.valid.users))):
             yield rows, F.embedding(self.valid.users[rows], users), F.embedding(self.valid.items[rows], items)
+
+    def _valid_rows(self, weights: Tensor) -> Iterator[Tensor]:
+        """The validation rows that count, some at a time."""
+        counted = weights.nonzero().flatten()
+        return (counted[here] for here in chunks(self.valid.items[counted]))
 
     def _zeros(self) -> Tensor:
         users, items = self.tables

@@ -37,4 +37,4 @@ def own_gradients(curvature: Curvature, of_rows: Tensor | None = None) -> Tensor
     """∇_{p_u} Σ_n of_rows[n] L_n over the validation rows n of every user: [n_users, d]. Default: 1 each."""
     if of_rows is None:
         of_rows = torch.ones(len(curvature.valid.users), dtype=curvature.samples.anchor.dtype)
-    return curvature.valid_gradient(of_rows)[0][: curvature.n_users]
+    return curvature.own_gradient(of_rows)
