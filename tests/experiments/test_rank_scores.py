@@ -31,7 +31,7 @@ def figures(scores: dict[str, float | None]) -> list[float]:
 
 def interval(truth: Floats, predicted: Floats) -> tuple[float, float, float]:
     """Score, low and high of one prediction."""
-    lds, low, high, *_ = figures(score_orders({"it": predicted}, truth, reference="it", seed=0)["it"])
+    lds, low, high, *_ = figures(score_orders({"it": predicted}, truth, seed=0).against("it")["it"])
     return lds, low, high
 
 
@@ -72,7 +72,7 @@ def test_differences_are_paired() -> None:
     truth = np.tile(rng.normal(size=(32, 1)), 50)
     good = truth + 0.7 * rng.normal(size=(32, 1))
     worse = good + rng.normal(size=truth.shape)
-    found = score_orders({"good": good, "worse": worse}, truth, reference="good", seed=0)
+    found = score_orders({"good": good, "worse": worse}, truth, seed=0).against("good")
     _, good_low, _, *nothing = figures(found["good"])
     _, _, worse_high, behind, low, high = figures(found["worse"])
     assert good_low < worse_high
@@ -84,7 +84,7 @@ def test_what_does_not_vary_orders_nothing() -> None:
     truth = np.random.default_rng(0).normal(size=(8, 4))
     half = truth.copy()
     half[:, :2] = 7
-    found = score_orders({"all": truth, "half": half}, truth, reference="all", seed=0)
+    found = score_orders({"all": truth, "half": half}, truth, seed=0).against("all")
     assert (found["all"]["lds"], found["half"]["lds"]) == pytest.approx((1, 0.5))
     assert found["half"]["behind"] == pytest.approx(0.5)
 
@@ -93,15 +93,15 @@ def test_a_truth_that_does_not_vary_has_no_order() -> None:
     truth = np.random.default_rng(0).normal(size=(8, 4))
     partly = truth.copy()
     partly[:, :3] = 0
-    assert score_orders({"it": truth}, partly, reference="it", seed=0)["it"]["lds"] == pytest.approx(1)
-    nothing = score_orders({"it": truth}, 0 * truth, reference="it", seed=0)
+    assert score_orders({"it": truth}, partly, seed=0).against("it")["it"]["lds"] == pytest.approx(1)
+    nothing = score_orders({"it": truth}, 0 * truth, seed=0).against("it")
     assert nothing == {"it": dict.fromkeys(SCORES)}
 
 
 def test_the_seed_decides_the_draws() -> None:
     truth = np.random.default_rng(0).normal(size=(10, 5))
     given = {"it": noisy(truth, 1, 1)}
-    first, again, other = (score_orders(given, truth, reference="it", seed=seed) for seed in (1, 1, 2))
+    first, again, other = (score_orders(given, truth, seed=seed).against("it") for seed in (1, 1, 2))
     assert first == again
     assert first["it"]["lds"] == other["it"]["lds"]
     assert first["it"]["low"] != other["it"]["low"]

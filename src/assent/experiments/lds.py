@@ -8,7 +8,7 @@ expected to do much better than that. docs/influence.md says what each row stand
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
 from assent.evaluation import validation_losses
 from assent.experiments.lds_predictions import AVERAGED, Predicted, Values, at_one_anchor, over_folds
-from assent.experiments.rank_scores import score_orders
+from assent.experiments.rank_scores import Scored, score_orders
 from assent.experiments.store import digest
 from assent.files import write_with
 from assent.game.objective import Objective
@@ -72,24 +72,11 @@ class Orders:
         `behind` is by how much the estimator falls short of `reference`, by default what values rest on,
         with `behind_low` and `behind_high` of the paired difference.
         """
-        scored = {
-            "own": score_orders(
-                {name: each.losses[:, self.users] for name, each in self.predicted.items()},
-                self.truth.losses[:, self.users],
-                reference=reference,
-                seed=self.seed,
-            ),
-            "social": score_orders(
-                {name: each.total[:, None] for name, each in self.predicted.items()},
-                self.truth.total[:, None],
-                reference=reference,
-                seed=self.seed,
-            ),
-        }
+        found = {level: scored.against(reference) for level, scored in self._scored.items()}
         return [
             {"dataset": self.dataset, "model": self.model, "estimator": name, "level": level} | scores[name]
             for name in self.predicted
-            for level, scores in scored.items()
+            for level, scores in found.items()
         ]
 
     def verdicts(self) -> list[str]:
@@ -100,6 +87,17 @@ class Orders:
             for level, against in _standings(self.records(ours)).items()
             if against
         ]
+
+    @cached_property
+    def _scored(self) -> dict[str, Scored]:
+        """At each level."""
+        losses = {name: each.losses[:, self.users] for name, each in self.predicted.items()}
+        totals = {name: each.total[:, None] for name, each in self.predicted.items()}
+        true = self.truth.losses[:, self.users], self.truth.total[:, None]
+        return {
+            level: score_orders(each, truth, seed=self.seed)
+            for level, each, truth in zip(LEVELS, (losses, totals), true, strict=True)
+        }
 
 
 def predict_orders(

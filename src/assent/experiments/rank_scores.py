@@ -5,7 +5,8 @@ and columns are drawn again together: rows alone would forget that other users w
 that other selections were. A rank is that among all rows; where a row is drawn twice, so is its rank.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,19 +34,39 @@ def rank_correlations(a: Floats, b: Floats) -> Floats:
     return found
 
 
-def score_orders(
-    predicted: Mapping[str, Floats], truth: Floats, *, reference: str, seed: int
-) -> dict[str, dict[str, float | None]]:
-    """The `SCORES` of each of `predicted`, all `[R, U]`, against `truth[R, U]`.
+@dataclass(frozen=True)
+class Scored:
+    """How well each of several predictions orders what is true, as it is and in every draw."""
 
-    `lds` is the mean over columns of the rank correlation, between `low` and `high` with 95 % confidence.
-    `behind` is by how much it falls short of that of `reference`, with the interval of the paired difference.
+    names: Collection[str]
+    drawn: Mapping[str, Floats]
+    """The mean correlation of each, [1 + draws]; empty where the truth does not vary."""
+
+    def against(self, reference: str) -> dict[str, dict[str, float | None]]:
+        """The `SCORES` of each.
+
+        `lds` is the mean over columns of the rank correlation, between `low` and `high` with 95 % confidence.
+        `behind` is by how much it falls short of that of `reference`, with the interval of the paired
+        difference. Where the truth does not vary, all are None.
+        """
+        if not self.drawn:
+            return {name: dict.fromkeys(SCORES) for name in self.names}
+        behind = {name: self.drawn[reference] - values for name, values in self.drawn.items()}
+        return {
+            name: dict(zip(SCORES, _with_interval(values, 1) + _with_interval(behind[name], 2), strict=True))
+            for name, values in self.drawn.items()
+        }
+
+
+def score_orders(predicted: Mapping[str, Floats], truth: Floats, *, seed: int) -> Scored:
+    """Score each of `predicted`, all `[R, U]`, against `truth[R, U]`.
+
     A prediction that does not vary orders nothing and counts as 0. Columns of which the truth does not vary
-    have no order and are left out; where that leaves none, all scores are None.
+    have no order and are left out.
     """
     varies: Bools = np.ptp(truth, axis=0) > 0
     if not varies.any():
-        return {name: dict.fromkeys(SCORES) for name in predicted}
+        return Scored(list(predicted), {})
     y = _ranks(truth[:, varies])
     ranks = {name: _ranks(values[:, varies]) for name, values in predicted.items()}
     as_it_is = _Lots(np.ones((1, len(y))), np.ones((1, y.shape[1])))
@@ -55,12 +76,7 @@ def score_orders(
         for lots in (as_it_is, *_resampled(rng, *y.shape))
     ]
     drawn = {name: np.concatenate([part[name] for part in parts]) for name in ranks}
-    return {
-        name: dict(
-            zip(SCORES, _with_interval(values, 1) + _with_interval(drawn[reference] - values, 2), strict=True)
-        )
-        for name, values in drawn.items()
-    }
+    return Scored(list(ranks), drawn)
 
 
 def _ranks(values: Floats) -> Floats:
