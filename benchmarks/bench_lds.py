@@ -3,6 +3,7 @@
     bench_lds.py                                             MF on all data sets
     bench_lds.py --models mf,neumf,lightgcn,din,cdae --out FOLDER
     bench_lds.py --datasets diginetica --selections 12 --truth-seeds 2
+    bench_lds.py --rows test                                 the losses of rows that no estimator has seen
 
 Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals stand at one anchor, as in
 the paper. Two are judged: `averaged`, what the default measures, and `combined`, the values that it decides
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from assent.evaluation import HeldOut
 from assent.experiments.lds import LEVELS, RETRAINED, RIVALS, LdsPlan, Orders, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
 from assent.influence.settings import Estimator
@@ -99,6 +101,7 @@ if __name__ == "__main__":
     parser.add_argument("--models", default="mf")
     parser.add_argument("--selections", type=int, default=ASKED.selections)
     parser.add_argument("--truth-seeds", type=int, default=ASKED.seeds)
+    parser.add_argument("--rows", type=HeldOut, default=HeldOut.VALIDATION, help="validation or test")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -108,8 +111,11 @@ if __name__ == "__main__":
         for model in given.models.split(","):
             settings = Settings.model_validate({"model": model})
             estimators = tuple(Estimator) if model == MF.name else (settings.influence.estimator, *RIVALS)
-            plan = LdsPlan(selections=given.selections, seeds=given.truth_seeds, estimators=estimators)
-            print(f"{name}, {model}, R = {plan.selections}, truth over {plan.seeds} seeds", flush=True)
+            plan = LdsPlan(
+                selections=given.selections, seeds=given.truth_seeds, estimators=estimators, rows=given.rows
+            )
+            about = f"R = {plan.selections}, truth over {plan.seeds} seeds, {plan.rows} rows"
+            print(f"{name}, {model}, {about}", flush=True)
             pairs.append(predict_orders(problem, settings, plan, seed=given.seed, cache=given.out))
             show(pairs[-1].records())
     for ours in (AVERAGED, Source.COMBINED.value):

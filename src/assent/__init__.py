@@ -13,7 +13,7 @@ from assent.data.simulator import simulate
 from assent.data.split import make_problem, make_problem_from_parts
 from assent.data.wishes import Wishes
 from assent.errors import AssentError
-from assent.evaluation import evaluate
+from assent.evaluation import HeldOut, evaluate
 from assent.experiments.compare import compare
 from assent.experiments.frontier import frontier
 from assent.experiments.lds import LdsPlan, predict_orders
@@ -33,6 +33,7 @@ __all__ = [
     "AssentError",
     "Choice",
     "Columns",
+    "HeldOut",
     "Interactions",
     "LdsPlan",
     "Method",

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import torch
 
 from assent.arrays import Bools, Floats, Ints, positions, slices, sum_by
-from assent.data.problem import Problem, Rows
+from assent.data.problem import Problem, Protocol, Rows
+from assent.errors import AssentError
 from assent.losses import Loss
 from assent.metrics import mean_metrics, ranking_metrics, rewards, top_hits
 from assent.progress import SILENT, Progress
@@ -45,12 +47,37 @@ def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
     return torch.cat(parts).double().numpy() if parts else np.zeros(candidates.shape)
 
 
-def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
-    """L(T^u) of every user, summed over the validation samples; 0 for a user without: [n_users]."""
-    scores = candidate_scores(view(problem, trained), problem.valid.users, problem.valid_candidates)
-    given = torch.from_numpy(scores)
+class HeldOut(StrEnum):
+    """Rows that no model is trained on."""
+
+    VALIDATION = "validation"
+    """Those that steer early stopping and influence."""
+    TEST = "test"
+    """Those that nothing has looked at: rows to come."""
+
+    def of(self, problem: Problem) -> tuple[Rows, Ints]:
+        """The rows, [n], and the items that each is ranked among, its own first: [n, m]."""
+        if self is HeldOut.VALIDATION:
+            return problem.valid, problem.valid_candidates
+        if problem.test_candidates is None:
+            raise AssentError(
+                f"losses of test rows: they are taken over sampled items, and {problem.protocol} ranks all; "
+                f"accepted: {Protocol.PAPER_TABLES}"
+            )
+        return problem.test, problem.test_candidates
+
+
+def losses_of(problem: Problem, trained: Trained, held_out: HeldOut, loss: Loss) -> Floats:
+    """The loss of every user, summed over the samples of her rows; 0 for a user without: [n_users]."""
+    rows, candidates = held_out.of(problem)
+    given = torch.from_numpy(candidate_scores(view(problem, trained), rows.users, candidates))
     losses = loss.of(loss.scale(given) * given).numpy()
-    return sum_by(problem.valid.users, losses, problem.n_users)
+    return sum_by(rows.users, losses, problem.n_users)
+
+
+def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
+    """L(T^u) of every user, the loss that eq. 1 counts: [n_users]."""
+    return losses_of(problem, trained, HeldOut.VALIDATION, loss)
 
 
 def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:

@@ -202,11 +202,12 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
         "--truth-seeds",
         1,
         *QUICK,
-        "--json",
-        tmp_path / "lds.json",
+        "--out",
+        tmp_path / "kept",
     ]
-    code, out, _ = assent(*arguments)
+    code, out, _ = assent(*arguments, "--json", tmp_path / "lds.json")
     assert code == 0
+    assert "loss of validation rows" in out
     assert "another seed" in out
     assert "behind averaged" in out
     for level in ("own", "social"):
@@ -215,6 +216,10 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     found = records(tmp_path / "lds.json")
     assert all(set(r) == {"dataset", "model", "estimator", "level", *SCORES} for r in found)
     assert {r["level"] for r in found} == {"own", "social"}
+    code, out, _ = assent(*arguments, "--rows", "test", "--json", tmp_path / "test.json")
+    assert code == 0
+    assert "loss of test rows" in out
+    assert records(tmp_path / "test.json") != found
 
 
 def test_recommend_and_explain(run_folder: Path, tmp_path: Path, assent: Assent) -> None:

@@ -11,7 +11,8 @@ from assent.arrays import Bools, Floats
 from assent.data.problem import Problem, Protocol
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.evaluation import validation_losses
+from assent.errors import AssentError
+from assent.evaluation import HeldOut, candidate_scores, validation_losses, view
 from assent.experiments import lds
 from assent.experiments.lds import RETRAINED, LdsPlan, predict_orders
 from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, Values, over_folds, with_own
@@ -180,6 +181,41 @@ def test_it_is_said_where_the_default_stands(problem: Problem, cache: Path) -> N
             assert f"{side}{'' if sure else ', not for certain,'} {rival} ({row['behind']:+.3f}, " in sentence
     only = dataclasses.replace(PLAN, estimators=())
     assert predict_orders(problem, SETTINGS, only, seed=SEED, cache=cache).verdicts() == []
+
+
+def test_rows_to_come_can_be_ordered_in_place_of_those_that_estimates_rest_on(
+    problem: Problem, cache: Path, records: list[Record], no_training: None
+) -> None:
+    """The predictions are the same, the truth is another; what was retrained serves both."""
+    plan = dataclasses.replace(PLAN, rows=HeldOut.TEST)
+    orders = predict_orders(problem, SETTINGS, plan, seed=SEED, cache=cache)
+    before = predict_orders(problem, SETTINGS, PLAN, seed=SEED, cache=cache)
+    assert before.records() == records
+    for name, each in before.predicted.items():
+        if name != RETRAINED:
+            np.testing.assert_array_equal(orders.predicted[name].losses, each.losses)
+            np.testing.assert_array_equal(orders.predicted[name].total, each.total)
+    assert not np.allclose(orders.truth.losses, before.truth.losses)
+
+
+def test_the_truth_of_rows_to_come_is_the_loss_of_test_rows(problem: Problem, cache: Path) -> None:
+    plan = dataclasses.replace(PLAN, rows=HeldOut.TEST)
+    orders = predict_orders(problem, SETTINGS, plan, seed=SEED, cache=cache)
+    assert problem.test_candidates is not None
+    for selection, found in zip(selections(problem), orders.truth.losses, strict=True):
+        model = Workbench(problem, SETTINGS, SEED + 1).final(selection)
+        own, *rivals = candidate_scores(view(problem, model), problem.test.users, problem.test_candidates).T
+        losses = np.logaddexp(0, np.array(rivals) - own).sum(axis=0)
+        np.testing.assert_allclose(found[problem.test.users], losses, rtol=1e-6)
+    np.testing.assert_allclose(orders.truth.total, orders.truth.losses.sum(axis=1))
+
+
+def test_rows_to_come_need_sampled_negatives() -> None:
+    log = simulate(preference="learnable", users=60, items=40, seed=1)
+    ranked = make_problem(log, Protocol.FULL, negatives=10)
+    plan = dataclasses.replace(PLAN, rows=HeldOut.TEST)
+    with pytest.raises(AssentError, match=r"losses of test rows.*accepted: paper-tables"):
+        predict_orders(ranked, SETTINGS, plan, seed=SEED)
 
 
 def test_some_estimators_can_be_left_out(problem: Problem) -> None:

@@ -18,6 +18,7 @@ from assent.cli.console import out as terminal
 from assent.cli.given_settings import read_settings
 from assent.cli.spread import spread
 from assent.errors import AssentError
+from assent.evaluation import HeldOut
 from assent.experiments.frontier import frontier, parse_methods
 from assent.experiments.lds import LdsPlan, predict_orders
 from assent.experiments.lds_predictions import AVERAGED
@@ -151,6 +152,9 @@ def lds_command(
         float, typer.Option(callback=o.between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
     ] = 0.8,
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
+    rows: Annotated[
+        HeldOut, typer.Option(help="Whose losses are ordered: those that estimates rest on, or rows to come.")
+    ] = HeldOut.VALIDATION,
     model: o.Model = "mf",
     set_: o.Set = None,
     given: o.ProblemOptions,
@@ -162,7 +166,8 @@ def lds_command(
     1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
     `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. `averaged`
     is what assent measures, `cross-fitted` the values made of that, `combined` those that decide by default,
-    with structure among them; beside them stands every estimator at one anchor.
+    with structure among them; beside them stands every estimator at one anchor. With `--rows test` the losses
+    of rows that no estimate has seen are ordered: what is left of it where it matters.
     With --out, losses, models and predictions are kept there, which know interactions that a selection would
     withhold.
 
@@ -179,10 +184,10 @@ def lds_command(
         raise AssentError("value.source: all that was measured is judged in any case; accepted: leave it out")
     progress = watcher()
     _, problem, _ = given.make(progress)
-    plan = LdsPlan(selections, rate, truth_seeds)
+    plan = LdsPlan(selections, rate, truth_seeds, rows=rows)
     orders = predict_orders(problem, settings, plan, seed=given.seed, cache=out, progress=progress)
     records = orders.records()
-    rows = [
+    table = [
         [
             record["estimator"],
             record["level"],
@@ -194,9 +199,10 @@ def lds_command(
         for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
     show_table(
-        f"{problem.name}, {model}, {settings.influence.loss} loss, R = {selections}, seed {given.seed}",
+        f"{problem.name}, {model}, {settings.influence.loss} loss of {rows} rows, R = {selections}, "
+        f"seed {given.seed}",
         ["estimator", "level", "LDS", "95 % interval", f"behind {AVERAGED}", "95 % interval"],
-        rows,
+        table,
         texts=("level",),
     )
     for verdict in orders.verdicts():

@@ -3,7 +3,9 @@
 Over R random selections, the rank correlation between predicted and retrained validation loss: per user and
 averaged over users (level `own`), and of the sum over users (level `social`). Truth is the mean over several
 training seeds. Beside the estimators stands what a retraining with another seed scores: no estimate can be
-expected to do much better than that. docs/influence.md says what each row stands for.
+expected to do much better than that. The losses of test rows, which no estimator has seen, can stand in the
+place of those of validation rows: does what is true of these carry over? docs/influence.md says what each
+estimator is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
-from assent.evaluation import validation_losses
+from assent.evaluation import HeldOut, losses_of
 from assent.experiments.lds_predictions import AVERAGED, Predicted, Values, at_one_anchor, over_folds
 from assent.experiments.rank_scores import Scored, score_orders
 from assent.experiments.store import digest
@@ -51,6 +53,8 @@ class LdsPlan:
     """Trainings of each selection whose mean loss is the truth; one more is the yardstick."""
     estimators: tuple[Estimator, ...] = tuple(Estimator)
     """Those that are judged at one anchor, if the model has them."""
+    rows: HeldOut = HeldOut.VALIDATION
+    """Whose losses are to be ordered."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Orders:
     predicted: Mapping[str, Predicted]
     truth: Predicted
     users: Ints
-    """Those who have validation rows."""
+    """Those who have rows to be judged by."""
 
     def records(self, reference: str = AVERAGED) -> list[dict[str, Any]]:
         """One per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
@@ -114,6 +118,7 @@ def predict_orders(
     With `cache`, the losses of each training, the anchors and what is predicted at them are kept in that
     folder and found again by a later call. They know withheld interactions.
     """
+    rows, candidates = plan.rows.of(problem)
     drawn = np.array(
         [
             np.random.default_rng((seed, 2, r)).random(len(problem.train)) < plan.rate
@@ -131,9 +136,10 @@ def predict_orders(
         )
         for bench in (pooled, combined)
     }
+    samples = candidates.shape[1] * np.bincount(rows.users, minlength=problem.n_users)
+    weights = settings.reward.weights(samples)
     truth, other = (
-        Predicted(losses, losses @ single.weights)
-        for losses in (retrained[:, :-1].mean(axis=1), retrained[:, -1])
+        Predicted(losses, losses @ weights) for losses in (retrained[:, :-1].mean(axis=1), retrained[:, -1])
     )
     predicted = {RETRAINED: other}
     estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
@@ -142,8 +148,7 @@ def predict_orders(
         for estimator in estimators:
             predicted[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()
-    users = np.unique(problem.valid.users)
-    return Orders(problem.name, settings.model, seed, predicted, truth, users)
+    return Orders(problem.name, settings.model, seed, predicted, truth, np.unique(rows.users))
 
 
 def _standings(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -174,32 +179,39 @@ def _retrain(
     cache: Path | None,
     progress: Progress,
 ) -> Floats:
-    """Validation losses of every selection and training seed: [R, seeds + 1, n_users]."""
+    """The losses to be ordered, of every selection and training seed: [R, seeds + 1, n_users].
+
+    Those of the other held-out rows are kept, too.
+    """
     losses = np.zeros((len(drawn), plan.seeds + 1, problem.n_users))
+    sampled = [each for each in HeldOut if each is plan.rows or problem.test_candidates is not None]
     with progress.task("retraining on random selections", losses.shape[0] * losses.shape[1]) as advance:
         for r, selection in enumerate(drawn):
             for s in range(plan.seeds + 1):
                 training_seed = seed + 1 + s
-                file = cache and cache / f"{_mark(problem, settings, selection, training_seed)}.npy"
+                file = cache and cache / f"{_mark(problem, settings, selection, sampled, training_seed)}.npy"
                 if file and file.exists():
-                    losses[r, s] = np.load(file, allow_pickle=False)
+                    found = np.load(file, allow_pickle=False)
                 else:
                     trained = Workbench(problem, settings, training_seed).final(selection)
-                    losses[r, s] = validation_losses(problem, trained, settings.influence.loss)
+                    loss = settings.influence.loss
+                    found = np.array([losses_of(problem, trained, each, loss) for each in sampled])
                     if file:
-                        write_with(file, partial(np.save, arr=losses[r, s], allow_pickle=False))
+                        write_with(file, partial(np.save, arr=found, allow_pickle=False))
+                losses[r, s] = found[sampled.index(plan.rows)]
                 advance()
     return losses
 
 
-def _mark(problem: Problem, settings: Settings, selection: Bools, seed: int) -> str:
-    """A short name for all that determines a retraining's losses."""
+def _mark(problem: Problem, settings: Settings, selection: Bools, rows: Sequence[HeldOut], seed: int) -> str:
+    """A short name for all that determines a retraining's losses of `rows`."""
     return digest(
         {
             "problem": problem.fingerprint(),
             "settings": settings.model_dump(mode="json", include={"model", "model_settings", "training"}),
             "code": code_of(settings.model),
             "loss": settings.influence.loss,
+            "rows": list(rows),
             "seed": seed,
             "selection": blake2b(selection.tobytes(), digest_size=16).hexdigest(),
         }
