@@ -231,7 +231,7 @@ def test_candidates_depend_on_the_seed_alone_and_not_on_how_tests_are_ranked() -
 
 @pytest.mark.parametrize("negatives", [0, 3, 99])
 def test_too_many_negatives_are_refused_with_the_most_possible(negatives: int) -> None:
-    with pytest.raises(AssentError, match=r"log: .* accepted: --negatives from 1 to 2"):
+    with pytest.raises(AssentError, match=r"log: .* accepted: from 1 to 2"):
         make_problem(log(history("ann", "abcd") + history("bob", "def")), "full", negatives=negatives)
 
 

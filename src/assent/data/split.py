@@ -176,7 +176,7 @@ def _build(
 def _refuse_too_many(name: str, negatives: int, unseen: Ints) -> None:
     most = unseen.min()
     if not 1 <= negatives <= most:
-        accepted = f"--negatives from 1 to {most}" if most else "a log with more items"
+        accepted = f"from 1 to {most}" if most else "a log with more items"
         raise AssentError(
             f"{name}: {negatives} negatives per row, where some user has only {most} unseen items; "
             f"accepted: {accepted}"
