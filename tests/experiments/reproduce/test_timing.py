@@ -9,7 +9,7 @@ import pytest
 
 from assent.experiments.reproduce import ITEMS, Plan, reproduce
 from assent.experiments.reproduce import cells as computing
-from assent.experiments.reproduce.timing import TimeLeft
+from assent.experiments.reproduce.timing import TimeLeft, Waiting
 from assent.experiments.store import Store
 from assent.progress import SILENT, Advance, Left, timed_task
 
@@ -32,7 +32,8 @@ class Watcher:
 def test_a_cell_is_expected_to_take_as_long_as_the_most_similar_ones(tmp_path: Path) -> None:
     store, now = Store(tmp_path), 0.0
     quick, slow = ("quick", "steam", "mf"), ("slow", "steam", "mf")
-    waiting = [(quick, {"cell": 1}), (quick, {"cell": 2}), (slow, {"cell": 3}), (slow, {"cell": 4})]
+    kinds = [quick, quick, slow, slow]
+    waiting = [Waiting(kind, {"cell": number}, 50) for number, kind in enumerate(kinds, 1)]
     left = TimeLeft(store, waiting, jobs=2, clock=lambda: now)
     assert left() is None
     store.put({"cell": 1}, {}, seconds=10.0)
@@ -42,12 +43,28 @@ def test_a_cell_is_expected_to_take_as_long_as_the_most_similar_ones(tmp_path: P
     store.put({"cell": 3}, {}, seconds=100.0)
     now = 120.0
     assert left() == (10.0 + 100.0) / 2
-    elsewhere = TimeLeft(store, [(("slow", "steam", "din"), {"cell": 5}), (("new",), {"cell": 6})], jobs=0)
+    kept = {number: store.find({"cell": number}) for number in (1, 3)}
+    larger = [Waiting(("slow", "steam", "din"), {"cell": 5}, 50), Waiting(("new",), {"cell": 6}, 200)]
+    elsewhere = TimeLeft(store, larger, jobs=0, clock=lambda: now)
     for kind, number in ((quick, 1), (slow, 3)):
-        kept = store.find({"cell": number})
-        assert kept is not None
-        elsewhere.learn(kind, kept)
-    assert elsewhere() == 100.0 + 55.0
+        found = kept[number]
+        assert found is not None
+        elsewhere.learn(kind, 50, found)
+    assert elsewhere() == 100.0 + 4 * 55.0
+
+
+def test_what_is_being_computed_is_nearer_its_end_as_time_goes_by(tmp_path: Path) -> None:
+    store, now = Store(tmp_path), 0.0
+    waiting = [Waiting(("kind",), {"cell": number}, 10) for number in range(4)]
+    left = TimeLeft(store, waiting, jobs=1, clock=lambda: now)
+    assert left() is None
+    store.put({"cell": 0}, {}, seconds=100.0)
+    now = 100.0
+    assert left() == 300.0
+    now = 140.0
+    assert left() == 260.0
+    now = 350.0
+    assert left() == 200.0  # it takes longer than was thought, and may be done at any moment
 
 
 def test_who_watches_is_told_if_there_is_use_for_it(plan: Plan, tmp_path: Path) -> None:

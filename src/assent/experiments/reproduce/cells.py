@@ -10,7 +10,7 @@ from assent.experiments.filling import Step, fill
 from assent.experiments.pool import run_all
 from assent.experiments.reproduce.sources import Source, Where, fingerprint_of, problem_of
 from assent.experiments.reproduce.tasks import Desk, Task
-from assent.experiments.reproduce.timing import Kind, TimeLeft
+from assent.experiments.reproduce.timing import Kind, TimeLeft, Waiting
 from assent.experiments.store import Kept, Key, Store, digest, unit_key
 from assent.experiments.units import Models
 from assent.progress import SILENT, Advance, Progress
@@ -84,10 +84,10 @@ class Cells:
         for unit in self._units(cells):
             if digest(unit.key) not in begun:  # perhaps killed when all its cells were there
                 self.store.forget(unit.key)
-        waiting = [(cell.kind, cell.key(self.where)) for cell in missing]
+        waiting = [Waiting(cell.kind, cell.key(self.where), self._rows(cell)) for cell in missing]
         left = TimeLeft(self.store, waiting, min(jobs, len(units)))
         for cell, kept in there:
-            left.learn(cell.kind, kept)
+            left.learn(cell.kind, self._rows(cell), kept)
         return run_all(
             partial(_work, self),
             units,
@@ -97,6 +97,10 @@ class Cells:
             left=left,
             progress=progress,
         )
+
+    def _rows(self, cell: Cell) -> int:
+        """How many training rows it is about."""
+        return len(problem_of(cell.source, cell.seed, self.where).train)
 
     def _units(self, cells: Sequence[Cell]) -> Iterator[Unit]:
         """Cells by workbench, in the order in which the first of each is asked for."""
