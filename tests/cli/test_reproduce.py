@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from assent.cli.console import LineProgress
+from assent.cli.reproduce_command import _asked, _figure
+from assent.experiments.reproduce import ITEMS
+from assent.experiments.reproduce.grid import Amount, Column
 from tests.conftest import Assent
 
 TINY = [
@@ -42,9 +45,20 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert (out / "index.html").read_text() == page
     code, _, err = assent("reproduce", "overall", *TINY, "--users", "130", "--out", out, "--report-only")
     assert code == 1
-    assert "Not run: sparsity: was run in this folder with other options; its files are kept." in err
+    assert "sparsity was run in this folder with other options; its files are kept." in err
     assert (out / "sparsity" / "sparsity.csv").read_text() == table
     assert (out / "index.html").read_text() == page
+
+
+def test_everything_may_stand_among_the_names() -> None:
+    assert _asked("overall, all") == list(ITEMS)
+    assert _asked("price,overall") == ["price", "overall"]
+
+
+def test_the_best_is_bold_where_tables_are_printed() -> None:
+    best, other = (_figure(Amount(1.0, None, best=is_best), Column("a", "a")) for is_best in (True, False))
+    assert (best.plain, best.style) == ("1.00", "bold")
+    assert (other.plain, other.style) == ("1.00", "")
 
 
 def test_a_table_that_does_not_fit_is_named(tmp_path: Path, assent: Assent) -> None:

@@ -121,6 +121,12 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         read_named("steam", tmp_path)
 
 
+def test_a_damaged_file_of_recboles_says_what_is_accepted_and_where_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "steam.inter").write_text("user_id:token\titem_id:token\ttimestamp:float\n")
+    with pytest.raises(AssentError, match=r"steam\.inter.*no rows.*RecSysDatasets.*FOLDER/steam"):
+        read_named("steam", tmp_path)
+
+
 def test_too_little_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ratings_Video_Games.csv").write_text("a,b,5.0,1\n")
     with pytest.raises(AssentError, match="nobody has 5 to 20"):

@@ -179,7 +179,7 @@ def watcher() -> Progress:
 def show_table(
     title: str,
     columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | Text]],
     *,
     texts: Collection[str] = (),
     ruled: bool = False,
@@ -196,7 +196,7 @@ def show_table(
             table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         # As text: an id or a title may look like markup.
-        table.add_row(*map(Text, row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     out.print(table)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, steady_watcher
@@ -26,7 +27,7 @@ from assent.experiments.reproduce import (
     reproduce,
     write_chapter,
 )
-from assent.experiments.reproduce.grid import shown, text
+from assent.experiments.reproduce.grid import Amount, Column, shown, text
 from assent.experiments.reproduce.plan import DATASETS, MODELS, merged
 from assent.experiments.reproduce.run import CELLS, Chapter
 from assent.files import refuse_to_overwrite, write_text
@@ -115,8 +116,8 @@ def reproduce_command(
         compute=not report_only,
         progress=steady_watcher(),
     )
-    for sentence in found.missing:
-        notice(f"Not run: {sentence}")
+    for sentence in found.notices:
+        notice(sentence)
     if not found.failed and not any(chapter.item.name in asked for chapter in found.chapters):
         notice(f"{out}: nothing to show, so no page was written.")
         raise typer.Exit(1)
@@ -137,11 +138,11 @@ def reproduce_command(
 
 def _asked(names: str) -> list[str]:
     """The names of items in text like overall,price."""
-    asked = list(ITEMS) if names == EVERYTHING else [name.strip() for name in names.split(",")]
+    asked = [name.strip() for name in names.split(",")]
     for name in asked:
-        if name not in ITEMS:
+        if name not in (EVERYTHING, *ITEMS):
             raise AssentError(f"{name}: no item; accepted: {EVERYTHING}, {', '.join(ITEMS)}")
-    return asked
+    return list(ITEMS) if EVERYTHING in asked else asked
 
 
 def _data(folder: Path | None) -> Path | None:
@@ -192,10 +193,10 @@ def _show(chapter: Chapter, folder: Path) -> None:
         if len(grid.rows) > _LINES or len(grid.labels) + len(grid.columns) > _COLUMNS:
             _say(f"{grid.title}: the table is in {folder / grid.name}.md")
             continue
-        lines = [
+        lines: list[list[str | Text]] = [
             [
                 *(shown(row.labels[key]) for key in grid.labels),
-                *(text(row.amounts[column.key], column) for column in grid.columns),
+                *(_figure(row.amounts[column.key], column) for column in grid.columns),
             ]
             for row in grid.rows
         ]
@@ -203,6 +204,11 @@ def _show(chapter: Chapter, folder: Path) -> None:
         show_table(grid.title, columns, lines, texts=tuple(grid.labels.values()))
     for sentence in chapter.findings.said:
         _say(f"{chapter.item.name}: {sentence}")
+
+
+def _figure(amount: Amount, column: Column) -> Text:
+    """Mean, error and marks; the best in bold."""
+    return Text(text(amount, column), style="bold" if amount.best else "")
 
 
 def _say(sentence: str) -> None:

@@ -27,6 +27,9 @@ _FORMAT = 1
 _ENDINGS = ("", "-not-merged", "-merged")
 """Of RecBole's names: it offers some data sets with repeats of a pair on rows of their own, or as one."""
 
+_RECBOLE = "https://github.com/RUCAIBox/RecSysDatasets"
+"""Where RecBole offers data sets in its own format."""
+
 
 @dataclass(frozen=True)
 class Named:
@@ -55,13 +58,21 @@ def read_named(name: str, folder: Path | None, kept: Path | None = None) -> Inte
         raise AssentError(f"{name}: no folder is named. {layout(wanted)}")
     for place in _places(wanted, folder):
         if file := _atomic(place, wanted):
-            items = file.with_suffix(".item")
-            log = read_interactions(file, items=items if items.is_file() else None, duplicates="first")
-            return cut(replace(log, name=name), wanted.most)
+            return cut(_read_atomic(wanted, file), wanted.most)
         for original in wanted.originals:
             if (place / original).is_file():
                 return _read_original(wanted, place / original, kept)
     raise AssentError(f"{name}: not in {folder}. {layout(wanted)}")
+
+
+def _read_atomic(wanted: Named, file: Path) -> Interactions:
+    """RecBole's file, with what its file of items says where there is one."""
+    items = file.with_suffix(".item")
+    try:
+        log = read_interactions(file, items=items if items.is_file() else None, duplicates="first")
+    except AssentError as error:
+        raise AssentError(f"{error}. {layout(wanted)}") from None
+    return replace(log, name=wanted.name)
 
 
 def _read_original(wanted: Named, file: Path, kept: Path | None) -> Interactions:
@@ -88,10 +99,10 @@ def _mark(wanted: Named, file: Path) -> str:
 def layout(wanted: Named) -> str:
     """Where a data set can be had and where its file has to lie, in a sentence."""
     folder = wanted.name.replace("-", "_")
-    files = " or ".join((f"{folder}.inter (RecBole)", *wanted.originals))
+    files = " or ".join((f"{folder}.inter (RecBole's)", *wanted.originals))
     return (
-        f"Get it from {wanted.home} and put {files} into FOLDER/{folder}, "
-        "with FOLDER named by --data-dir or ASSENT_DATA"
+        f"Get it from {wanted.home} (RecBole's file from {_RECBOLE}) and put {files} into "
+        f"FOLDER/{folder}, with FOLDER named by --data-dir or ASSENT_DATA"
     )
 
 

@@ -28,7 +28,7 @@ GUESSES: dict[Role, tuple[str, ...]] = {
     "time": ("timestamp", "time", "datetime", "date", "ts", "eventtime", "createdat", "unixreviewtime"),
     "unwillingness": ("unwillingness", "beta"),
     "category": ("category", "categories", "genre", "genres", "class"),
-    "title": ("title", "itemtitle", "itemname", "movietitle", "productname"),
+    "title": ("title", "itemtitle", "itemname", "movietitle", "productname", "appname"),
     "split": ("split",),
 }
 """What columns are usually called, most telling first; letters and digits only, in lower case.

@@ -21,7 +21,7 @@ from assent.evaluation import validation_losses
 from assent.experiments import store as stores
 from assent.experiments.compare import compare
 from assent.experiments.frontier import parse_methods
-from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, reproduce
+from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
 from assent.experiments.reproduce import run as running
 from assent.experiments.reproduce import search as searching
 from assent.experiments.reproduce.cells import Cell, Cells
@@ -31,6 +31,7 @@ from assent.experiments.reproduce.sources import Source, Where, problem_of
 from assent.experiments.reproduce.tasks import Desk, Measured
 from assent.experiments.store import Store
 from assent.losses import Loss
+from assent.report.numbers import percent
 from assent.settings import Settings
 from assent.value.settings import Source as ValueSource
 from assent.workbench import Workbench
@@ -93,6 +94,33 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
         amount = row.amounts["reward_mean"]
         assert amount.mean == pytest.approx(np.mean(values))
         assert amount.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(2))
+
+
+def test_how_long_proactive_takes_is_said_beside_what_the_paper_says(found: Reproduction) -> None:
+    overall = chapter(found, "overall")
+    ratios = []
+    for row in overall.findings.grids[0].rows:
+        place = {key: row.labels[key] for key in ("dataset", "model")}
+        ours = overall.findings.grids[0].row(**place, method_name="IFRQE++ (nash)")
+        theirs = row.amounts["seconds"].mean
+        if row.labels["method_name"] == "Proactive (nash)" and ours and theirs:
+            seconds = ours.amounts["seconds"].mean
+            assert seconds
+            ratios.append(theirs / seconds)
+    assert len(ratios) > 1
+    expected = f"takes {min(ratios):.1f} to {max(ratios):.1f} times as long as IFRQE++"
+    assert any(expected in sentence for sentence in overall.findings.said)
+
+
+def test_the_papers_claims_are_held_against_its_own_table(found: Reproduction) -> None:
+    (said,) = (each for each in chapter(found, "overall").findings.said if "Its own Table 1" in each)
+    rows = paper.numbers()["overall"]
+    base, ours = (
+        np.array([[rows[model][method][data]["f1"][0] for data in rows[model][method]] for model in rows])
+        for method in ("Base", "IFRQE++")
+    )
+    assert f"gives {percent(float((ours / base - 1).mean()), 1)} for F1" in said
+    assert f"{percent(0.207, 1)}, {percent(0.239, 1)}, {percent(0.211, 1)} and {percent(0.259, 1)}" in said
 
 
 def test_repeats_draw_other_unwillingness_of_real_data_alone(plan: Plan, data: Path) -> None:

@@ -67,8 +67,8 @@ def _summary(found: Reproduction) -> str:
     comparable = sum(not each.why for each in measured)
     return (
         f"{plural(found.plan.repeats, 'repeat')}; computing took {duration(found.seconds)} of one core. "
-        f"{len(measured)} of the paper's {len(numbers)} numbers that these items have stand beside ours; "
-        f"{comparable} of them can be compared directly, and the others say why not."
+        f"{len(measured)} of the {len(numbers)} numbers that the paper has of these items, models and data "
+        f"sets stand beside ours; {comparable} of them can be compared directly, and the others say why not."
     )
 
 
@@ -102,7 +102,7 @@ def _data_section(found: Reproduction) -> Html:
     notes = [
         f"{name}: {sentence}" for name in found.plan.sizes for sentence in data_reasons(found.plan, name)
     ]
-    absent = [paragraph(f"Not run: {sentence}") for sentence in found.missing]
+    absent = [paragraph(sentence) for sentence in found.notices]
     return tag("section", tag("h2", "Data"), scrolling(table, "Data"), bullets(notes), *absent)
 
 

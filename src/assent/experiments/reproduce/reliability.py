@@ -108,7 +108,8 @@ class Reliability(Item):
         "The same interactions are valued twice: at two anchors, which differ by a fifth of their rows, or "
         "after trainings with two seeds: influence at one anchor, cross-fitted over folds, or combined with "
         "what the structure of the log leads to expect, which both seeds share. Near 0, values are noise, "
-        "and choosing by them is drawing lots."
+        "and choosing by them is drawing lots. Near 1 they need not be true: where neither seed measured "
+        "anything, what both fall back on is the same. A dash: all interactions are valued alike."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:

@@ -52,12 +52,22 @@ class Reproduction:
     chapters: Sequence[Chapter]
     missing: Sequence[str]
     """What could not be run, and why, in sentences."""
+    kept: Sequence[str]
+    """Items of which the folder has files, but no records for these options."""
     failed: Sequence[str]
     """Cells that could not be computed, and why, in sentences."""
     seconds: float
     """What computing all cells took, summed over processes and runs."""
     states: Mapping[str, int] = field(default_factory=dict)
     """How many cells each state of assent's own code has computed, the most first."""
+
+    @property
+    def notices(self) -> list[str]:
+        """What is not shown, in sentences."""
+        others = [
+            f"{name} was run in this folder with other options; its files are kept." for name in self.kept
+        ]
+        return [*(f"Not run: {sentence}" for sentence in self.missing), *others]
 
     @property
     def provenance(self) -> str:
@@ -111,7 +121,7 @@ def reproduce(
         late = sorted(wanted, key=lambda each: each[0].last)
         own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
         failed = cells.compute(own, jobs=jobs, progress=progress)
-    chapters = []
+    chapters, kept_files = [], []
     everything: dict[str, Kept] = {}
     for item, some in wanted:
         found = cells.found(some)
@@ -121,14 +131,14 @@ def reproduce(
             findings = _asked_for(item.findings(plan, records), plan)
             chapters.append(Chapter(item, findings, records, len(some)))
         elif asked is not None and item.name not in asked:
-            missing.append(f"{item.name}: was run in this folder with other options; its files are kept.")
+            kept_files.append(item.name)
         elif some:
             missing.append(f"{item.name}: none of its {len(some)} cells is there.")
         else:
             missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
     seconds = sum(kept.seconds for kept in everything.values())
     states = Counter(kept.code for kept in everything.values())
-    return Reproduction(plan, chapters, missing, failed, seconds, dict(states.most_common()))
+    return Reproduction(plan, chapters, missing, kept_files, failed, seconds, dict(states.most_common()))
 
 
 def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list[str]]:
