@@ -167,8 +167,7 @@ def test_a_log_without_unwillingness_is_refused() -> None:
 # --- candidates
 
 
-def seen_by(problem: Problem) -> set[tuple[int, int]]:
-    parts = (problem.train, problem.valid, problem.test)
+def seen_by(*parts: Rows) -> set[tuple[int, int]]:
     return {pair for rows in parts for pair in zip(rows.users.tolist(), rows.items.tolist(), strict=True)}
 
 
@@ -178,11 +177,10 @@ def test_candidates_are_the_own_item_and_distinct_unseen_ones(
     interactions: Interactions, protocol: Protocol, seed: int, negatives: int
 ) -> None:
     problem = make_problem(interactions, protocol, seed=seed, negatives=negatives)
-    seen = seen_by(problem)
     assert (problem.test_candidates is not None) == (protocol is Protocol.PAPER_TABLES)
-    for rows, candidates in (
-        (problem.valid, problem.valid_candidates),
-        (problem.test, problem.test_candidates),
+    for rows, candidates, seen in (
+        (problem.valid, problem.valid_candidates, seen_by(problem.train, problem.valid)),
+        (problem.test, problem.test_candidates, seen_by(problem.train, problem.valid, problem.test)),
     ):
         if candidates is not None:
             assert candidates.shape == (len(rows), 1 + negatives)
@@ -227,6 +225,19 @@ def test_candidates_depend_on_the_seed_alone_and_not_on_how_tests_are_ranked() -
     assert (tables.valid_candidates != other.valid_candidates).any()
     assert tables.test_candidates is not None
     assert (tables.valid_candidates[:, 1:] != tables.test_candidates[:, 1:]).any()
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from("ghijklmnopqrstuvwxyz"), min_size=8, max_size=8), st.integers(0, 3))
+def test_validation_rows_are_ranked_without_a_look_at_test_rows(last: list[str], seed: int) -> None:
+    """Whatever comes next, validation rows have the same negatives."""
+    catalogue = history("one", "abcdefghijklmnop") + history("two", "opqrstuvwxyz")
+
+    def negatives(ends: list[str]) -> Ints:
+        rows = [row for n, item in enumerate(ends) for row in history(f"u{n}", f"abcde{item}")]
+        return make_problem(log(catalogue + rows), "full", seed=seed, negatives=5).valid_candidates
+
+    np.testing.assert_array_equal(negatives(last), negatives(["f"] * 8))
 
 
 @pytest.mark.parametrize("negatives", [0, 3, 99])
@@ -308,4 +319,6 @@ def test_real_logs_under_the_protocol_of_the_papers_tables(name: str) -> None:
     # The paper's base rows: half of the interactions that are left for training, per user.
     assert problem.violation() == pytest.approx(len(problem.train) / problem.n_users / 2, rel=0.02)
     keys = problem.valid.users[:, None] * problem.n_items + problem.valid_candidates[:, 1:]
-    assert not np.isin(keys, [user * problem.n_items + item for user, item in seen_by(problem)]).any()
+    assert not np.isin(
+        keys, [user * problem.n_items + item for user, item in seen_by(problem.train, problem.valid)]
+    ).any()

@@ -154,9 +154,10 @@ def _build(
     train, valid, test = (log[part == number] for number in (TRAIN, VALID, TEST))
 
     def candidates(rows: Rows, number: int) -> Ints:
+        """Each row's own item, then what its user has not come to by then: no look at rows to come."""
         _refuse_too_many(name, negatives, len(item_ids) - np.bincount(users)[rows.users])
-        rng = np.random.default_rng([seed, number])
-        return np.column_stack([rows.items, sample_unseen(rows.users, log, len(item_ids), negatives, rng)])
+        past, rng = log[part <= number], np.random.default_rng([seed, number])
+        return np.column_stack([rows.items, sample_unseen(rows.users, past, len(item_ids), negatives, rng)])
 
     return Problem(
         name=name,
