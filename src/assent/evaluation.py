@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from assent.arrays import Bools, Floats, Ints, positions, slices, sum_by
-from assent.data.problem import Problem, Protocol, Rows
+from assent.data.problem import Problem, Protocol, Rows, samples_of
 from assent.errors import AssentError
 from assent.losses import Loss
 from assent.metrics import mean_metrics, ranking_metrics, rewards, top_hits
@@ -53,31 +53,42 @@ class HeldOut(StrEnum):
     VALIDATION = "validation"
     """Those that steer early stopping and influence."""
     TEST = "test"
-    """Those that nothing has looked at: rows to come."""
+    """Those that nothing looks at but evaluation: rows to come."""
 
-    def of(self, problem: Problem) -> tuple[Rows, Ints]:
-        """The rows, [n], and the items that each is ranked among, its own first: [n, m]."""
+    def of(self, problem: Problem) -> "Judged":
+        """Those of a problem; test rows have losses only where they are ranked among sampled items."""
         if self is HeldOut.VALIDATION:
-            return problem.valid, problem.valid_candidates
+            return Judged(problem.valid, problem.valid_candidates)
         if problem.test_candidates is None:
             raise AssentError(
                 f"losses of test rows: they are taken over sampled items, and {problem.protocol} ranks all; "
                 f"accepted: {Protocol.PAPER_TABLES}"
             )
-        return problem.test, problem.test_candidates
+        return Judged(problem.test, problem.test_candidates)
 
 
-def losses_of(problem: Problem, trained: Trained, held_out: HeldOut, loss: Loss) -> Floats:
-    """The loss of every user, summed over the samples of her rows; 0 for a user without: [n_users]."""
-    rows, candidates = held_out.of(problem)
-    given = torch.from_numpy(candidate_scores(view(problem, trained), rows.users, candidates))
-    losses = loss.of(loss.scale(given) * given).numpy()
-    return sum_by(rows.users, losses, problem.n_users)
+@dataclass(frozen=True)
+class Judged:
+    """Held-out rows that losses are taken of."""
+
+    rows: Rows
+    candidates: Ints
+    """The items that each is ranked among, its own first: [n, m]."""
+
+    def losses(self, problem: Problem, trained: Trained, loss: Loss) -> Floats:
+        """The loss of every user, summed over her samples; 0 for a user without: [n_users]."""
+        given = torch.from_numpy(candidate_scores(view(problem, trained), self.rows.users, self.candidates))
+        losses = loss.of(loss.scale(given) * given).numpy()
+        return sum_by(self.rows.users, losses, problem.n_users)
+
+    def samples(self, n_users: int) -> Ints:
+        """How many of them each user has: [n_users]."""
+        return samples_of(self.rows, self.candidates, n_users)
 
 
 def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
-    """L(T^u) of every user, the loss that eq. 1 counts: [n_users]."""
-    return losses_of(problem, trained, HeldOut.VALIDATION, loss)
+    """L(T^u) of every user, summed over the validation samples; 0 for a user without: [n_users]."""
+    return HeldOut.VALIDATION.of(problem).losses(problem, trained, loss)
 
 
 def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:

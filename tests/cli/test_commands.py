@@ -211,10 +211,10 @@ def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     assert "another seed" in out
     assert "behind averaged" in out
     for level in ("own", "social"):
-        assert f"{level}: averaged, what is measured, is " in out
-        assert f"{level}: combined, what decides by default, is " in out
+        assert f"{level}, validation rows: averaged, what is measured, is " in out
+        assert f"{level}, validation rows: combined, what decides by default, is " in out
     found = records(tmp_path / "lds.json")
-    assert all(set(r) == {"dataset", "model", "estimator", "level", *SCORES} for r in found)
+    assert all(set(r) == {"dataset", "model", "rows", "estimator", "level", *SCORES} for r in found)
     assert {r["level"] for r in found} == {"own", "social"}
     code, out, _ = assent(*arguments, "--rows", "test", "--json", tmp_path / "test.json")
     assert code == 0

@@ -90,8 +90,8 @@ def test_there_is_one_record_per_estimator_and_level(problem: Problem, records: 
     expected = [(name, level) for name in names for level in ("own", "social")]
     assert [(each["estimator"], each["level"]) for each in records] == expected
     for each in records:
-        assert list(each) == ["dataset", "model", "estimator", "level", *SCORES]
-        assert (each["dataset"], each["model"]) == (problem.name, "mf")
+        assert list(each) == ["dataset", "model", "rows", "estimator", "level", *SCORES]
+        assert (each["dataset"], each["model"], each["rows"]) == (problem.name, "mf", "validation")
         assert -1 <= each["low"] <= each["high"] <= 1
         assert -1 <= each["lds"] <= 1
         assert each["behind_low"] <= each["behind_high"]
@@ -163,11 +163,11 @@ def test_any_of_them_can_be_what_others_are_compared_with(problem: Problem, reco
 def test_it_is_said_where_the_default_stands(problem: Problem, cache: Path) -> None:
     orders = predict_orders(problem, SETTINGS, PLAN, seed=SEED, cache=cache)
     said = orders.verdicts()
-    assert [each.partition(",")[0] for each in said] == [
-        "own: averaged",
-        "social: averaged",
-        "own: combined",
-        "social: combined",
+    assert [each.partition(", what")[0] for each in said] == [
+        "own, validation rows: averaged",
+        "social, validation rows: averaged",
+        "own, validation rows: combined",
+        "social, validation rows: combined",
     ]
     for ours, sentence in zip((AVERAGED, Source.COMBINED), (said[0], said[2]), strict=True):
         for rival in (Estimator.GRADIENT_DOT, Estimator.LISSA):
@@ -196,6 +196,8 @@ def test_rows_to_come_can_be_ordered_in_place_of_those_that_estimates_rest_on(
             np.testing.assert_array_equal(orders.predicted[name].losses, each.losses)
             np.testing.assert_array_equal(orders.predicted[name].total, each.total)
     assert not np.allclose(orders.truth.losses, before.truth.losses)
+    assert {each["rows"] for each in orders.records()} == {"test"}
+    assert all("test rows" in sentence for sentence in orders.verdicts())
 
 
 def test_the_truth_of_rows_to_come_is_the_loss_of_test_rows(problem: Problem, cache: Path) -> None:
@@ -208,6 +210,17 @@ def test_the_truth_of_rows_to_come_is_the_loss_of_test_rows(problem: Problem, ca
         losses = np.logaddexp(0, np.array(rivals) - own).sum(axis=0)
         np.testing.assert_allclose(found[problem.test.users], losses, rtol=1e-6)
     np.testing.assert_allclose(orders.truth.total, orders.truth.losses.sum(axis=1))
+
+
+def test_who_has_no_validation_rows_is_not_judged_by_rows_to_come(problem: Problem) -> None:
+    """Nothing can be predicted of her."""
+    half = np.flatnonzero(problem.valid.users % 2)
+    fewer = dataclasses.replace(
+        problem, valid=problem.valid[half], valid_candidates=problem.valid_candidates[half]
+    )
+    plan = dataclasses.replace(PLAN, rows=HeldOut.TEST, estimators=())
+    users = predict_orders(fewer, SETTINGS, plan, seed=SEED).users
+    assert set(users) == set(problem.test.users[problem.test.users % 2 == 1])
 
 
 def test_rows_to_come_need_sampled_negatives() -> None:
@@ -270,6 +283,19 @@ def test_own_effects_have_the_sign_of_predicted_losses(problem: Problem) -> None
         found = after - before, with_own(before, alone, owners, own) - before
         changes[:, place] = [each[0, owners[k]] for each in found]
     assert stats.pearsonr(*changes).statistic > 0.8
+
+
+def test_the_reward_says_what_losses_of_rows_to_come_count(problem: Problem) -> None:
+    assert problem.test_candidates is not None
+    rows = np.concatenate([np.arange(len(problem.test)), np.flatnonzero(problem.test.users % 2)])
+    uneven = dataclasses.replace(
+        problem, test=problem.test[rows], test_candidates=problem.test_candidates[rows]
+    )
+    settings = SETTINGS.model_copy(update={"reward": RewardForm.MEAN})
+    plan = dataclasses.replace(PLAN, rows=HeldOut.TEST, estimators=())
+    truth = predict_orders(uneven, settings, plan, seed=SEED).truth
+    often = np.where(np.arange(problem.n_users) % 2, 2, 1) * problem.test_candidates.shape[1]
+    np.testing.assert_allclose(truth.total, truth.losses @ (1 / often))
 
 
 def test_the_reward_says_what_losses_count_everywhere(

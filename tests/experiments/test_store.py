@@ -14,7 +14,6 @@ import pytest
 
 from assent.data.simulator import simulate
 from assent.data.split import make_problem
-from assent.evaluation import HeldOut
 from assent.experiments import lds, run
 from assent.experiments import store as stores
 from assent.experiments.store import Kept, Store, choice_key, code_state, digest, unit_key
@@ -138,7 +137,7 @@ def test_the_code_of_a_recommender_of_ones_own_is_part_of_all_that_is_kept(
             unit_key("problem", settings, 0),
             checkpoint.fingerprint(disclose(problem, everything), *about, seed=0),
             Workbench(problem, settings, seed=0).mark,
-            lds._mark(problem, settings, everything, [HeldOut.VALIDATION], 0),
+            lds._mark(problem, settings, everything, 0),
             run.describe(problem, run.RunPlan(), settings),
         ]
 

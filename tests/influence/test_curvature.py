@@ -19,12 +19,6 @@ def close(actual: Tensor, expected: Tensor) -> None:
     assert_close(actual, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.fixture(params=[2**18, 7], ids=["one block", "many blocks"])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many samples are handled at once must not matter."""
-    monkeypatch.setattr("assent.influence.mf.blocks._CHUNK", request.param)
-
-
 @pytest.fixture(params=[FULL, GAUSS_NEWTON])
 def estimator(request: pytest.FixtureRequest) -> Estimator:
     assert isinstance(request.param, Estimator)

@@ -92,10 +92,8 @@ class Problem:
         return string_keys(self.item_ids)
 
     def valid_samples(self) -> Ints:
-        """How many validation samples |T^u| each user has: her rows, each with its negatives: [n_users]."""
-        per_row = self.valid_candidates.shape[1]
-        samples: Ints = per_row * np.bincount(self.valid.users, minlength=self.n_users)
-        return samples
+        """How many validation samples |T^u| each user has: [n_users]."""
+        return samples_of(self.valid, self.valid_candidates, self.n_users)
 
     def fingerprint(self) -> str:
         """A short name for this problem: the same for equal problems, on every machine."""
@@ -112,3 +110,9 @@ class Problem:
         """Mean over users of the unwillingness that a selection discloses (the paper's wv); None is All."""
         disclosed = self.unwillingness if selection is None else self.unwillingness[selection]
         return float(disclosed.sum()) / self.n_users
+
+
+def samples_of(rows: Rows, candidates: Ints, n_users: int) -> Ints:
+    """How many samples each user has: her `rows[n]`, each with all its `candidates[n, m]`: [n_users]."""
+    samples: Ints = candidates.shape[1] * np.bincount(rows.users, minlength=n_users)
+    return samples

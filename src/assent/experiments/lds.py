@@ -19,7 +19,7 @@ import numpy as np
 
 from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
-from assent.evaluation import HeldOut, losses_of
+from assent.evaluation import HeldOut
 from assent.experiments.lds_predictions import AVERAGED, Predicted, Values, at_one_anchor, over_folds
 from assent.experiments.rank_scores import Scored, score_orders
 from assent.experiments.store import digest
@@ -39,6 +39,8 @@ RETRAINED = "another seed"
 RIVALS = (Estimator.GRADIENT_DOT, Estimator.LISSA)
 """What the paper has at one anchor, or nearly: who knows more is above them."""
 LEVELS = ("own", "social")
+_FORMAT = 2
+"""Of the files of losses: [held-out rows, n_users]."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +66,24 @@ class Orders:
     dataset: str
     model: str
     seed: int
+    rows: HeldOut
+    """Whose losses are true."""
     predicted: Mapping[str, Predicted]
     truth: Predicted
     users: Ints
-    """Those who have rows to be judged by."""
+    """Those who have validation rows, which estimates rest on, and rows to be judged by."""
 
     def records(self, reference: str = AVERAGED) -> list[dict[str, Any]]:
-        """One per estimator and level: dataset, model, estimator, level, lds, low, high, behind …
+        """One per estimator and level: dataset, model, rows, estimator, level, lds, low, high, behind …
 
         `low` and `high` bound the 95 % bootstrap interval, over selections and, for `own`, over users.
         `behind` is by how much the estimator falls short of `reference`, by default what values rest on,
         with `behind_low` and `behind_high` of the paired difference.
         """
         found = {level: scored.against(reference) for level, scored in self._scored.items()}
+        about = {"dataset": self.dataset, "model": self.model, "rows": self.rows.value}
         return [
-            {"dataset": self.dataset, "model": self.model, "estimator": name, "level": level} | scores[name]
+            about | {"estimator": name, "level": level} | scores[name]
             for name in self.predicted
             for level, scores in found.items()
         ]
@@ -86,7 +91,7 @@ class Orders:
     def verdicts(self) -> list[str]:
         """How what is measured, and what decides by default, stand against the `RIVALS`, in sentences."""
         return [
-            f"{level}: {ours}, {what}, is {listed(against)}."
+            f"{level}, {self.rows} rows: {ours}, {what}, is {listed(against)}."
             for ours, what in ((AVERAGED, "what is measured"), (Source.COMBINED, "what decides by default"))
             for level, against in _standings(self.records(ours)).items()
             if against
@@ -118,7 +123,7 @@ def predict_orders(
     With `cache`, the losses of each training, the anchors and what is predicted at them are kept in that
     folder and found again by a later call. They know withheld interactions.
     """
-    rows, candidates = plan.rows.of(problem)
+    judged = plan.rows.of(problem)
     drawn = np.array(
         [
             np.random.default_rng((seed, 2, r)).random(len(problem.train)) < plan.rate
@@ -136,8 +141,7 @@ def predict_orders(
         )
         for bench in (pooled, combined)
     }
-    samples = candidates.shape[1] * np.bincount(rows.users, minlength=problem.n_users)
-    weights = settings.reward.weights(samples)
+    weights = settings.reward.weights(judged.samples(problem.n_users))
     truth, other = (
         Predicted(losses, losses @ weights) for losses in (retrained[:, :-1].mean(axis=1), retrained[:, -1])
     )
@@ -148,7 +152,8 @@ def predict_orders(
         for estimator in estimators:
             predicted[estimator.value] = at_one_anchor(single, estimator, drawn)
             advance()
-    return Orders(problem.name, settings.model, seed, predicted, truth, np.unique(rows.users))
+    users = np.intersect1d(problem.valid.users, judged.rows.users)
+    return Orders(problem.name, settings.model, seed, plan.rows, predicted, truth, users)
 
 
 def _standings(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -184,34 +189,34 @@ def _retrain(
     Those of the other held-out rows are kept, too.
     """
     losses = np.zeros((len(drawn), plan.seeds + 1, problem.n_users))
-    sampled = [each for each in HeldOut if each is plan.rows or problem.test_candidates is not None]
+    known = [each for each in HeldOut if each is HeldOut.VALIDATION or problem.test_candidates is not None]
+    judged, loss = [each.of(problem) for each in known], settings.influence.loss
     with progress.task("retraining on random selections", losses.shape[0] * losses.shape[1]) as advance:
         for r, selection in enumerate(drawn):
             for s in range(plan.seeds + 1):
                 training_seed = seed + 1 + s
-                file = cache and cache / f"{_mark(problem, settings, selection, sampled, training_seed)}.npy"
+                file = cache and cache / f"{_mark(problem, settings, selection, training_seed)}.npy"
                 if file and file.exists():
                     found = np.load(file, allow_pickle=False)
                 else:
                     trained = Workbench(problem, settings, training_seed).final(selection)
-                    loss = settings.influence.loss
-                    found = np.array([losses_of(problem, trained, each, loss) for each in sampled])
+                    found = np.array([each.losses(problem, trained, loss) for each in judged])
                     if file:
                         write_with(file, partial(np.save, arr=found, allow_pickle=False))
-                losses[r, s] = found[sampled.index(plan.rows)]
+                losses[r, s] = found[known.index(plan.rows)]
                 advance()
     return losses
 
 
-def _mark(problem: Problem, settings: Settings, selection: Bools, rows: Sequence[HeldOut], seed: int) -> str:
-    """A short name for all that determines a retraining's losses of `rows`."""
+def _mark(problem: Problem, settings: Settings, selection: Bools, seed: int) -> str:
+    """A short name for all that determines a retraining's losses."""
     return digest(
         {
             "problem": problem.fingerprint(),
             "settings": settings.model_dump(mode="json", include={"model", "model_settings", "training"}),
             "code": code_of(settings.model),
             "loss": settings.influence.loss,
-            "rows": list(rows),
+            "format": _FORMAT,
             "seed": seed,
             "selection": blake2b(selection.tobytes(), digest_size=16).hexdigest(),
         }
