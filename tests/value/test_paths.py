@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -171,6 +172,24 @@ def test_pairs_that_are_drawn_are_less_certain(monkeypatch: pytest.MonkeyPatch) 
     # By the lots of what is drawn alone they differ less.
     assert (np.var([each.social() for each in some], axis=0) <= 1.1 * said).all()
     assert (said > here.social_variance()).mean() > 0.9
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_the_fewer_users_stand_for_all_the_less_certain_it_is(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said covers what drawn users get wrong, with what comes true by chance, and not much more."""
+    users, items = (each.copy() for each in np.argwhere(np.random.default_rng(0).random((100, 50)) < 0.06).T)
+    find = partial(find_paths, users, items, n_users=100, n_items=50)
+    exact = find(seed=0)
+    beyond = np.bincount(items, weights=np.bincount(users, minlength=100)[users], minlength=50)
+    monkeypatch.setattr(paths, "_WALKS", share * beyond[items].sum())
+    some = [find(seed=seed) for seed in range(60)]
+    assert np.mean([each.begins.mean() for each in some]) == pytest.approx(share, abs=0.05)
+    for of, variance in ((Paths.own, Paths.own_variance), (Paths.social, Paths.social_variance)):
+        wrong = np.mean([(of(each) - of(exact)) ** 2 for each in some])
+        seen = wrong + variance(exact).mean()
+        assert 0.9 * seen <= np.mean([variance(each) for each in some]) <= 2 * seen
 
 
 def test_what_nobody_shares_leads_nowhere() -> None:

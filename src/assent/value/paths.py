@@ -73,13 +73,23 @@ class Paths:
         """Of `own`, because each pair comes true, or was drawn, by chance: [Z].
 
         With probability w a pair comes true as a whole, with all its n_k paths over k: Σ w (n_k / (1 + p))².
+        Where nothing is known of a user's pairs, people differ as well.
         """
-        return self._begun_squares
+        certain = (1 + self.drawn) * self._squares(self.steps[0])
+        return self._completed(certain) + np.where(self._known, 0.0, self._begun[self._typical].var())
 
     def social_variance(self) -> Floats:
-        """The same of `social`; over no interaction a pair has paths of two kinds: [Z]."""
+        """The same of `social`; over no interaction a pair has paths of two kinds: [Z].
+
+        Where a share s of the users stands for all, X_uk being what goes over k for user u, all of them have
+        1/s of what comes true by chance, 1/s² of what pairs were drawn by, and (1 − s)/s² Σ_u X_uk² because
+        users were drawn.
+        """
+        share = self._stood_for
         second, third = (self._squares(step) for step in self.steps[1:])
-        return self._begun_squares + (second + third) / self._stood_for
+        passed = (second + third) * (1 + self.drawn / share) / share
+        drawn = (1 - share) / share**2 * self._passed_squares if share < 1 else 0.0
+        return self.own_variance() + passed + drawn
 
     def facts(self) -> dict[str, int]:
         """How much it rests on, for the certificate."""
@@ -90,21 +100,36 @@ class Paths:
         """What begins with each interaction; where nothing is known, the mean: [Z]."""
         return self._completed(sum_by(self.steps[0], self._shares, len(self.owners)))
 
-    @property
-    def _begun_squares(self) -> Floats:
-        return self._completed(self._squares(self.steps[0]))
-
     def _completed(self, begun: Floats) -> Floats:
         """`begun[Z]`, with the mean for those whose pairs are not known."""
-        known = self.begins[self.owners]
-        typical = known & self.kept
-        return np.where(known, begun, begun[typical].mean() if typical.any() else 0.0)
+        typical = self._typical
+        return np.where(self._known, begun, begun[typical].mean() if typical.any() else 0.0)
+
+    @property
+    def _known(self) -> Bools:
+        """Interactions of users whose pairs are known: [Z]."""
+        known: Bools = self.begins[self.owners]
+        return known
+
+    @property
+    def _typical(self) -> Bools:
+        """Those of them that are disclosed, which stand for the others: [Z]."""
+        return self._known & self.kept
 
     @property
     def _passed(self) -> Floats:
         """What goes over each as second or third: [Z]."""
         second, third = (sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
         return (second + third) / self._stood_for
+
+    @property
+    def _passed_squares(self) -> Floats:
+        """Σ_u X_uk²: [Z]."""
+        rows, users = len(self.owners), self.owners[self.steps[0]]
+        places = np.concatenate([users * rows + step for step in self.steps[1:]])
+        place, which = np.unique(places, return_inverse=True)
+        of_user = sum_by(which, np.tile(self._shares, 2), len(place))
+        return sum_by(place % rows, of_user**2, rows)
 
     @property
     def _stood_for(self) -> float:
@@ -121,8 +146,7 @@ class Paths:
         rows = len(self.owners)
         place, times = np.unique(self.pair * rows + step, return_counts=True)
         pair, row = np.divmod(place, rows)
-        chance = self.weights[pair] * (1 + self.drawn)
-        return sum_by(row, chance * (times / (1 + self._count[pair])) ** 2, rows)
+        return sum_by(row, self.weights[pair] * (times / (1 + self._count[pair])) ** 2, rows)
 
     @property
     def _count(self) -> Ints:
