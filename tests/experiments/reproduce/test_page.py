@@ -69,7 +69,7 @@ def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
     assert page.count('class="multiples"') == sum(chart.small for chart in first)
     assert "<details><summary>The paper" not in page  # shown, however long
     assert all(sentence.replace("'", "&#x27;") in page for sentence in found.plan.reduced)
-    assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"|Get it from \S+', "", page)
+    assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"|Get it from \S+|RecBole&#x27;s file from \S+', "", page)
     assert set(ITEMS) == set(re.findall(r'<section id="([\w-]+)"', page))
 
 
