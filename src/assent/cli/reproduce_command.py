@@ -46,7 +46,7 @@ def reproduce_command(
     ],
     *,
     scale: Annotated[
-        Scale, typer.Option(help="`quick`: all in half an hour; `full`: the paper's settings.")
+        Scale, typer.Option(help="`quick`: all in half an hour at most; `full`: the paper's settings.")
     ] = Scale.QUICK,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Default: 2 (quick), 10 (full).", show_default=False)
