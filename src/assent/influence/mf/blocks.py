@@ -33,9 +33,9 @@ class Block:
     """a (σ − y) for the full Hessian, 0 for Gauss-Newton, [n, 1 + draws]"""
 
 
-def chunks(items: Tensor) -> Iterator[slice]:
-    """Slices of the rows of `items[n, samples]` that bound memory."""
-    return slices(len(items), max(1, _CHUNK // items.shape[1]))
+def chunks(rows: int, samples: int) -> Iterator[slice]:
+    """Slices of so many rows, of so many samples each, that bound memory."""
+    return slices(rows, max(1, _CHUNK // samples))
 
 
 def make_blocks(samples: TrainSamples, tables: tuple[Tensor, Tensor], *, full: bool) -> Iterator[Block]:
@@ -46,7 +46,7 @@ def make_blocks(samples: TrainSamples, tables: tuple[Tensor, Tensor], *, full: b
     users, items = tables
     labels = torch.zeros_like(samples.weights)
     labels[0] = 1
-    for rows in chunks(samples.items):
+    for rows in chunks(*samples.items.shape):
         p = F.embedding(samples.users[rows], users)
         q = F.embedding(samples.items[rows], items)
         sigma = torch.sigmoid((q @ p.unsqueeze(-1)).squeeze(-1))

@@ -214,7 +214,7 @@ class Curvature:
     def _valid_rows(self, weights: Tensor) -> Iterator[Tensor]:
         """The validation rows that count, some at a time."""
         counted = weights.nonzero().flatten()
-        return (counted[here] for here in chunks(self.valid.items[counted]))
+        return (counted[here] for here in chunks(len(counted), self.valid.items.shape[1]))
 
     def _zeros(self) -> Tensor:
         users, items = self.tables
