@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import sparse
 
-from assent.arrays import Floats, Ints
 from assent.data.problem import Problem
+from assent.support.arrays import Floats, Ints
 
 
 def popularity(problem: Problem, users: Ints, candidates: Ints) -> Floats:

@@ -12,9 +12,9 @@ import argparse
 
 import numpy as np
 
-from assent.evaluation import evaluate
-from assent.experiments.records import certificate_of
+from assent.evaluation.evaluate import evaluate
 from assent.methods import make_method
+from assent.runs.records import certificate_of
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import PAPERS_GAME, load

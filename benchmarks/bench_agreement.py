@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 
 from assent.influence.settings import InfluenceSettings
-from assent.losses import Loss
+from assent.models.losses import Loss
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import PAPERS_GAME, load

@@ -7,9 +7,9 @@ paper's, with influence at each anchor; by default values are pooled, and one an
 import sys
 
 from assent.game.certificate import certify
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.game.solve import solve
-from assent.losses import Loss
+from assent.models.losses import Loss
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import PAPERS_GAME, load, verdict

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assent.experiments.compare import compare
-from assent.experiments.frontier import parse_methods
-from assent.experiments.outcome import Outcome
-from assent.experiments.pool import cores
-from assent.experiments.standings import mark
-from assent.metrics import RewardForm
+from assent.evaluation.metrics import RewardForm
 from assent.report.data import way_of
+from assent.runs.compare import compare
+from assent.runs.frontier import parse_methods
+from assent.runs.outcome import Outcome, mark
+from assent.runs.pool import cores
 from assent.settings import Settings
 from common import load, verdict
 

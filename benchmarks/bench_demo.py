@@ -3,8 +3,8 @@
 import tempfile
 from pathlib import Path
 
-from assent.files import read_json
-from assent.statistics import paired_difference
+from assent.support.files import read_json
+from assent.support.statistics import paired_difference
 from common import measure, verdict
 
 if __name__ == "__main__":

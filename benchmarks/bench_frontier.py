@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from assent.arrays import Floats
-from assent.cli.given_settings import read_settings
+from assent.cli.options import read_settings
 from assent.data.problem import Problem
-from assent.experiments.frontier import frontier, parse_methods
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
+from assent.runs.frontier import frontier, parse_methods
 from assent.settings import Settings
+from assent.support.arrays import Floats
 from assent.workbench import Workbench
 from common import load, seconds, verdict
 

@@ -10,14 +10,13 @@ import time
 
 import numpy as np
 
-from assent.arrays import Bools
-from assent.game.algorithms import algorithm_2, draw_all
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
+from assent.game.paper.algorithms import Rewards, algorithm_2, draw_all
+from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.regret import regret_of
-from assent.game.rewards import Rewards
 from assent.game.solve import solve
-from assent.game.strategy import Gradient, TableSettings
 from assent.settings import Settings
+from assent.support.arrays import Bools
 from assent.workbench import Workbench
 from common import PAPERS_GAME, load, verdict
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from assent.arrays import Bools
 from assent.game.certificate import certify
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.solve import solve
+from assent.support.arrays import Bools
 from common import verdict
 
 SIZES = (10**4, 10**5, 10**6, 10**7)

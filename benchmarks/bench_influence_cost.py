@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.game.solve import solve
 from assent.influence.estimate import own_influence, social_influence
 from assent.models import MODELS

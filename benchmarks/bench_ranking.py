@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from assent.data.problem import Protocol
-from assent.evaluation import ranked_metrics
+from assent.evaluation.evaluate import ranked_metrics
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import load, verdict

@@ -12,12 +12,12 @@ other work on the machine makes caches cold and CPU time long.
 import sys
 import time
 
-from assent.experiments.pool import one_thread
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.game.retraining import ScratchSettings
 from assent.influence.settings import InfluenceSettings
-from assent.losses import Loss
 from assent.methods import Choice, make_method
+from assent.models.losses import Loss
+from assent.runs.pool import one_thread
 from assent.settings import Settings
 from assent.workbench import Workbench
 from common import PAPERS_GAME, load, verdict

@@ -2,8 +2,8 @@
 
 The loop by hand is the usual one: a Dataset that draws a negative in `__getitem__`, a DataLoader that
 shuffles, nn.Embedding tables, Adam on binary cross-entropy, the same batch size, dimensions and layers. Each
-runs in a process of its own: assent asks the C library to keep freed memory (`assent.memory`), and a loop in
-the same process would gain from that.
+runs in a process of its own: assent asks the C library to keep freed memory (`assent.support.runtime`), and a
+loop in the same process would gain from that.
 """
 
 import time

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from assent import evaluation
-from assent.arrays import Floats
 from assent.data.interactions import Interactions
 from assent.data.named import cut
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.readers import read_interactions
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.metrics import ranking_metrics, top_hits
+from assent.data.unwillingness import assign
+from assent.evaluation import evaluate as evaluation
+from assent.evaluation.metrics import ranking_metrics, top_hits
+from assent.support.arrays import Floats
 from assent.training import Trained
-from assent.unwillingness import assign
-from assent.value.settings import Source, ValueSettings
+from assent.worth.settings import Source, ValueSettings
 
 PAPERS_GAME = ValueSettings(source=Source.INFLUENCE)
 """Influence at every anchor for itself."""

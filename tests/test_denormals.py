@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.denormals import are_flushed, flushed
-from assent.influence.estimate import own_influence, social_influence
+from assent.data.unwillingness import assign
+from assent.influence.estimate import own_influence, predicted_losses, social_influence
 from assent.influence.linearised import Linearised
-from assent.influence.predict import predicted_losses
 from assent.settings import Settings
-from assent.unwillingness import assign
+from assent.support.runtime import are_flushed, flushed
 from assent.workbench import Workbench
 
 

@@ -8,20 +8,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import evaluation
-from assent.arrays import Bools, Floats, positions
 from assent.data.problem import Problem, Protocol
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation import (
+from assent.evaluation.evaluate import (
     candidate_scores,
     evaluate,
     ranked_metrics,
     validation_losses,
     view,
 )
-from assent.losses import Loss
+from assent.evaluation.evaluate import evaluate as evaluation
 from assent.models import MF, MFSettings, Sizes
+from assent.models.losses import Loss
+from assent.support.arrays import Bools, Floats, positions
 from assent.training import Trained
 
 K = 5

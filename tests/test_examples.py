@@ -12,7 +12,7 @@ import own_recommender
 from assent.models import model_class
 from assent.serving import recommendations
 from assent.testing import RecommenderContract
-from assent.training.trained import evidence_of
+from assent.training.stored import evidence_of
 
 EXAMPLES = Path(own_recommender.__file__).parent
 LINE = re.compile(

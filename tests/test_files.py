@@ -6,8 +6,8 @@ from typing import IO
 
 import pytest
 
-from assent.errors import AssentError
-from assent.files import (
+from assent.support.errors import AssentError
+from assent.support.files import (
     atomic_path,
     locked,
     read_json,

@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from assent.arrays import Bools, Floats, Ints
-from assent.errors import AssentError
-from assent.metrics import mean_metrics, ranking_metrics, rewards, top_candidates, top_hits
+from assent.evaluation.metrics import (
+    mean_metrics,
+    ranking_metrics,
+    rewards,
+    top_candidates,
+    top_hits,
+)
+from assent.support.arrays import Bools, Floats, Ints
+from assent.support.errors import AssentError
 
 RANX_NAMES = {
     "precision": "precision",

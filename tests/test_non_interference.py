@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 from assent.models import MFSettings
-from assent.progress import SILENT, Advance, Progress
 from assent.settings import Settings
-from assent.testing.withheld import (
+from assent.support.progress import SILENT, Advance, Progress
+from assent.testing.subject import (
     CHANGES,
     Change,
     add_rows,
@@ -33,7 +33,7 @@ from assent.testing.withheld import (
     split_log,
 )
 from assent.training import Trained, TrainingSettings, checkpoint, disclose, train
-from assent.training.storage import save
+from assent.training.stored import save
 from assent.workbench import Workbench
 
 MODEL = MFSettings(dimension=4)

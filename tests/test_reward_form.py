@@ -5,24 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assent.arrays import Floats, sum_by
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation import validation_losses
-from assent.experiments.records import certificate_of
-from assent.game.objective import Objective
+from assent.evaluation.evaluate import validation_losses
+from assent.evaluation.metrics import RewardForm, rewards
+from assent.game.estimates import Objective
 from assent.influence.estimate import social_influence
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import Loss
 from assent.methods import make_method
-from assent.metrics import RewardForm, rewards
 from assent.models import MFSettings
+from assent.models.losses import Loss
+from assent.runs.records import certificate_of
 from assent.settings import Settings
-from assent.sparse import SparseMatrix
+from assent.support.arrays import Floats, SparseMatrix, sum_by
 from assent.training import TrainingSettings
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from assent.errors import AssentError
-from assent.statistics import holm, mean_and_error, paired_difference, summarise
+from assent.support.errors import AssentError
+from assent.support.statistics import holm, mean_and_error, paired_difference, summarise
 
 samples = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20)
 

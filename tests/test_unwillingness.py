@@ -12,8 +12,7 @@ from scipy.stats import kstest
 
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.rules import Rules
-from assent.errors import AssentError
-from assent.unwillingness import (
+from assent.data.unwillingness import (
     assign,
     by_category,
     default_source,
@@ -22,6 +21,7 @@ from assent.unwillingness import (
     simulated,
     without_never,
 )
+from assent.support.errors import AssentError
 
 GAMES = pl.DataFrame(
     {

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from assent.arrays import Bools
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.experiments.records import Stopwatch
 from assent.methods import Choice
 from assent.models import MFSettings
+from assent.runs.records import Stopwatch
 from assent.settings import Settings
+from assent.support.arrays import Bools
 from assent.training import Trained, TrainingSettings, disclose, train
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import torch
 
-from assent.arrays import positions
-from assent.errors import AssentError
-from assent.metrics import top_candidates
+from assent.evaluation.metrics import top_candidates
+from assent.support.arrays import positions
+from assent.support.errors import AssentError
 from assent.training import Trained
 
 

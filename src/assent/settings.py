@@ -12,13 +12,13 @@ from pydantic import (
     model_validator,
 )
 
+from assent.evaluation.metrics import RewardForm
+from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.retraining import ProactiveSettings, ScratchSettings
-from assent.game.strategy import Strategy, TableSettings
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.metrics import RewardForm
 from assent.models import MF, MFSettings, ModelSettings, model_class
 from assent.training import TrainingSettings
-from assent.value.settings import Source, ValueSettings
+from assent.worth.settings import Source, ValueSettings
 
 
 class Settings(BaseModel):

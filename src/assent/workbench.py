@@ -10,21 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
-from assent.files import read_json, write_json
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.hashing import short_name
+from assent.game.estimates import Estimates, Objective
 from assent.influence.estimate import linearise
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
 from assent.models import code_of
-from assent.progress import SILENT, Progress
 from assent.settings import Settings
+from assent.support.arrays import Bools, Floats, Ints
+from assent.support.files import read_json, write_json
+from assent.support.hashing import short_name
+from assent.support.progress import SILENT, Progress
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training.checkpoint import seconds_of
-from assent.training.storage import files_of, load, save
+from assent.training.stored import files_of, load, save
 from assent.valuers import AtEachAnchor, AtPlace, Pooling, Valuer
 
 

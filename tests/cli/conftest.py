@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 
 QUICK = ["--set", "training.epochs=3", "--set", "model_settings.dimension=4", "--negatives", "20"]
 """Settings for tests: a fit takes about a second."""

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from assent.data.readers import GUESSES
-from assent.errors import AssentError
-from assent.experiments.run import RunPlan
-from assent.training.storage import FORMAT
+from assent.runs.run import RunPlan
+from assent.support.errors import AssentError
+from assent.training.stored import FORMAT
 from tests.cli.conftest import QUICK
 from tests.conftest import Assent
 

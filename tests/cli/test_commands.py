@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from assent.experiments.rank_scores import SCORES
+from assent.runs.rank_scores import SCORES
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
 

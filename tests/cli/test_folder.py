@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from assent.errors import AssentError
-from assent.experiments.folder import MARKER, REPORT, WORK, claimed, forget_replaced
-from assent.files import write_text
+from assent.runs.folder import MARKER, REPORT, WORK, claimed, forget_replaced
+from assent.support.errors import AssentError
+from assent.support.files import write_text
 from tests.cli.conftest import QUICK
 from tests.cli.test_resuming import DIVERGING
 from tests.conftest import Assent

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from assent.cli.app import app
-from assent.unwillingness import SOURCES
+from assent.data.unwillingness import SOURCES
 from tests.conftest import Assent
 
 

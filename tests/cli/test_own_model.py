@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assent.errors import AssentError
-from assent.experiments.run import open_run
 from assent.influence.settings import Estimator
+from assent.runs.run import open_run
+from assent.support.errors import AssentError
 from tests.cli.conftest import records
 from tests.conftest import Assent
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from assent import evaluation
 from assent.cli import console, data_commands, fit_commands
 from assent.cli.console import TerminalProgress, watcher
-from assent.progress import SILENT, Advance
+from assent.evaluation.evaluate import evaluate as evaluation
+from assent.support.progress import SILENT, Advance
 from tests.cli.conftest import QUICK
 from tests.conftest import Assent
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from assent.cli import fit_commands
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
 

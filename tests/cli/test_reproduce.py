@@ -7,8 +7,8 @@ import pytest
 
 from assent.cli.console import LineProgress
 from assent.cli.reproduce_command import _asked, _figure
-from assent.experiments.reproduce import ITEMS
-from assent.experiments.reproduce.grid import Amount, Column
+from assent.reproduce import ITEMS
+from assent.reproduce.grid import Amount, Column
 from tests.conftest import Assent
 
 TINY = [

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from assent.experiments import run as runs
-from assent.experiments.folder import FILES
-from assent.files import write_text
+from assent.runs import run as runs
+from assent.runs.folder import FILES
+from assent.support.files import write_text
 from tests.cli.conftest import QUICK
 from tests.conftest import Assent
 
 KILLED = """
 import os, sys
-import assent.experiments.run as run
+import assent.runs.run as run
 import assent.workbench as workbench
 def kill(*args, **kwargs):
     os.kill(os.getpid(), 9)

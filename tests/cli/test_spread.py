@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from assent.cli.spread import spread
+from assent.cli.options import spread
 
 
 @dataclass(frozen=True)

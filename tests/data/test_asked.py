@@ -5,15 +5,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from assent.data.asked import read_wishes
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
-from assent.data.rest import fill_rest
-from assent.data.simulator import simulate
+from assent.data.rules import read_wishes
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
+from assent.data.unwillingness import assign, fill_rest
 from assent.data.wishes import Wishes
-from assent.errors import AssentError
-from assent.unwillingness import assign
+from assent.support.errors import AssentError
 
 
 @pytest.fixture(scope="module")

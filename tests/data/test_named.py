@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assent.data import originals
+from assent.data import named as originals
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.named import NAMED, cut, read_named
-from assent.errors import AssentError
+from assent.support.errors import AssentError
 
 PAIRS = [(f"u{user}", f"i{user}-{item % 6}", 10 * user + item) for user in range(3) for item in range(7)]
 """Three users with six items each, one of them twice."""

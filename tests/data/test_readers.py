@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from assent.data.interactions import NO_ITEMS
 from assent.data.readers import Columns, Duplicates, read_interactions
-from assent.errors import AssentError
+from assent.support.errors import AssentError
 
 REAL_DATA = Path(os.environ.get("ASSENT_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 

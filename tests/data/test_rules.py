@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from assent.data.rules import Rules, for_the_record, read_rules
-from assent.errors import AssentError
+from assent.support.errors import AssentError
 
 FORMS = {
     "rules.yaml": "ann: 0.25\n7: 1\n'*': .5\n",

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from assent.arrays import Floats, Ints
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
-from assent.data.simulator import Preference, simulate
+from assent.data.simulate import Preference, simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
-from assent.unwillingness import assign, draw_features
+from assent.data.unwillingness import assign, draw_features
+from assent.support.arrays import Floats, Ints
+from assent.support.errors import AssentError
 
 BOTH = pytest.mark.parametrize("preference", ["paper", "learnable"])
 PAPER_COUNTS = {0.1: 11296, 0.2: 10068, 0.3: 8828, 0.4: 7507, 0.5: 6184}

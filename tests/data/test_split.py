@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from assent.arrays import Ints
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.readers import read_interactions
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, sample_unseen, too_short
-from assent.errors import AssentError
-from assent.unwillingness import assign
+from assent.data.unwillingness import assign
+from assent.support.arrays import Ints
+from assent.support.errors import AssentError
 
 DATA = Path(os.environ.get("ASSENT_DATA") or Path(__file__).parents[2] / "../shared/data")
 SCHEMA = {"user": pl.String, "item": pl.String, "time": pl.Float64, "unwillingness": pl.Float64}

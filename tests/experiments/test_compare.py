@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
-from assent.evaluation import evaluate
-from assent.experiments.compare import compare
-from assent.experiments.frontier import parse_methods
+from assent.evaluation.evaluate import evaluate
+from assent.evaluation.metrics import RewardForm
 from assent.influence.settings import InfluenceSettings
-from assent.losses import Loss
-from assent.metrics import RewardForm
 from assent.models import MFSettings
+from assent.models.losses import Loss
+from assent.runs.compare import compare
+from assent.runs.frontier import parse_methods
 from assent.settings import Settings
+from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, train
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 Records = list[dict[str, Any]]
 SETTINGS = Settings(

@@ -7,29 +7,36 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from assent.arrays import Bools, Floats
 from assent.data.problem import Problem, Protocol
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
-from assent.evaluation import HeldOut, candidate_scores, validation_losses, view
-from assent.experiments import lds
-from assent.experiments.lds import RETRAINED, LdsPlan, predict_orders
-from assent.experiments.lds_predictions import AVERAGED, GRADIENT_DOT_AVERAGED, Values, over_folds, with_own
-from assent.experiments.rank_scores import SCORES, score_orders
-from assent.game.objective import Objective
-from assent.hashing import mixed
-from assent.influence.estimate import own_influence, social_influence
+from assent.evaluation.evaluate import HeldOut, candidate_scores, validation_losses, view
+from assent.evaluation.metrics import RewardForm
+from assent.game.estimates import Objective
+from assent.influence.estimate import own_influence, predicted_losses, social_influence
 from assent.influence.linearised import Linearised
-from assent.influence.predict import predicted_losses
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import Loss
-from assent.metrics import RewardForm
 from assent.models import MFSettings, NeuMFSettings
+from assent.models.losses import Loss
+from assent.runs import lds
+from assent.runs.lds import (
+    AVERAGED,
+    GRADIENT_DOT_AVERAGED,
+    RETRAINED,
+    LdsPlan,
+    Values,
+    over_folds,
+    predict_orders,
+    with_own,
+)
+from assent.runs.rank_scores import SCORES, score_orders
 from assent.settings import Settings
+from assent.support.arrays import Bools, Floats
+from assent.support.errors import AssentError
+from assent.support.hashing import mixed
 from assent.training import TrainingSettings
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 Record = dict[str, Any]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assent.errors import AssentError
-from assent.experiments.pool import run_all
-from assent.progress import Advance, Progress
+from assent.runs.pool import run_all
+from assent.support.errors import AssentError
+from assent.support.progress import Advance, Progress
 
 
 def write_or_die(unit: Path, *, wait: bool, tell: Advance, progress: Progress) -> list[str] | None:

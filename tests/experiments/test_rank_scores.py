@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import stats
 
-from assent.arrays import Floats
-from assent.experiments.rank_scores import SCORES, rank_correlations, score_orders
+from assent.runs.rank_scores import SCORES, rank_correlations, score_orders
+from assent.support.arrays import Floats
 
 
 @given(st.data(), array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=8))

@@ -7,11 +7,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from assent.experiments.outcome import Outcome
-from assent.experiments.records import FIGURES
-from assent.experiments.standings import mark, sentences, standings, wins
-from assent.metrics import RewardForm
+from assent.evaluation.metrics import RewardForm
 from assent.report import rewards_svg
+from assent.runs.outcome import Outcome, mark, sentences, standings, wins
+from assent.runs.records import FIGURES
 
 OURS = ("ifrqe++", "nash")
 WAYS = [OURS, ("random", ""), ("all", ""), ("nothing", "")]

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.experiments import lds, run
-from assent.experiments import store as stores
-from assent.experiments.store import Kept, Store, choice_key, code_state, digest, unit_key
-from assent.files import read_json
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.methods import make_method
+from assent.runs import lds, run
+from assent.runs import store as stores
+from assent.runs.store import Kept, Store, choice_key, code_state, digest, unit_key
 from assent.settings import Settings
+from assent.support.files import read_json
 from assent.training import checkpoint, disclose
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
 

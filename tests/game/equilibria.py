@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
+from assent.support.arrays import Bools, Floats, Ints
 
 from .games import all_selections, payoffs, shared
 

@@ -7,10 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assent.arrays import Bools, Floats, Ints
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.sparse import SparseMatrix
+from assent.game.estimates import Estimates, Objective
+from assent.support.arrays import Bools, Floats, Ints, SparseMatrix
 
 steady = settings(deadline=None, derandomize=True)
 """The same examples on every run, however slow the machine."""

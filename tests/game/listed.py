@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from assent.arrays import Floats, Ints
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.game.rewards import Histories, Rewards
-from assent.game.tables import Tables, bits_of
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import Histories, Rewards
+from assent.game.paper.tables import Tables, bits_of
+from assent.support.arrays import Floats, Ints
 
 from .games import payoffs
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.game.solve import solve
 
 from .equilibria import code_of, equilibria

@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from assent.arrays import Bools, Floats, Ints
 from assent.game.estimates import Estimates
+from assent.support.arrays import Bools, Floats, Ints
 
 from .games import make_game
 

@@ -5,16 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.arrays import Floats
-from assent.errors import AssentError
-from assent.game.algorithms import LONGEST_LISTED, algorithm_1, algorithm_2, marginals, solve_table
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import (
+    LONGEST_LISTED,
+    Rewards,
+    algorithm_1,
+    algorithm_2,
+    marginals,
+    solve_table,
+)
+from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.prices import worth_disclosing
 from assent.game.regret import regret_of
-from assent.game.rewards import Rewards
 from assent.game.solve import response_values, solve
-from assent.game.strategy import Gradient, TableSettings
+from assent.support.arrays import Floats
+from assent.support.errors import AssentError
 
 from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
 from .listed import binomial, expected_rewards, listed

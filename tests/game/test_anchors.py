@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.game.anchors import draw_anchors
+from assent.game.estimates import draw_anchors
 
 from .games import steady
 

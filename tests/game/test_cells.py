@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
-from assent.arrays import Bools, Floats, Ints
-from assent.game.cells import Cells, cells, normal_cells
+from assent.game.nearest import Cells, cells, normal_cells
+from assent.support.arrays import Bools, Floats, Ints
 
 from .games import all_selections, make_game, steady
 

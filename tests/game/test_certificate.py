@@ -3,12 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assent.arrays import sum_by
 from assent.game import certificate
 from assent.game.certificate import certify, with_truth
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.solve import Equilibrium, solve
+from assent.support.arrays import sum_by
 
 from .games import payoffs, random_game
 

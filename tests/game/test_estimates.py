@@ -2,9 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.arrays import Bools
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
+from assent.support.arrays import Bools
 
 from .games import all_selections, eighths, games, make_game, steady
 

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import Wishes
-from assent.errors import AssentError
-from assent.game.fill import by_score, floors_alone
-from assent.game.players import Players
+from assent.game.players import Players, by_score, floors_alone
+from assent.support.errors import AssentError
 
 OWNERS = np.array([0, 0, 0, 1, 1, 1])
 UNWILLINGNESS = np.array([0.5, 0.25, 0.25, 0.75, 0.5, 0.125])

@@ -8,16 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.arrays import Bools, Floats, Ints
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.game.algorithms import algorithm_1, algorithm_2, marginals, solve_table
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import Rewards, algorithm_1, algorithm_2, marginals, solve_table
+from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.players import Players
-from assent.game.rewards import Rewards
 from assent.game.solve import response_values, solve
-from assent.game.strategy import Gradient, TableSettings
+from assent.support.arrays import Bools, Floats, Ints
 
 from .games import all_selections, eighths, games, random_game, steady
 from .test_players import cases

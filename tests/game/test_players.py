@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assent.arrays import Bools, Floats
 from assent.data.wishes import Wishes
-from assent.game import knapsack, players
+from assent.game import players
+from assent.game import players as knapsack
 from assent.game.players import Players
+from assent.support.arrays import Bools, Floats
 
 from .games import GRID, all_selections, eighths, steady
 

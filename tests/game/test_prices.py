@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from assent.arrays import Bools, Floats
 from assent.game.prices import break_even_prices, price_path, worth_disclosing
+from assent.support.arrays import Bools, Floats
 
 from .games import GRID, eighths, steady
 

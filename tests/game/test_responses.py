@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from assent.arrays import Floats
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.prices import worth_disclosing
 from assent.game.solve import response_values
+from assent.support.arrays import Floats
 
 from .games import all_selections, payoffs, random_game
 

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.game.rewards import Histories, Rewards
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import Histories, Rewards
 
 from .games import eighths, games, payoffs, random_game, shared, steady
 from .listed import drawn_rewards

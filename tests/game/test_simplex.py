@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.arrays import Floats
-from assent.game.simplex import simplex_shift
+from assent.game.paper.tables import simplex_shift
+from assent.support.arrays import Floats
 
 from .games import steady
 

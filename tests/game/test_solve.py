@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from assent.arrays import Bools, Floats
 from assent.data.wishes import Wishes
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.prices import worth_disclosing
 from assent.game.regret import unsure
 from assent.game.solve import response_values, solve
 from assent.game.steering import hold
+from assent.support.arrays import Bools, Floats
 
 from .games import (
     all_selections,

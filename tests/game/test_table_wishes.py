@@ -5,16 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assent.arrays import Floats
 from assent.data.wishes import Wishes
-from assent.errors import AssentError
-from assent.game.algorithms import algorithm_2, marginals, solve_table
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.game.rewards import Rewards
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import Rewards, algorithm_2, marginals, solve_table
+from assent.game.paper.tables import Gradient, Tables, TableSettings
 from assent.game.solve import solve
-from assent.game.strategy import Gradient, TableSettings
-from assent.game.tables import Tables
+from assent.support.arrays import Floats
+from assent.support.errors import AssentError
 
 from .games import payoffs, random_game
 from .listed import binomial, listed

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import comb
 
-from assent.arrays import Floats
-from assent.game.learning import Learning
-from assent.game.tables import Tables, bits_of, random_codes
+from assent.game.paper.algorithms import Learning
+from assent.game.paper.tables import Tables, bits_of, random_codes
+from assent.support.arrays import Floats
 
 from .games import steady
 from .listed import binomial, listed

@@ -6,16 +6,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from assent.arrays import Floats, Ints, sum_by
-from assent.game import algorithms
-from assent.game.algorithms import algorithm_3
-from assent.game.estimates import Estimates
-from assent.game.learning import Learning
-from assent.game.objective import Objective
-from assent.game.rewards import Rewards
-from assent.game.simplex import simplex_shift
-from assent.game.strategy import Gradient, TableSettings
-from assent.game.tables import Tables
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper import algorithms
+from assent.game.paper.algorithms import Learning, Rewards, algorithm_3
+from assent.game.paper.tables import Gradient, Tables, TableSettings, simplex_shift
+from assent.support.arrays import Floats, Ints, sum_by
 
 from .games import all_selections, payoffs, random_game
 from .listed import listed

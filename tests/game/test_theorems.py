@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.arrays import Bools, Floats
-from assent.game.anchors import draw_anchors
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.game.rewards import Histories, Rewards
+from assent.game.estimates import Estimates, Objective, draw_anchors
+from assent.game.paper.algorithms import Histories, Rewards
 from assent.game.solve import response_values
+from assent.support.arrays import Bools, Floats
 
 from .games import all_selections, eighths, games, make_game, random_game, steady
 from .listed import drawn_rewards, expected_rewards, joint

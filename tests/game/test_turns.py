@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assent.arrays import Bools, Floats
 from assent.data.wishes import Wishes
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players
 from assent.game.prices import worth_disclosing
 from assent.game.solve import solve
 from assent.game.turns import Turns
+from assent.support.arrays import Bools, Floats
 
 from .equilibria import code_of, equilibria
 from .games import choices_of, payoffs, random_game, shared

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from assent.arrays import Bools
 from assent.data.problem import Problem, Protocol, Rows
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.influence.estimate import Influence, influence, linearise
-from assent.influence.mf.curvature import Curvature
+from assent.influence.mf_curvature import Curvature
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import Loss
 from assent.models import MF, MFSettings, Sizes
+from assent.models.losses import Loss
 from assent.settings import Settings
+from assent.support.arrays import Bools
 from assent.training import Trained, TrainingSettings
 from assent.workbench import Workbench
 

@@ -1,7 +1,7 @@
 """Dense derivatives of the losses, to compare the products and solvers of influence with.
 
-A model is known by its `forward` and the losses by `assent.losses`; the rest is automatic differentiation and
-dense linear algebra in double precision.
+A model is known by its `forward` and the losses by `assent.models.losses`; the rest is automatic
+differentiation and dense linear algebra in double precision.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, jacfwd, jacrev
 
-from assent.arrays import Ints
-from assent.influence.mf.curvature import Curvature
-from assent.influence.samples import TrainSamples, ValidSamples
+from assent.influence.linearised import TrainSamples, ValidSamples
+from assent.influence.mf_curvature import Curvature
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import sample_losses
 from assent.models import MF
+from assent.models.losses import sample_losses
+from assent.support.arrays import Ints
 
 _NEWTON = 3
 """Steps that end a minimisation."""

@@ -7,15 +7,13 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.errors import AssentError
 from assent.influence import autodiff
 from assent.influence.autodiff import Autodiff
-from assent.influence.estimate import influence, linearise
-from assent.influence.groups import own_by_groups
-from assent.influence.predict import predicted_losses
+from assent.influence.estimate import influence, linearise, own_by_groups, predicted_losses
 from assent.influence.settings import Estimator
-from assent.losses import Loss
 from assent.models import ModelSettings, Recommender
+from assent.models.losses import Loss
+from assent.support.errors import AssentError
 
 from .cases import CASES, STAR_CASES, Case, settled_case
 from .oracle import minimise

@@ -9,10 +9,10 @@ from torch.testing import assert_close
 
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import linearise
-from assent.influence.mf.curvature import Curvature
+from assent.influence.mf_curvature import Curvature
 from assent.influence.settings import Estimator
-from assent.losses import Loss
 from assent.models import MF, ModelSettings, Recommender
+from assent.models.losses import Loss
 
 from .cases import CASES, Case
 from .readers import Reader

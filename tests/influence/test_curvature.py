@@ -6,7 +6,7 @@ from curvlinops import GGNLinearOperator
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from assent.influence.mf.curvature import Curvature
+from assent.influence.mf_curvature import Curvature
 from assent.influence.settings import Estimator
 
 from .cases import CASES, Case

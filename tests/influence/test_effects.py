@@ -5,19 +5,18 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.arrays import Bools, Floats
 from assent.data.problem import Protocol
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.influence.mf.effects import effect_matrix
+from assent.influence.mf_effects import effect_matrix
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import Loss
 from assent.models import MFSettings
+from assent.models.losses import Loss
 from assent.settings import Settings
-from assent.sparse import SparseMatrix
+from assent.support.arrays import Bools, Floats, SparseMatrix
 from assent.training import TrainingSettings
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from .cases import CASES, STAR_CASES, Case, settled_case, trained_case
 
@@ -98,8 +97,8 @@ def test_there_is_an_entry_where_there_is_contact_and_only_there(case: Case) -> 
 def test_the_size_of_the_chunks_does_not_matter(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = case.settings(Estimator.TRUNCATED)
     whole = effects_of(case, settings).toarray()
-    monkeypatch.setattr("assent.influence.mf.effects._CHUNK", 5)
-    monkeypatch.setattr("assent.influence.mf.blocks._CHUNK", 7)
+    monkeypatch.setattr("assent.influence.mf_effects._CHUNK", 5)
+    monkeypatch.setattr("assent.influence.mf_curvature._CHUNK", 7)
     assert_close(effects_of(case, settings).toarray(), whole)
 
 

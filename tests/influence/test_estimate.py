@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.evaluation import validation_losses
+from assent.evaluation.evaluate import validation_losses
 from assent.influence.estimate import linearise
 from assent.influence.linearised import inverse_product
 from assent.influence.settings import Estimator
-from assent.losses import Loss
+from assent.models.losses import Loss
 
 from .cases import CASES, STAR_CASES, Case, settled_case
 from .oracle import jacobian

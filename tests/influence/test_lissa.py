@@ -4,11 +4,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.arrays import Floats
-from assent.influence.lissa import lissa, sampled_rows
-from assent.influence.mf.lissa import along_lissa_stars, lissa_stars
-from assent.influence.mf.own import own_gradients
+from assent.influence.linearised import lissa, sampled_rows
+from assent.influence.mf_effects import along_lissa_stars, lissa_stars, own_gradients
 from assent.influence.settings import Estimator
+from assent.support.arrays import Floats
 
 from .cases import CASES, STAR_CASES, Case, learnable_case
 from .oracle import Oracle, hessian

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from torch.testing import assert_close
 
-from assent.arrays import Floats
-from assent.losses import Loss, sample_losses
+from assent.models.losses import Loss, sample_losses
+from assent.support.arrays import Floats
 
 numbers = st.floats(-20, 20)
 scores = arrays(

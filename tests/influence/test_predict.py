@@ -7,11 +7,11 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.arrays import Bools, Floats
-from assent.influence.lissa import sampled_rows
-from assent.influence.predict import predicted_losses
+from assent.influence.estimate import predicted_losses
+from assent.influence.linearised import sampled_rows
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import Loss
+from assent.models.losses import Loss
+from assent.support.arrays import Bools, Floats
 
 from .cases import CASES, STAR_CASES, Case
 from .oracle import Oracle, hessian

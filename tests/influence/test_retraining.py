@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.arrays import Floats, Ints
-from assent.influence.mf.own import own_gradients
+from assent.influence.mf_effects import own_gradients
 from assent.influence.settings import Estimator
 from assent.influence.solvers import conjugate_gradients, system_per_row
+from assent.support.arrays import Floats, Ints
 
 from .cases import settled_case
 from .oracle import Oracle, minimise

@@ -3,9 +3,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.evaluation import validation_losses
+from assent.evaluation.evaluate import validation_losses
 from assent.influence.settings import Estimator
-from assent.losses import Loss
+from assent.models.losses import Loss
 
 from .cases import CASES, Case
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.influence.mf.own import own_gradients
-from assent.influence.mf.stars import Stars
+from assent.influence.mf_effects import Stars, own_gradients
 from assent.influence.settings import Estimator
 
 from .cases import STAR_CASES, Case, settled_case, trained_case

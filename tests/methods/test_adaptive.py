@@ -5,23 +5,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assent.arrays import Bools
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
-from assent.evaluation import validation_losses
-from assent.experiments.records import Stopwatch, record
+from assent.evaluation.evaluate import validation_losses
 from assent.game.certificate import certify
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
+from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.solve import solve
-from assent.game.strategy import Strategy, TableSettings
 from assent.methods import make_method
 from assent.models import MFSettings
+from assent.runs.records import Stopwatch, record
 from assent.settings import Settings
+from assent.support.arrays import Bools
+from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, disclose, train
-from assent.value.settings import Source, ValueSettings
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 PRICE = 0.3
 SETTINGS = Settings(

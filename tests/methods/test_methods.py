@@ -5,28 +5,27 @@ import numpy as np
 import polars as pl
 import pytest
 
-from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem, Rows
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.wishes import Wishes
-from assent.errors import AssentError
-from assent.game.algorithms import solve_table
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.evaluation.metrics import RewardForm
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import solve_table
+from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.prices import break_even_prices, price_path
 from assent.game.retraining import ProactiveSettings, ScratchSettings
-from assent.game.strategy import Strategy, TableSettings
 from assent.influence.settings import InfluenceSettings
-from assent.losses import Loss
 from assent.methods import METHODS, Choice, Method, make_method
-from assent.metrics import RewardForm
 from assent.models import MFSettings
+from assent.models.losses import Loss
 from assent.settings import Settings
+from assent.support.arrays import Bools, Floats, Ints
+from assent.support.errors import AssentError
 from assent.training import TrainingSettings
-from assent.value.settings import Source, ValueSettings
 from assent.valuers import AtPlace
 from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=8),

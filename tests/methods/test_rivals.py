@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assent.arrays import Bools, Floats, sum_by
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation import validation_losses
+from assent.evaluation.evaluate import validation_losses
+from assent.evaluation.metrics import RewardForm
 from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.methods import make_method
-from assent.methods.explored import Explorer
+from assent.methods.exploring import Explorer
 from assent.methods.proactive import has_converged, learn
 from assent.methods.scratch import own_values, play
-from assent.metrics import RewardForm
 from assent.models import MFSettings
 from assent.settings import Settings
+from assent.support.arrays import Bools, Floats, sum_by
 from assent.training import Trained, TrainingSettings, train
 from assent.workbench import Workbench
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from assent.models import CDAE, CDAESettings
-from assent.models.noise import noise_edge
+from assent.models.layers import noise_edge
 
 from .cases import SIZES, evidence, made, pairs, weighted
 

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from assent.models import DIN, DINSettings, Evidence
-from assent.models.histories import Histories
-from assent.models.noise import noise_edge
+from assent.models.layers import Histories, noise_edge
 
 from .cases import SIZES, evidence, made, pairs, weighted, without
 

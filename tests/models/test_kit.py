@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from assent.errors import AssentError
 from assent.models import Recommender
+from assent.support.errors import AssentError
 from assent.testing import RecommenderContract
-from assent.testing.withheld import CHANGES
+from assent.testing.subject import CHANGES
 from tests.models import broken
 
 

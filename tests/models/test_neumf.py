@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from assent.models import NeuMF, NeuMFSettings
-from assent.models.noise import noise_edge
+from assent.models.layers import noise_edge
 
 from .cases import SIZES, made, pairs
 

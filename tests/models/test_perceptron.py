@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from assent.models.perceptron import Perceptron
+from assent.models.layers import Perceptron
 
 
 @pytest.mark.parametrize("hidden", [(2,), (5,), (4, 3), (6, 4, 2)])

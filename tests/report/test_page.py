@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from assent.errors import AssentError
 from assent.report import build_report
-from assent.report.numbers import NONE, THIN, number
 from assent.report.table import method_groups, method_table
+from assent.report.words import NONE, THIN, number
+from assent.support.errors import AssentError
 
 from .cases import (
     FRONTIER,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from assent.report import certificate_facts
-from assent.report.numbers import THIN
+from assent.report.words import THIN
 
 RELIABLE = {"explained": 0.34, "measurement": 0.21, "agreement": 0.437, "count": 1.0, "error": 0.25}
 NOISE = {"explained": 0.0, "measurement": 0.0, "agreement": 0.01, "count": 0.0, "error": 0.0}

@@ -6,19 +6,22 @@ from hypothesis import strategies as st
 
 from assent.report.data import ALL, Kept, gap, kept, spread
 from assent.report.facts import frontier_facts
-from assent.report.numbers import (
+from assent.report.words import (
     MINUS,
     THIN,
     decimals_for,
+    described,
     fixed,
+    headline,
+    in_figures,
     listed,
     minded,
+    name,
     number,
     percent_with_error,
     share,
 )
-from assent.report.words import described, headline, in_figures, name
-from assent.statistics import mean_and_error
+from assent.support.statistics import mean_and_error
 
 from .cases import SEEDS, frontier_records, record, report_data, run_records
 

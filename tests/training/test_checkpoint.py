@@ -16,22 +16,14 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
-from assent.hashing import mix
 from assent.models import MF, MFSettings, Sizes, model_name
-from assent.progress import SILENT, Advance, Progress
-from assent.training import (
-    Disclosed,
-    Trained,
-    TrainingSettings,
-    checkpoint,
-    disclose,
-    storage,
-    train,
-    trainer,
-)
+from assent.support.errors import AssentError
+from assent.support.hashing import mix
+from assent.support.progress import SILENT, Advance, Progress
+from assent.training import Disclosed, Trained, TrainingSettings, checkpoint, disclose, train, trainer
+from assent.training import stored as storage
 from assent.training.checkpoint import fingerprint
 
 EPOCHS = 8

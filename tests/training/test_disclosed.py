@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from assent.arrays import Bools, Ints, positions
 from assent.data.problem import Problem, Rows
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
+from assent.support.arrays import Bools, Ints, positions
 from assent.training.disclosed import Disclosed, disclose, monitor_candidates, negatives
 
 few = settings(max_examples=20, deadline=None)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from assent.errors import AssentError
 from assent.models import MF, MFSettings, Sizes
-from assent.training import Trained, storage
-from assent.training.storage import FORMAT, load, save
+from assent.support.errors import AssentError
+from assent.training import Trained
+from assent.training import stored as storage
+from assent.training.stored import FORMAT, load, save
 
 IDS = {"user_ids": ["", "Zoë", 'o\'Hara, "Ann"', "日本\n☂"], "item_ids": ["1", "10", "2", "Grüße", "𝄞"]}
 

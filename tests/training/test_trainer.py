@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from assent.arrays import Bools
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.errors import AssentError
-from assent.evaluation import candidate_scores, ranked_metrics, view
-from assent.losses import sample_losses
-from assent.metrics import mean_metrics, ranking_metrics, top_hits
+from assent.evaluation.evaluate import candidate_scores, ranked_metrics, view
+from assent.evaluation.metrics import mean_metrics, ranking_metrics, top_hits
 from assent.models import MF, MFSettings, Recommender
-from assent.progress import Advance
+from assent.models.losses import sample_losses
+from assent.support.arrays import Bools
+from assent.support.errors import AssentError
+from assent.support.progress import Advance
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train, trainer
 from assent.training.disclosed import monitor_candidates, negatives
 

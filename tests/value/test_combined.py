@@ -5,14 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from assent.arrays import Floats, Ints
-from assent.value.combined import combine, errors
-from assent.value.opinions import Alike, FromInfluence, FromPaths, Opinion, ValueAt
-from assent.value.paths import Paths, find_paths
-from assent.value.pooled import Level
-from assent.value.shrinkage import Reliability, Shrunk, Twice, shrink
-from assent.value.trial import Kind, Trial
-from assent.value.withdrawal import withdrawn
+from assent.support.arrays import Floats, Ints
+from assent.worth.folds import Level
+from assent.worth.paths import Paths, find_paths
+from assent.worth.shrinkage import Reliability, Shrunk, Twice, shrink
+from assent.worth.trial import Alike, FromInfluence, FromPaths, Kind, Opinion, Trial, ValueAt, combine, errors
+from assent.worth.withdrawal import withdrawn
 
 RNG = np.random.default_rng(0)
 ROWS = np.argwhere(RNG.random((30, 20)) < 0.3)

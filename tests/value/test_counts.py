@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from assent.value.counts import features
+from assent.worth.shrinkage import features
 
 
 def test_counts_of_a_small_log() -> None:

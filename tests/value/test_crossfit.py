@@ -9,28 +9,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assent.arrays import Bools
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.wishes import Wishes
-from assent.errors import AssentError
-from assent.evaluation import validation_ndcg
-from assent.game.objective import Objective
+from assent.evaluation.evaluate import validation_ndcg
+from assent.game.estimates import Objective
 from assent.influence.estimate import own_influence, social_influence
-from assent.losses import Loss
 from assent.methods import make_method
 from assent.models import MFSettings
+from assent.models.losses import Loss
 from assent.settings import Settings
+from assent.support.arrays import Bools
+from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings
-from assent.value.crossfit import deal, measure, pool, targets
-from assent.value.opinions import FromPaths
-from assent.value.paths import Paths, find_paths
-from assent.value.settings import Source, ValueSettings
-from assent.value.trial import BUDGETS, Kind
-from assent.value.withdrawal import withdrawn
 from assent.valuers import pooling, trying
 from assent.workbench import Workbench
+from assent.worth.folds import deal, measure, pool, targets
+from assent.worth.paths import Paths, find_paths
+from assent.worth.settings import Source, ValueSettings
+from assent.worth.trial import BUDGETS, FromPaths, Kind
+from assent.worth.withdrawal import withdrawn
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from assent.arrays import Bools, Floats, Ints
-from assent.value import paths
-from assent.value.paths import Paths, find_paths
+from assent.support.arrays import Bools, Floats, Ints
+from assent.worth import paths
+from assent.worth.paths import Paths, find_paths
 
 USERS, ITEMS = 12, 9
 Pair = tuple[int, int]

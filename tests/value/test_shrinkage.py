@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from assent.arrays import Floats, Ints
-from assent.value.regression import fit_rising
-from assent.value.shrinkage import Shrunk, Twice, shrink
+from assent.support.arrays import Floats, Ints
+from assent.worth.shrinkage import Shrunk, Twice, fit_rising, shrink
 
 ROWS, VALID, HELD = 20_000, 10.0, 7.0
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from assent.arrays import Floats
-from assent.value.trial import Kind, Trial, judge, weights_at
+from assent.support.arrays import Floats
+from assent.worth.trial import Kind, Trial, judge, weights_at
 
 E, M, S = Kind.UNWILLINGNESS, Kind.MEASURED, Kind.STRUCTURE
 

@@ -6,28 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation import validation_losses
-from assent.experiments.records import Stopwatch
-from assent.game.fill import cheapest_first
-from assent.game.objective import Objective
+from assent.evaluation.evaluate import validation_losses
+from assent.game.estimates import Objective
+from assent.game.players import cheapest_first
 from assent.methods import make_method
 from assent.models import MFSettings
+from assent.runs.records import Stopwatch
 from assent.settings import Settings
+from assent.support.arrays import Bools, Floats
 from assent.training import Trained, TrainingSettings
-from assent.value.combined import combine, errors
-from assent.value.counts import features
-from assent.value.crossfit import deal, measure, pool, targets
-from assent.value.opinions import Alike, FromInfluence, FromPaths, Opinion
-from assent.value.paths import Paths, find_paths
-from assent.value.pooled import Level
-from assent.value.shrinkage import shrink
-from assent.value.trial import Kind, Trial
 from assent.valuers import pooling, trying
 from assent.workbench import Workbench
+from assent.worth.folds import Level, deal, measure, pool, targets
+from assent.worth.paths import Paths, find_paths
+from assent.worth.shrinkage import features, shrink
+from assent.worth.trial import Alike, FromInfluence, FromPaths, Kind, Opinion, Trial, combine, errors
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=8),

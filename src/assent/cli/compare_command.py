@@ -6,28 +6,27 @@ from typing import Annotated
 import typer
 
 from assent.cli import options as o
-from assent.cli import wish_options as w
+from assent.cli import options as w
 from assent.cli.console import notice, out, show_table, watcher
-from assent.cli.given_settings import read_settings
 from assent.cli.judge_commands import CELLS, OutFolder
-from assent.cli.spread import spread
+from assent.cli.options import read_settings, spread
 from assent.data.problem import Problem
 from assent.data.rules import for_the_record
-from assent.errors import AssentError
-from assent.experiments.compare import compare
-from assent.experiments.frontier import parse_methods
-from assent.experiments.outcome import MARKS, Outcome, ahead_text, reward_text
-from assent.experiments.pool import cores
-from assent.experiments.records import REFERENCES, check_price
-from assent.files import refuse_to_overwrite
-from assent.game.objective import Objective
-from assent.losses import Loss
+from assent.evaluation.metrics import RewardForm
+from assent.game.estimates import Objective
 from assent.methods import Method
-from assent.metrics import RewardForm
+from assent.models.losses import Loss
 from assent.report.data import Way, way_of
 from assent.report.words import name
+from assent.runs.compare import compare
+from assent.runs.frontier import parse_methods
+from assent.runs.outcome import MARKS, Outcome, ahead_text, reward_text
+from assent.runs.pool import cores
+from assent.runs.records import REFERENCES, check_price
 from assent.settings import Settings
-from assent.value.settings import Source
+from assent.support.errors import AssentError
+from assent.support.files import refuse_to_overwrite
+from assent.worth.settings import Source
 
 
 @spread

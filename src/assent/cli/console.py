@@ -21,8 +21,8 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from assent.errors import AssentError
-from assent.progress import SILENT, Advance, Left, Progress
+from assent.support.errors import AssentError
+from assent.support.progress import SILENT, Advance, Left, Progress
 
 _WIDTH_IN_FILES = 160
 """Columns of results that go to a file or a pipe: at the usual 80 wide tables break their names."""

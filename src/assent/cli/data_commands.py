@@ -7,11 +7,11 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, watcher
-from assent.cli.spread import spread
+from assent.cli.options import spread
 from assent.data.describe import describe
-from assent.data.simulator import Preference, simulate
-from assent.errors import AssentError
-from assent.files import refuse_to_overwrite, write_with
+from assent.data.simulate import Preference, simulate
+from assent.support.errors import AssentError
+from assent.support.files import refuse_to_overwrite, write_with
 
 app = typer.Typer(help="Look at data.", no_args_is_help=True)
 

@@ -7,32 +7,24 @@ import typer
 from pydantic import BaseModel
 
 from assent.cli import options as o
-from assent.cli import wish_options as w
-from assent.cli.console import (
-    notice,
-    number,
-    out,
-    percent,
-    show_table,
-    watcher,
-)
-from assent.cli.given_settings import read_pairs, read_settings
+from assent.cli import options as w
+from assent.cli.console import notice, number, out, percent, show_table, watcher
 from assent.cli.judge_commands import parse_points, show_frontier
-from assent.cli.spread import spread
+from assent.cli.options import read_pairs, read_settings, spread
 from assent.data.problem import Protocol
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.experiments.frontier import parse_methods
-from assent.experiments.records import merged
-from assent.experiments.run import Run, RunPlan, fit
-from assent.files import read_json
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.methods import METHODS, make_method
 from assent.models import MODELS
 from assent.report import certificate_facts
 from assent.report.data import way_of
 from assent.report.words import name
+from assent.runs.frontier import parse_methods
+from assent.runs.records import merged
+from assent.runs.run import Run, RunPlan, fit
 from assent.settings import Settings
+from assent.support.files import read_json
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""

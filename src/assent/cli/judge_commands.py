@@ -6,29 +6,21 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
-from assent.cli import wish_options as w
-from assent.cli.console import (
-    notice,
-    number,
-    percent,
-    show_table,
-    watcher,
-)
+from assent.cli import options as w
+from assent.cli.console import notice, number, percent, show_table, watcher
 from assent.cli.console import out as terminal
-from assent.cli.given_settings import read_settings
-from assent.cli.spread import spread
-from assent.errors import AssentError
-from assent.evaluation import HeldOut
-from assent.experiments.frontier import frontier, parse_methods
-from assent.experiments.lds import LdsPlan, predict_orders
-from assent.experiments.lds_predictions import AVERAGED
-from assent.experiments.records import FIGURES
-from assent.files import refuse_to_overwrite, write_text
-from assent.metrics import RewardForm
+from assent.cli.options import read_settings, spread
+from assent.evaluation.evaluate import HeldOut
+from assent.evaluation.metrics import RewardForm
 from assent.report import frontier_lines, frontier_svg
 from assent.report.data import way_of
 from assent.report.words import name
-from assent.statistics import summarise
+from assent.runs.frontier import frontier, parse_methods
+from assent.runs.lds import AVERAGED, LdsPlan, predict_orders
+from assent.runs.records import FIGURES
+from assent.support.errors import AssentError
+from assent.support.files import refuse_to_overwrite, write_text
+from assent.support.statistics import summarise
 
 CELLS = "cells"
 """Folder of the records that are done."""

@@ -1,27 +1,221 @@
-"""The options that several commands have, and what they mean."""
+"""Options that belong together, as one parameter of a command.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+Typer reads the parameters of a function. A command that takes a dataclass gets a parameter for each of its
+fields in place of it, so that what many commands ask for is written down once.
+
+The options for what people ask for beyond their unwillingness.
+
+From options and `--set` pairs to settings.
+
+The options that several commands have, and what they mean.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
-from assent import unwillingness
 from assent.cli.console import notice
-from assent.cli.wish_options import WishOptions
+from assent.data import unwillingness
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
 from assent.data.readers import Columns, Duplicates, read_interactions
-from assent.data.rest import RESTS
+from assent.data.rules import read_wishes
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
-from assent.errors import AssentError
-from assent.experiments.records import DEAREST
-from assent.files import refuse_to_overwrite, write_json
+from assent.data.unwillingness import RESTS
+from assent.data.wishes import USUAL_PRIOR
+from assent.game.estimates import Objective
+from assent.game.paper.tables import Strategy
+from assent.methods import Method
+from assent.methods.ifrqe_pp import IFRQEpp
 from assent.models import MODELS
-from assent.progress import Progress
+from assent.runs.records import DEAREST
 from assent.settings import Settings
-from assent.value.settings import Source
+from assent.support.errors import AssentError
+from assent.support.files import refuse_to_overwrite, write_json
+from assent.support.progress import Progress
+from assent.worth.settings import Source
+
+Command = Callable[..., None]
+
+
+def spread(command: Command) -> Command:
+    """The command with every dataclass among its parameters spread out; all are given by keyword."""
+    parameters: list[Parameter] = []
+    groups: dict[str, type[Any]] = {}
+    for each in signature(command).parameters.values():
+        if isinstance(each.annotation, type) and is_dataclass(each.annotation):
+            groups[each.name] = each.annotation
+            parameters += signature(each.annotation).parameters.values()
+        else:
+            parameters.append(each)
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        together = {
+            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**given, **together)
+
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    in_any_order = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    called.__signature__ = Signature(in_any_order)  # type: ignore[attr-defined]
+    return called
+
+
+_WISHES = "Wishes"
+
+ByCategory = Annotated[
+    bool,
+    typer.Option(
+        "--by-category",
+        help="One decision for all of a person's interactions with a category.",
+        rich_help_panel=_WISHES,
+    ),
+]
+UserBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|RULES|FILE",
+        help="The most unwillingness to disclose of a person: 3, or ann=2,\\*=5, or a file.",
+        rich_help_panel=_WISHES,
+        show_default=False,
+    ),
+]
+UserFloor = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|RULES|FILE",
+        help="The least number of interactions to disclose of a person, given likewise.",
+        rich_help_panel=_WISHES,
+        show_default=False,
+    ),
+]
+Prior = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|RULES|FILE",
+        help="Probability of disclosing that `nash`, or a table, starts from, given likewise, or by user and "
+        f"item. Default: {USUAL_PRIOR:g}.",
+        rich_help_panel=_WISHES,
+        show_default=False,
+    ),
+]
+Utility = Annotated[
+    str,
+    typer.Option(
+        help="What disclosing costs a person: price times her violation (`linear`), its square "
+        "(`quadratic`) or another power (`power:1.5`).",
+        rich_help_panel=_WISHES,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class WishOptions:
+    """What people ask for beyond their unwillingness."""
+
+    by_category: ByCategory = False
+    user_budget: UserBudget = None
+    user_floor: UserFloor = None
+    prior: Prior = None
+    utility: Utility = "linear"
+
+    def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
+        """Say so where a prior is given and no method starts from it."""
+        is_table = settings.strategy is Strategy.TABLE
+        start = [
+            each
+            for each in methods
+            if isinstance(each, IFRQEpp) and (is_table or each.objective is Objective.NASH)
+        ]
+        is_one_game = settings.anchors + settings.adaptive == 1 or settings.value.is_pooled
+        if self.prior is not None and (not start or is_one_game):
+            notice(
+                "--prior changes nothing here: ifrqe++ alone starts from it, with nash or tables, several "
+                "anchors and --value influence"
+            )
+
+    def added(self, log: Interactions, problem: Problem) -> Problem:
+        """The problem with these wishes."""
+        return replace(problem, wishes=read_wishes(log, problem, **vars(self)))
+
+
+def read_settings(
+    model: str,
+    anchors: int | None = None,
+    overrides: list[str] | None = None,
+    value: Source | None = None,
+) -> Settings:
+    """The settings from the options and from `--set` pairs like training.epochs=30."""
+    named = {"model": model, "anchors": anchors, "value.source": value}
+    options = {key: given for key, given in named.items() if given is not None}
+    given = read_pairs(overrides or [], options)
+    settings = checked(lambda: Settings.model_validate(given), model)
+    tell_idle(settings, given)
+    return settings
+
+
+def read_pairs(texts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings from `options` by their names and from pairs like training.epochs=30.
+
+    A pair that contradicts an option is refused.
+    """
+    values: dict[str, Any] = {}
+    for key, option in options.items():
+        _put(values, key, option)
+    for text in texts:
+        key, equals, given = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
+        if key in options and given != str(options[key]):
+            name = key.partition(".")[0]
+            raise AssentError(f"--set {text}: contradicts --{name} {options[key]}; accepted: --{name} alone")
+        _put(values, key, given)
+    return values
+
+
+def _put(values: dict[str, Any], key: str, given: Any) -> None:
+    """Put a setting into nested ones."""
+    *path, last = key.split(".")
+    place: Any = values
+    for part in path:
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise AssentError(f"--set {key}: {part!r} has no settings of its own; see assent settings")
+    place[last] = given
+
+
+def checked(make: Callable[[], Settings], model: str) -> Settings:
+    """The settings of `model` that `make` returns; what is wrong with them, in one line."""
+    try:
+        settings = make()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "settings"
+        listed = f"see assent settings --model {model}"
+        if first["type"] == "extra_forbidden":
+            raise AssentError(f"unknown setting {name}; {listed}") from None
+        raise AssentError(f"setting {name}: {first['msg']}, got {first['input']!r}; {listed}") from None
+    estimator, source = settings.influence.estimator, settings.value.source
+    if "estimator" in settings.influence.model_fields_set and estimator != settings.linearisation.estimator:
+        raise AssentError(
+            f"influence.estimator={estimator}: contradicts value.source={source}; accepted: one of them"
+        )
+    return settings
+
+
+def tell_idle(settings: Settings, given: Collection[str]) -> None:
+    """Say which of the settings that were `given` the others leave nothing to say."""
+    if idle := " and ".join(sorted(settings.idle.intersection(given))):
+        notice(f"no effect where values are pooled over folds: {idle}; see value.source=influence")
+
 
 _COLUMNS = "Reading DATA"
 _SPLIT = "Split and unwillingness"

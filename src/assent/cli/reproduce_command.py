@@ -12,11 +12,10 @@ from rich.text import Text
 
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, steady_watcher
-from assent.cli.given_settings import checked, read_pairs, tell_idle
 from assent.cli.judge_commands import no_file
-from assent.errors import AssentError
-from assent.experiments.pool import cores
-from assent.experiments.reproduce import (
+from assent.cli.options import checked, read_pairs, tell_idle
+from assent.report.words import plural
+from assent.reproduce import (
     ITEMS,
     PAGE,
     Plan,
@@ -27,11 +26,12 @@ from assent.experiments.reproduce import (
     reproduce,
     write_chapter,
 )
-from assent.experiments.reproduce.grid import Amount, Column, shown, text
-from assent.experiments.reproduce.plan import DATASETS, MODELS, merged
-from assent.experiments.reproduce.run import CELLS, Chapter
-from assent.files import refuse_to_overwrite, write_text
-from assent.report.numbers import plural
+from assent.reproduce.grid import Amount, Column, shown, text
+from assent.reproduce.plan import DATASETS, MODELS, merged
+from assent.reproduce.run import CELLS, Chapter
+from assent.runs.pool import cores
+from assent.support.errors import AssentError
+from assent.support.files import refuse_to_overwrite, write_text
 
 EVERYTHING = "all"
 _LINES, _COLUMNS = 20, 7

@@ -8,12 +8,12 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.console import out, show_table
-from assent.cli.spread import spread
-from assent.errors import AssentError
-from assent.experiments.run import Run, open_run
+from assent.cli.options import spread
 from assent.report import in_words
-from assent.report.numbers import minded, not_given, number
+from assent.report.words import minded, not_given, number
+from assent.runs.run import Run, open_run
 from assent.serving import recommendations, rows_of_user
+from assent.support.errors import AssentError
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]

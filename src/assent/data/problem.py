@@ -7,10 +7,10 @@ from hashlib import blake2b
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, Strings
 from assent.data.wishes import PLAIN, Wishes
-from assent.errors import AssentError
-from assent.hashing import Keys, string_keys
+from assent.support.arrays import Bools, Floats, Ints, Strings
+from assent.support.errors import AssentError
+from assent.support.hashing import Keys, string_keys
 
 
 class Protocol(StrEnum):

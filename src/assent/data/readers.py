@@ -8,11 +8,10 @@ from typing import Literal
 
 import polars as pl
 
-from assent.data import cells
-from assent.data.cells import listed, no_values, quoted
+from assent.data import tables as cells
 from assent.data.interactions import NO_ITEMS, PARTS, Interactions
-from assent.data.tables import Table, read_table
-from assent.errors import AssentError
+from assent.data.tables import Table, listed, no_values, quoted, read_table
+from assent.support.errors import AssentError
 
 LOG_FILES = (".inter", ".parquet", ".csv", ".tsv")
 """Kinds of file that hold interactions."""

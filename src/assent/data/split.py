@@ -6,11 +6,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from assent.arrays import Ints, Strings
 from assent.data.interactions import PARTS, Interactions
 from assent.data.problem import Problem, Protocol, Rows
-from assent.errors import AssentError
-from assent.unwillingness import without_never
+from assent.data.unwillingness import without_never
+from assent.support.arrays import Ints, Strings
+from assent.support.errors import AssentError
 
 TRAIN, VALID, TEST = range(3)
 NEEDED: Final = 3

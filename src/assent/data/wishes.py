@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, sum_by
-from assent.errors import AssentError
+from assent.support.arrays import Bools, Floats, Ints, sum_by
+from assent.support.errors import AssentError
 
 USUAL_PRIOR: Final = 0.9
 """Probability of disclosing where nobody says otherwise: the mean of the paper's binomial prior."""

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players
 from assent.game.prices import fits_into
 from assent.game.regret import regret_of
 from assent.game.solve import Equilibrium, solve
+from assent.support.arrays import Bools, Floats
 
 
 @dataclass(frozen=True)

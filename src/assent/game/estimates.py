@@ -1,15 +1,38 @@
-"""What the game is played with: unwillingness, and the value of every interaction at T anchors."""
+"""Whose reward an interaction is weighed by.
+
+Where the anchors are: random selections, as in the paper.
+
+What the game is played with: unwillingness, and the value of every interaction at T anchors.
+"""
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, slices, sum_by
 from assent.data.wishes import PLAIN, Wishes
-from assent.game.objective import Objective
 from assent.game.players import Players
-from assent.sparse import SparseMatrix
+from assent.support.arrays import Bools, Floats, Ints, SparseMatrix, slices, sum_by
+
+
+class Objective(StrEnum):
+    """What a player maximises."""
+
+    NASH = "nash"
+    """Her own reward: the paper's equilibrium (eq. 2)."""
+    WELFARE = "welfare"
+    """The sum of all rewards: what she does for others counts in full."""
+
+
+def draw_anchors(n_rows: int, count: int, *, rate: float, seed: int) -> Bools:
+    """`count` selections, [count, n_rows], that disclose each interaction with probability `rate`.
+
+    The first anchors do not depend on how many follow, so that those of IFRQE++ include the one of IFRQE.
+    """
+    draws = [np.random.default_rng((seed, 0, t)).random(n_rows) < rate for t in range(count)]
+    return np.array(draws, dtype=np.bool_)
+
 
 BLOCK = 2**17
 """Interactions looked at together, so that no array of floats is as large as all the anchors."""

@@ -9,7 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
+from assent.support.arrays import Bools, Floats, Ints
 
 _ROUNDING = 1e-12
 

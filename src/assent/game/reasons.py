@@ -10,9 +10,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, Strings, sum_by
 from assent.game.players import Players
 from assent.game.prices import fits_into
+from assent.support.arrays import Bools, Floats, Ints, Strings, sum_by
 
 
 class Reason(StrEnum):

@@ -15,9 +15,8 @@ so is her gain (`unsure`).
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, Signs
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
+from assent.support.arrays import Bools, Floats, Ints, Signs
 
 
 def regret_of(

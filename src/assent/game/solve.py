@@ -25,14 +25,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, slices
 from assent.data.wishes import USUAL_PRIOR
-from assent.game.cells import cells
-from assent.game.estimates import BLOCK, Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import BLOCK, Estimates, Objective
+from assent.game.nearest import cells
 from assent.game.regret import only_just, regret_of, safe
 from assent.game.steering import Held, hold
 from assent.game.turns import Turns
+from assent.support.arrays import Bools, Floats, Ints, slices
 
 _WORK = 3 * 10**7
 """Entries of influence that are looked at, at most, to hold cells by steering; a few are always held."""

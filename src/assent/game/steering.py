@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, Signs
 from assent.game.estimates import Estimates, hamming
 from assent.game.players import Players
 from assent.game.regret import pull
+from assent.support.arrays import Bools, Floats, Ints, Signs
 
 _SWEEPS = 3
 """Corrections per anchor: paying for one distance may shorten another, or lengthen it more than is needed."""

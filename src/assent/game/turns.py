@@ -16,13 +16,12 @@ from functools import cached_property
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints, slices
 from assent.data.wishes import Wishes
-from assent.game.estimates import BLOCK, Estimates
-from assent.game.knapsack import ENUMERATED, all_choices, allowed
-from assent.game.objective import Objective
+from assent.game.estimates import BLOCK, Estimates, Objective
+from assent.game.players import ENUMERATED, all_choices, allowed
 from assent.game.regret import only_just, regret_of
 from assent.game.steering import hold
+from assent.support.arrays import Bools, Floats, Ints, slices
 
 _ROUNDING = 1e-12
 """Share of her loss below which a player's gain is none."""

@@ -18,13 +18,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from assent.arrays import slices
-from assent.errors import AssentError
-from assent.influence.parameters import Parameters
-from assent.influence.samples import TrainSamples, ValidSamples
+from assent.influence.linearised import Parameters, TrainSamples, ValidSamples
 from assent.influence.settings import Estimator
-from assent.losses import Loss
 from assent.models import Evidence, Recommender
+from assent.models.losses import Loss
+from assent.support.arrays import slices
+from assent.support.errors import AssentError
 
 _KEPT = 2**17
 """Samples up to which the graphs are kept between products."""

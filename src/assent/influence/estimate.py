@@ -1,4 +1,15 @@
-"""Own and social influence of every training interaction at an anchor.
+"""The effect of everybody's interactions on their owners, from a few solves over all parameters.
+
+A right-hand side per user would be exact and far too many. Users are dealt into groups, each user with a
+random sign ε, and one solve gives the influence on Σ_u ε_u L_u of a group. Read at the rows of user u and
+multiplied by ε_u it is
+
+    −dL_u/do_k  +  Σ_{v ≠ u} ε_u ε_v (what k does to L_v)
+
+Her own effect in full, plus noise of mean 0: what one interaction does to each of the others is small, and
+more groups make the others fewer. It holds for any model, through everything that its scores depend on.
+
+Own and social influence of every training interaction at an anchor.
 
     g_k = −dL/do_k = ∇Lᵀ H⁻¹ ∂²F/∂θ∂o_k − ∂L/∂o_k
 
@@ -7,6 +18,10 @@ read the interactions as input this is ∇Lᵀ H⁻¹ ∇ℓ_k, Theorem 1 of the
 the interaction's owner, *social* influence the sum of everybody's. Both are in units of the loss summed over
 T^u. Around an anchor õ they predict L(o) ≈ L(õ) − Σ_k (o_k − õ_k) g_k: centred, which agrees with the paper's
 formula at the optimum and is more accurate at a model that stopped before it.
+
+Everybody's validation loss under selections, without training on them: one solve each for all users.
+
+L_u(o) ≈ L_u(θ̃, õ) + ∇L_uᵀ Δ + Σ_k (o_k − õ_k) ∂L_u/∂o_k,     Δ = −H⁻¹ Σ_k (o_k − õ_k) ∂²F/∂θ∂o_k
 """
 
 from dataclasses import dataclass, replace
@@ -15,19 +30,50 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from assent.arrays import Bools, Floats, Ints
 from assent.data.problem import Problem
-from assent.denormals import flushed
 from assent.influence.autodiff import Autodiff
-from assent.influence.groups import own_by_groups
-from assent.influence.linearised import Linearised, inverse_product
-from assent.influence.mf.curvature import Curvature
-from assent.influence.mf.own import own_in_stars
-from assent.influence.samples import ValidSamples, train_samples, valid_samples
+from assent.influence.linearised import (
+    Linearised,
+    ValidSamples,
+    inverse_product,
+    train_samples,
+    valid_samples,
+)
+from assent.influence.mf_curvature import Curvature
+from assent.influence.mf_effects import own_in_stars
 from assent.influence.settings import Estimator, InfluenceSettings
-from assent.losses import Loss
 from assent.models import MF
+from assent.models.losses import Loss
+from assent.support.arrays import Bools, Floats, Ints, slices
+from assent.support.runtime import flushed
 from assent.training import Trained, disclose
+
+
+def own_by_groups(
+    model: Linearised, settings: InfluenceSettings, seed: int, of_rows: Tensor | None = None
+) -> tuple[Tensor, float | None]:
+    """The effect of each training row on its owner's loss, [Z], and the largest residual of the solves.
+
+    `of_rows[n]` is what each validation row counts in its owner's loss; default: 1.
+    """
+    owners, judged = model.samples.users, model.valid.users
+    n_users = 1 + int(max(owners.max(), judged.max()))
+    rng = np.random.default_rng((seed, 5))
+    count = min(settings.groups, n_users)
+    group = torch.from_numpy(rng.permutation(n_users) % count)
+    sign = torch.from_numpy(rng.integers(2, size=n_users) * 2 - 1).to(model.samples.anchor)
+    own, residuals = torch.zeros_like(model.samples.anchor), []
+    for number in range(count):
+        weights = torch.where(group == number, sign, 0)[judged] * (1 if of_rows is None else of_rows)
+        if not weights.any():
+            continue
+        b, direct = model.valid_gradient(weights)
+        solution = inverse_product(model, b, settings, seed)
+        hers = group[owners] == number
+        own[hers] = (sign[owners] * (model.along(solution.x) - direct))[hers]
+        if solution.residual is not None:
+            residuals.append(solution.residual)
+    return own, max(residuals, default=None)
 
 
 @dataclass(frozen=True)
@@ -146,3 +192,18 @@ def own_influence(
 def _of_rows(model: Linearised, weights: Floats | None) -> Tensor:
     given = torch.ones(len(model.valid.users)) if weights is None else torch.from_numpy(weights)
     return given.to(model.samples.anchor)
+
+
+_AT_ONCE = 16
+"""Selections whose moves are held together."""
+
+
+@flushed()
+def predicted_losses(model: Linearised, selections: Bools, settings: InfluenceSettings, seed: int) -> Floats:
+    """L_u of every user, [R, n_users], under `selections[R, Z]`, predicted around the anchor of `model`."""
+    before, found = model.valid_losses(), []
+    for part in slices(len(selections), _AT_ONCE):
+        changes = torch.from_numpy(selections[part]).to(model.samples.anchor) - model.samples.anchor
+        moves = torch.stack([inverse_product(model, model.pull(-each), settings, seed).x for each in changes])
+        found += [model.valid.per_user(before + each) for each in model.valid_changes(moves, changes)]
+    return np.array(found)

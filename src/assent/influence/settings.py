@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assent.losses import Loss
+from assent.models.losses import Loss
 
 
 class Estimator(StrEnum):

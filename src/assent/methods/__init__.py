@@ -1,17 +1,13 @@
 """Ways to choose what is disclosed, behind one interface."""
 
-from assent.errors import AssentError
-from assent.game.objective import Objective
-from assent.methods.all import All
+from assent.game.estimates import Objective
 from assent.methods.base import Choice, Method
+from assent.methods.heuristics import All, Nothing, Occurrence, Random, Threshold
 from assent.methods.ifrqe import IFRQE
 from assent.methods.ifrqe_pp import IFRQEpp
-from assent.methods.nothing import Nothing
-from assent.methods.occurrence import Occurrence
 from assent.methods.proactive import Proactive
-from assent.methods.random import Random
 from assent.methods.scratch import Scratch
-from assent.methods.threshold import Threshold
+from assent.support.errors import AssentError
 
 METHODS: dict[str, type[Method]] = {
     method.name: method

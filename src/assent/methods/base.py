@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from assent.arrays import Bools, Floats
 from assent.data.problem import Problem
-from assent.game.fill import by_score, players_of
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
+from assent.game.players import by_score, players_of
+from assent.support.arrays import Bools, Floats
 from assent.workbench import Workbench
 
 

@@ -4,18 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import ClassVar
 
-from assent.arrays import Bools
-from assent.game.algorithms import check_table, solve_table
 from assent.game.certificate import Certificate, certify
-from assent.game.estimates import Estimates
-from assent.game.fill import by_score, check_floors, players_of
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
+from assent.game.paper.algorithms import check_table, solve_table
+from assent.game.paper.tables import Strategy
+from assent.game.players import by_score, check_floors, players_of
 from assent.game.prices import break_even_prices, fits_into, price_path
 from assent.game.regret import regret_of, unsure
 from assent.game.solve import Equilibrium, solve
-from assent.game.strategy import Strategy
 from assent.methods.base import Choice, Method
 from assent.models import MF
+from assent.support.arrays import Bools
 from assent.valuers import AtPlace
 from assent.workbench import Workbench
 

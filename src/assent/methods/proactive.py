@@ -17,12 +17,12 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from assent.arrays import Bools, Floats, sum_by
-from assent.game.fill import cheapest_first
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
+from assent.game.players import cheapest_first
 from assent.game.retraining import ProactiveSettings
 from assent.methods.base import VALUING, Choice, Method
-from assent.methods.explored import Explorer
+from assent.methods.exploring import Explorer
+from assent.support.arrays import Bools, Floats, sum_by
 from assent.workbench import Workbench
 
 _DRAWS = 3

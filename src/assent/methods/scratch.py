@@ -17,11 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, Ints
-from assent.game.objective import Objective
+from assent.game.estimates import Objective
 from assent.game.prices import price_path, worth_disclosing
 from assent.methods.base import VALUING, Choice, Method
-from assent.methods.explored import Explorer
+from assent.methods.exploring import Explorer
+from assent.support.arrays import Bools, Floats, Ints
 from assent.workbench import Workbench
 
 _DRAWS = 4

@@ -7,14 +7,13 @@ from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
 
-from assent.errors import AssentError
-from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.cdae import CDAE, CDAESettings
-from assent.models.contract import checked_class
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes, checked_class
 from assent.models.din import DIN, DINSettings
 from assent.models.lightgcn import LightGCN, LightGCNSettings
 from assent.models.mf import MF, MFSettings
 from assent.models.neumf import NeuMF, NeuMFSettings
+from assent.support.errors import AssentError
 
 MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF, NeuMF, LightGCN, DIN, CDAE)}
 """Every recommender by name; a new one is a file and an entry here."""

@@ -8,10 +8,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
-from assent.models.histories import Histories
-from assent.models.noise import noise_edge, prior
-from assent.models.tables import dot, lookup, mean_row, squares
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.layers import Histories, dot, lookup, mean_row, noise_edge, prior, squares
 
 _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 

@@ -9,11 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
-from assent.models.histories import Histories
-from assent.models.noise import noise_edge, prior
-from assent.models.perceptron import Perceptron
-from assent.models.tables import lookup, mean_row, squares
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.layers import Histories, Perceptron, lookup, mean_row, noise_edge, prior, squares
 
 _NUMBERS = 2**22
 """Numbers of one temporary: 16 MB."""

@@ -9,10 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from assent.models.base import Evidence, ModelSettings, Recommender, Sizes
-from assent.models.noise import noise_edge
-from assent.models.tables import dot, lookup, mean_row, squares
-from assent.sparse import SparseMatrix
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.layers import dot, lookup, mean_row, noise_edge, squares
+from assent.support.arrays import SparseMatrix
 
 
 class LightGCNSettings(ModelSettings):

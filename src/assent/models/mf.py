@@ -6,9 +6,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from assent.models.base import ModelSettings, Recommender, Sizes
-from assent.models.noise import noise_edge
-from assent.models.tables import dot, lookup, mean_row, squares
+from assent.models.contract import ModelSettings, Recommender, Sizes
+from assent.models.layers import dot, lookup, mean_row, noise_edge, squares
 
 
 class MFSettings(ModelSettings):

@@ -7,10 +7,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.base import ModelSettings, Recommender, Sizes
-from assent.models.noise import noise_edge, prior
-from assent.models.perceptron import Perceptron
-from assent.models.tables import dot, lookup, mean_row, squares
+from assent.models.contract import ModelSettings, Recommender, Sizes
+from assent.models.layers import Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
 
 _NUMBERS = 2**24
 """Hidden units held at once when all items are scored: 64 MB."""

@@ -1,12 +1,10 @@
 """The report: one offline HTML file, its words for single decisions, pictures of frontiers and rewards."""
 
-from assent.report.data import ReportData
-from assent.report.examples import in_words
-from assent.report.figures import frontier_svg
-from assent.report.lines import frontier_lines
+from assent.report.data import ReportData, frontier_lines
+from assent.report.facts import certificate_facts
+from assent.report.figures import frontier_svg, rewards_svg
 from assent.report.page import build_report
-from assent.report.rewards import rewards_svg
-from assent.report.trust import certificate_facts
+from assent.report.sections import in_words
 
 __all__ = [
     "ReportData",

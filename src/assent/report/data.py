@@ -1,14 +1,22 @@
-"""What a report is made from, and the figures that several of its sections need."""
+"""What a report is made from, and the figures that several of its sections need.
+
+The measured frontier as lines, one per method.
+
+The frontier as the estimates predict it, for runs that did not measure it.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 
-from assent.errors import AssentError
-from assent.statistics import mean_and_error, paired_difference
+from assent.game.prices import price_path
+from assent.support.arrays import Floats
+from assent.support.errors import AssentError
+from assent.support.statistics import mean_and_error, paired_difference
 
 Record = Mapping[str, Any]
 """One trained model's figures; metrics and `violation_share` are fractions."""
@@ -164,3 +172,80 @@ def spread(data: ReportData) -> float | None:
     everything = reference(data, ALL)
     error, base = standard_error(everything), mean(everything)
     return error * math.sqrt(len(everything)) / base if error is not None and base else None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method's measured points by rising violation share: NDCG and its standard errors (fractions)."""
+
+    way: Way
+    violation: Sequence[float]
+    quality: Sequence[float]
+    error: Sequence[float | None]
+
+
+def line(way: Way, groups: Sequence[Sequence[Record]]) -> Line:
+    """The line through one point per group of records."""
+    return Line(
+        way,
+        violation=[mean(records, "violation_share") for records in groups],
+        quality=[mean(records) for records in groups],
+        error=[standard_error(records) for records in groups],
+    )
+
+
+def frontier_lines(frontier: Sequence[Record]) -> list[Line]:
+    """A line per method of a frontier, in its order; All and Nothing are the last two."""
+    return [
+        line(way, list(by_point(frontier, way).values())[::-1])
+        for way in (*budgeted_ways(frontier), ALL, NOTHING)
+    ]
+
+
+def run_lines(data: ReportData) -> list[Line]:
+    """A line per method of the frontier, the run's first; a point for each that only the run's table has.
+
+    All and Nothing are the last two.
+    """
+    measured = sorted(budgeted_ways(data.frontier), key=lambda way: way != data.way)
+    drawn = (*measured, ALL, NOTHING)
+    own = [way for way in dict.fromkeys(way_of(record) for record in data.records) if way not in drawn]
+    return [
+        *(line(way, list(by_point(data.frontier, way).values())[::-1]) for way in measured),
+        *(line(way, [data.of(way)]) for way in own),
+        *(line(way, [reference(data, way)]) for way in (ALL, NOTHING)),
+    ]
+
+
+_POINTS = 300
+"""Points of the curve that is drawn."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predicted gain against violation along falling break-even prices, from nothing to All.
+
+    `violation` is a share of All's, `gain` the sum of the disclosed values as a share of the largest that
+    any selection has: it rises to 1 and falls where interactions follow that are estimated to do harm.
+    """
+
+    violation: Floats
+    gain: Floats
+    run: tuple[float, float]
+    """The run's own (violation, gain)."""
+
+
+def predicted_path(selection: pl.DataFrame) -> Predicted | None:
+    """The path of a selection's estimates; None where there are none, or nothing to gain or to pay."""
+    values = selection["value"].fill_null(0.0).to_numpy()
+    unwillingness = selection["unwillingness"].to_numpy()
+    most, everything = values[values > 0].sum(), unwillingness.sum()
+    if most == 0 or everything == 0:
+        return None
+    path = price_path(values, unwillingness)
+    violation = np.concatenate([[0.0], path.paid / everything])
+    gain = np.concatenate([[0.0], np.cumsum(values[path.order]) / most])
+    shown = np.unique(np.linspace(0, len(values), _POINTS).astype(np.int64))
+    disclosed = selection["disclosed"].to_numpy()
+    run = (float(unwillingness[disclosed].sum() / everything), float(values[disclosed].sum() / most))
+    return Predicted(violation[shown], gain[shown], run)

@@ -1,28 +1,187 @@
-"""The sections between the headline and the background."""
+"""What kind of interaction was withheld: by category, by unwillingness, by how many others have the item.
+
+Each table has one row per group: `group` (its label), `interactions` (how many), `withheld` (the share of
+them) and `unwillingness` (its mean).
+
+Three people as examples: whom to show, and the reason for each of their decisions in words.
+
+The sections between the headline and the background.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-from assent.report.data import ReportData, way_of
-from assent.report.examples import MOST_ROWS, example_users, in_words
+from assent.game.reasons import Reason
+from assent.report.data import Predicted, ReportData, line, predicted_path, run_lines, way_of
 from assent.report.facts import frontier_facts
 from assent.report.figures import measured_figure, predicted_figure
 from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
-from assent.report.lines import line, run_lines
-from assent.report.numbers import NONE, fixed, minded, not_given, number, percent, plural, share
-from assent.report.predicted import Predicted, predicted_path
 from assent.report.table import method_groups, method_table
-from assent.report.withheld import (
-    by_category,
-    by_popularity,
-    by_unwillingness,
-    category_finding,
-    popularity_finding,
-    unwillingness_finding,
+from assent.report.words import (
+    METRIC,
+    NONE,
+    described,
+    fixed,
+    minded,
+    name,
+    not_given,
+    number,
+    percent,
+    plural,
+    share,
 )
-from assent.report.words import METRIC, described, name
+
+TOP_CATEGORIES = 10
+_BANDS = 10
+_POPULARITY = {0: "nobody else", 1: "1 other", 2: "2–4 others", 5: "5–9 others", 10: "10 or more others"}
+"""Label of each popularity band by the smallest number of others in it."""
+
+
+def by_category(selection: pl.DataFrame) -> pl.DataFrame:
+    """The categories with the most interactions, most withheld first; an item counts in each of its own."""
+    listed = selection.select(
+        pl.col("category").list.unique().alias("group"), "unwillingness", "disclosed"
+    ).explode("group")
+    groups = _summary(listed.drop_nulls("group"))
+    top = groups.sort("interactions", "group", descending=[True, False]).head(TOP_CATEGORIES)
+    return top.sort("withheld", "interactions", "group", descending=[True, True, False])
+
+
+def by_unwillingness(selection: pl.DataFrame) -> pl.DataFrame:
+    """Ten equal bands, each with its lower bound, the last with 1 too; empty bands are left out."""
+    band = (pl.col("unwillingness") * _BANDS).floor().clip(0, _BANDS - 1).cast(pl.Int64)
+    groups = _summary(selection.select(band.alias("group"), "unwillingness", "disclosed")).sort("group")
+    labels = [f"{low / _BANDS:g}–{(low + 1) / _BANDS:g}" for low in range(_BANDS)]
+    return groups.with_columns(
+        pl.col("group").replace_strict(dict(enumerate(labels)), return_dtype=pl.String)
+    )
+
+
+def by_popularity(selection: pl.DataFrame) -> pl.DataFrame:
+    """By how many others have the same item among their training interactions; empty bands are left out."""
+    others = pl.len().over("item").cast(pl.Int64) - 1
+    lows = list(_POPULARITY)
+    band = pl.max_horizontal(pl.when(others >= low).then(low) for low in lows)
+    groups = _summary(selection.select(band.alias("group"), "unwillingness", "disclosed")).sort("group")
+    return groups.with_columns(pl.col("group").replace_strict(_POPULARITY, return_dtype=pl.String))
+
+
+def _summary(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by("group", maintain_order=True).agg(
+        interactions=pl.len(),
+        withheld=(~pl.col("disclosed")).mean(),
+        unwillingness=pl.col("unwillingness").mean(),
+    )
+
+
+def category_finding(groups: pl.DataFrame, mean_unwillingness: float) -> str:
+    """The categories most and least often withheld, with how much people mind."""
+    first, last = _ends(groups)
+    if groups.height == 1:
+        return (
+            f"{first['group']}, the only category, was withheld in {share(first['withheld'])} of the cases."
+        )
+    return (
+        f"Of the largest categories, {first['group']} was withheld most often ({share(first['withheld'])}; "
+        f"mean unwillingness {fixed(first['unwillingness'], 2)}) and {last['group']} least often "
+        f"({share(last['withheld'])}; {fixed(last['unwillingness'], 2)}). "
+        f"Over all interactions the mean unwillingness is {fixed(mean_unwillingness, 2)}."
+    )
+
+
+def unwillingness_finding(groups: pl.DataFrame) -> str:
+    """The lowest band against the highest."""
+    first, last = _ends(groups)
+    if groups.height == 1:
+        return f"All unwillingness lies in {first['group']}; {share(first['withheld'])} was withheld."
+    return (
+        f"Of what people mind least ({first['group']}) {share(first['withheld'])} was withheld, "
+        f"of what they mind most ({last['group']}) {share(last['withheld'])}."
+    )
+
+
+def popularity_finding(groups: pl.DataFrame) -> str:
+    """The rarest items against the most common."""
+    first, last = _ends(groups)
+    if groups.height == 1:
+        return f"Every item is one that {_have(first)}; {share(first['withheld'])} was withheld."
+    return (
+        f"Items that {_have(first)} were withheld in {share(first['withheld'])} of the cases, "
+        f"items that {_have(last)} in {share(last['withheld'])}."
+    )
+
+
+def _have(group: dict[str, Any]) -> str:
+    return f"{group['group']} {'has' if group['group'] in list(_POPULARITY.values())[:2] else 'have'}"
+
+
+def _ends(groups: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
+    return groups.row(0, named=True), groups.row(-1, named=True)
+
+
+MOST_ROWS = 12
+"""Interactions shown of one person; people with 4 to 12 are preferred."""
+_TARGETS = (0.8, 0.5, 0.2)
+"""Shares of their interactions that the examples have disclosed, as nearly as can be: mostly, half, hardly.
+Not 1 and 0, so that each has decisions of both kinds to look at."""
+
+_DECIDED = {
+    (Reason.CATEGORY, True): "its category is worth its cost on the whole",
+    (Reason.CATEGORY, False): "its category is not worth its cost on the whole",
+    (Reason.FLOOR, True): "its owner's floor asks for {}",
+    (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
+    (Reason.BUDGET, True): "the budget for all has room for {}",
+    (Reason.BUDGET, False): "the budget for all has no room left for {}",
+    (Reason.LOT, True): "drawn by lot",
+    (Reason.LOT, False): "the lot left it out",
+    (Reason.SEARCH, True): "part of the best selection that was found",
+    (Reason.SEARCH, False): "no part of the best selection that was found",
+}
+"""What is said beside worth and cost where these do not explain a decision: by reason, and if disclosed."""
+
+
+def example_users(selection: pl.DataFrame) -> list[str]:
+    """The ids of the (up to three) users nearest to the targets; ties go to the smallest id."""
+    users = selection.group_by("user").agg(rows=pl.len(), share=pl.col("disclosed").mean())
+    chosen: list[str] = []
+    for target in _TARGETS:
+        # Rounded, so that 4 of 5 and 8 of 10 are equally near whatever their last bits say.
+        distance = (pl.col("share") - target).abs().round(9)
+        rest = users.filter(~pl.col("user").is_in(chosen))
+        nearest = rest.sort(~pl.col("rows").is_between(4, MOST_ROWS), distance, "user")
+        chosen += nearest["user"].head(1).to_list()
+    return chosen
+
+
+def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
+    """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
+    columns = ("unwillingness", "disclosed", "value", "reason", "cost", "together")
+    return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
+
+
+def _in_words(row: dict[str, Any], objective: str) -> str:
+    if row["reason"] is None:
+        return "no estimate"
+    reason, worth = Reason(row["reason"]), _worth(row["value"], objective)
+    if reason is Reason.NO_HELP:
+        return worth
+    what = "its category" if row["together"] > 1 else "it"
+    decided = _DECIDED.get((reason, row["disclosed"]))
+    return f"{worth}, {_cost(row)}" + (f"; {decided.format(what)}" if decided else "")
+
+
+def _worth(value: float, objective: str) -> str:
+    if value > 0:
+        return f"worth {number(value)} loss units"
+    return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
+
+
+def _cost(row: dict[str, Any]) -> str:
+    costs = "costs" if row["disclosed"] else "would cost"
+    return f"{costs} nothing" if row["unwillingness"] == 0 else f"{costs} {number(row['cost'])} at this price"
+
 
 _METRIC_MEANING = (
     f"{METRIC} says how far up the right item stands among the first five suggestions: "

@@ -7,9 +7,8 @@ from typing import Any
 
 from assent.report.data import ALL, NOTHING, Record, ReportData, Way, reference, way_of
 from assent.report.html import Html, header, scrolling, tag
-from assent.report.numbers import NONE, decimals_for, fixed, number, share
-from assent.report.words import METRIC, name
-from assent.statistics import summarise
+from assent.report.words import METRIC, NONE, decimals_for, fixed, name, number, share
+from assent.support.statistics import summarise
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,88 @@
-"""What the report calls things, and the headline: computed from the figures, as plain where they are bad."""
+"""Numbers as the report writes them: fractions as percent, three significant digits, narrow spaces.
 
-from collections.abc import Mapping, Sequence
+What the report calls things, and the headline: computed from the figures, as plain where they are bad.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from assent.report.data import ALL, NOTHING, Kept, ReportData, Way, kept, mean, spread, standard_error
-from assent.report.numbers import decimals_for, percent, percent_with_error, share
+
+THIN = "\u202f"
+"""Narrow space that does not break: between a number and its unit."""
+MINUS = "\u2212"
+NONE = "\u2013"
+"""What stands where there is no number."""
+
+
+def fixed(value: float, decimals: int) -> str:
+    """`value` with that many decimals, thousands separated; never a negative zero."""
+    text = f"{abs(value):,.{decimals}f}"
+    return f"{MINUS}{text}" if value < 0 and any(digit in text for digit in "123456789") else text
+
+
+def number(value: float, digits: int = 3) -> str:
+    """So many significant digits; ∞ for infinity, powers of ten for the very small."""
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(value)))
+    if exponent < -4:
+        return f"{fixed(value / 10.0**exponent, 1)}·10{str(exponent).translate(_SUPERSCRIPTS)}"
+    return fixed(value, max(0, digits - 1 - exponent))
+
+
+def minded(unwillingness: float) -> str:
+    """Two significant digits: little does not read as nothing, nor what is below 1 as "never"."""
+    return ">0.99" if 0.995 <= unwillingness < 1 else number(unwillingness, 2)
+
+
+def not_given(rest: object) -> str:
+    """What stands behind an unwillingness that nobody gave; `rest` is what filled it in, where known."""
+    return f"(not given: {rest})" if rest else "(not given)"
+
+
+def share(fraction: float) -> str:
+    """A share in whole percent; what is neither nothing nor everything never reads as 0 % or 100 %."""
+    whole = round(100 * fraction)
+    if whole == 0 and fraction > 1e-9:
+        return f"<1{THIN}%"
+    if whole == 100 and fraction < 1 - 1e-9:
+        return f">99{THIN}%"
+    return f"{whole}{THIN}%"
+
+
+def percent(fraction: float, decimals: int = 0) -> str:
+    """A fraction in percent."""
+    return f"{fixed(100 * fraction, decimals)}{THIN}%"
+
+
+def percent_with_error(fraction: float, error: float | None, decimals: int) -> str:
+    """A fraction in percent with its standard error, where there is one."""
+    if error is None:
+        return percent(fraction, decimals)
+    return f"{fixed(100 * fraction, decimals)}{THIN}±{THIN}{percent(error, decimals)}"
+
+
+def decimals_for(values: Iterable[float]) -> int:
+    """Decimals that give the largest of `values` three significant digits (at least 0, at most 3)."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    return min(3, max(0, 2 - math.floor(math.log10(largest)))) if largest else 1
+
+
+def listed(words: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def plural(n: int, singular: str) -> str:
+    """A count with its noun: 1 seed, 4 seeds."""
+    return f"{n:,} {singular}" if n == 1 else f"{n:,} {singular}s"
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 METRIC = "NDCG@5"
 

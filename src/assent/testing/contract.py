@@ -8,24 +8,28 @@ import numpy as np
 import pytest
 import torch
 
-from assent.evaluation import evaluate, ranked_metrics
+from assent.evaluation.evaluate import evaluate, ranked_metrics
 from assent.models import Evidence, Sizes
 from assent.models.contract import check_contract
 from assent.testing.influence import InfluenceContract
-from assent.testing.planted import everything, planted_problem, popularity_ndcg
 from assent.testing.subject import (
+    CHANGES,
+    Change,
     KilledError,
     Killer,
     answers,
     disclosed_part,
+    everything,
     half_weighted,
     outputs,
     parameters,
+    planted_problem,
+    popularity_ndcg,
+    problem_of,
+    split_log,
 )
-from assent.testing.withheld import CHANGES, Change, problem_of, split_log
 from assent.training import checkpoint, disclose
-from assent.training.storage import load, save
-from assent.training.trained import evidence_of
+from assent.training.stored import evidence_of, load, save
 
 _LOTS = itertools.count()
 """Changes of withheld rows are never the same: a model that remembers them cannot have seen them all."""

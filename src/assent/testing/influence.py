@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.data.simulator import simulate
+from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.influence.estimate import linearise, social_influence
-from assent.influence.groups import own_by_groups
+from assent.influence.estimate import linearise, own_by_groups, social_influence
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
 from assent.models import Evidence, Recommender, Sizes, model_class

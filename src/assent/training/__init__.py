@@ -1,7 +1,7 @@
 """Training a recommender on what was disclosed, and keeping it on disk."""
 
 from assent.training.disclosed import Disclosed, disclose
-from assent.training.trained import Trained
+from assent.training.stored import Trained
 from assent.training.trainer import TrainingSettings, train
 
 __all__ = ["Disclosed", "Trained", "TrainingSettings", "disclose", "train"]

@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from assent.files import read_json, write_json, write_with
 from assent.models import code_of
+from assent.support.files import read_json, write_json, write_with
 from assent.training.disclosed import Disclosed
 
 _SECONDS_BETWEEN_SAVES = 10.0

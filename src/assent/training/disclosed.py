@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from assent.arrays import Bools, Ints, Strings, positions
 from assent.data.problem import Problem, Rows
-from assent.hashing import Keys, below, mix
+from assent.support.arrays import Bools, Ints, Strings, positions
+from assent.support.hashing import Keys, below, mix
 
 _ATTEMPTS = 8
 """Draws per negative; the last is kept even if it is a positive, for users who have nearly every item."""

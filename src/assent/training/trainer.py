@@ -8,16 +8,15 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from assent.denormals import flushed
-from assent.errors import AssentError
-from assent.hashing import mix
-from assent.memory import reuse_freed_memory
 from assent.models import Evidence, ModelSettings, Recommender, Sizes, model_class
 from assent.models.contract import check_contract, make_model
-from assent.progress import SILENT, Progress
+from assent.support.errors import AssentError
+from assent.support.hashing import mix
+from assent.support.progress import SILENT, Progress
+from assent.support.runtime import flushed, reuse_freed_memory
 from assent.training.checkpoint import Checkpoint, fingerprint
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
-from assent.training.trained import Trained, evidence_of
+from assent.training.stored import Trained, evidence_of
 
 _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from assent.arrays import Bools, Floats
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.influence.estimate import Influence
-from assent.sparse import SparseMatrix
-from assent.value.crossfit import Measured
+from assent.support.arrays import Bools, Floats, SparseMatrix
+from assent.worth.folds import Measured
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench

@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from assent.arrays import Bools, Floats, Ints, sum_by
-from assent.errors import AssentError
-from assent.evaluation import validation_losses
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.hashing import mixed
-from assent.value.combined import combine, errors
-from assent.value.crossfit import Measured, deal, measure, targets
-from assent.value.opinions import Alike, FromInfluence, FromPaths, Opinion
-from assent.value.paths import Paths, find_paths
-from assent.value.pooled import Level, Pooled, pooled
-from assent.value.settings import Source
-from assent.value.trial import Kind
-from assent.value.withdrawal import withdrawn
+from assent.evaluation.evaluate import validation_losses
+from assent.game.estimates import Estimates, Objective
+from assent.support.arrays import Bools, Floats, Ints, sum_by
+from assent.support.errors import AssentError
+from assent.support.hashing import mixed
 from assent.valuers.base import AtPlace, game, residuals
 from assent.valuers.trying import Tried, Trying
+from assent.worth.folds import Level, Measured, Pooled, deal, measure, pooled, targets
+from assent.worth.paths import Paths, find_paths
+from assent.worth.settings import Source
+from assent.worth.trial import Alike, FromInfluence, FromPaths, Kind, Opinion, combine, errors
+from assent.worth.withdrawal import withdrawn
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench

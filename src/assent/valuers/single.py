@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assent.arrays import Bools, Floats
-from assent.errors import AssentError
-from assent.game.anchors import draw_anchors
-from assent.game.estimates import Estimates
-from assent.game.objective import Objective
-from assent.hashing import short_name
+from assent.evaluation.metrics import RewardForm
+from assent.game.estimates import Estimates, Objective, draw_anchors
 from assent.influence.estimate import Influence, influence
 from assent.influence.linearised import Linearised
-from assent.influence.mf.curvature import Curvature
-from assent.influence.mf.effects import effect_matrix
-from assent.metrics import RewardForm
-from assent.sparse import SparseMatrix
+from assent.influence.mf_curvature import Curvature
+from assent.influence.mf_effects import effect_matrix
+from assent.support.arrays import Bools, Floats, SparseMatrix
+from assent.support.errors import AssentError
+from assent.support.hashing import short_name
 from assent.valuers.base import AtPlace, game, residuals
 
 if TYPE_CHECKING:

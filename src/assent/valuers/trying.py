@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assent.arrays import Bools, Floats, sum_by
-from assent.evaluation import validation_ndcg
-from assent.game.fill import by_score, cheapest_first, floors_alone, players_of
+from assent.evaluation.evaluate import validation_ndcg
+from assent.game.players import by_score, cheapest_first, floors_alone, players_of
 from assent.game.prices import break_even_prices
-from assent.value.opinions import Opinion
-from assent.value.trial import BUDGETS, Kind, Trial, judge
-from assent.value.withdrawal import withdrawn
+from assent.support.arrays import Bools, Floats, sum_by
+from assent.worth.trial import BUDGETS, Kind, Opinion, Trial, judge
+from assent.worth.withdrawal import withdrawn
 
 if TYPE_CHECKING:
     from assent.workbench import Workbench

@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from assent.data.simulator import simulate
-from assent.experiments.reproduce import (
-    ITEMS,
-    Plan,
-    Reproduction,
-    Scale,
-    build_page,
-    reproduce,
-    search,
-)
+from assent.data.simulate import simulate
+from assent.reproduce import ITEMS, Plan, Reproduction, Scale, build_page, reproduce, search
 
 OVERRIDES: dict[str, Any] = {
     "training": {"epochs": 2},

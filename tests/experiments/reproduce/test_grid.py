@@ -2,19 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from assent.experiments.reproduce import anchors, price, scratch
-from assent.experiments.reproduce.beside import OWN_SETTINGS, Beside, beside, reasons
-from assent.experiments.reproduce.frontier import Frontier
-from assent.experiments.reproduce.grid import Amount, Column, Grid
-from assent.experiments.reproduce.means import grid
-from assent.experiments.reproduce.method_items import (
-    METHOD_LABEL,
-    SECONDS,
-)
-from assent.experiments.reproduce.paper import decimals, look_up, numbers, printed, sizes
-from assent.experiments.reproduce.plan import OURS, SCR, Plan, full, merged, quick
-from assent.metrics import RewardForm
+from assent.evaluation.metrics import RewardForm
 from assent.report.words import name as way_name
+from assent.reproduce import anchors, scratch
+from assent.reproduce import overall as price
+from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, reasons
+from assent.reproduce.grid import Amount, Column, Grid, grid
+from assent.reproduce.item import METHOD_LABEL, SECONDS
+from assent.reproduce.ours import Frontier
+from assent.reproduce.paper import decimals, look_up, numbers, printed, sizes
+from assent.reproduce.plan import OURS, SCR, Plan, full, merged, quick
 
 GOOD, COST = Column("good", "good %", 100, 1, 1), Column("cost", "cost", 1, 2, -1)
 

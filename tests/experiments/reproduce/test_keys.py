@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from assent.experiments.reproduce import ITEMS
-from assent.experiments.reproduce.approximation import Approximated
-from assent.experiments.reproduce.lds import Scored
-from assent.experiments.reproduce.plan import OURS, Plan
-from assent.experiments.reproduce.reliability import ESTIMATES, Agreement
-from assent.experiments.reproduce.search import Searched
-from assent.experiments.reproduce.tasks import Certified, Measured, Task
-from assent.experiments.store import digest
+from assent.reproduce import ITEMS
+from assent.reproduce.anchors import Approximated
+from assent.reproduce.cells import Certified, Measured, Task
+from assent.reproduce.ours import ESTIMATES, Agreement, Scored
+from assent.reproduce.plan import OURS, Plan
+from assent.reproduce.search import Searched
+from assent.runs.store import digest
 from assent.settings import Settings
 
 CHANGES: dict[str, Any] = {

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from assent.errors import AssentError
-from assent.experiments import pool
-from assent.experiments.records import _load_optimizers
-from assent.experiments.reproduce import ITEMS, Plan, reproduce
-from assent.experiments.reproduce.run import CELLS
+from assent.reproduce import ITEMS, Plan, reproduce
+from assent.reproduce.run import CELLS
+from assent.runs import pool
+from assent.runs.records import _load_optimizers
+from assent.support.errors import AssentError
 
 KILLS = 20
 THE_ITEMS = [ITEMS["overall"], ITEMS["approximation"]]

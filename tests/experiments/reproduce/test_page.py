@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pytest
 from matplotlib.image import imread
 
-from assent.experiments.reproduce import ITEMS, Reproduction
-from assent.experiments.reproduce.beside import Beside
-from assent.experiments.reproduce.charts import Chart, Series, _any_look
-from assent.experiments.reproduce.grid import Amount, Column
-from assent.experiments.reproduce.page import _beside, _figure
-from assent.experiments.reproduce.paper import decimals
-from assent.report.drawing import CANVASES, COLOURS, LOOKS, svg
-from assent.report.numbers import MINUS
+from assent.report.figures import CANVASES, COLOURS, LOOKS, svg
+from assent.report.words import MINUS
+from assent.reproduce import ITEMS, Reproduction
+from assent.reproduce.beside import Beside
+from assent.reproduce.charts import Chart, Series, _any_look
+from assent.reproduce.grid import Amount, Column
+from assent.reproduce.page import _beside, _figure
+from assent.reproduce.paper import decimals
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 in_browser = pytest.mark.skipif(BROWSER is None, reason="needs a browser: no chromium in PATH")

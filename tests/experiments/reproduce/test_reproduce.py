@@ -16,25 +16,25 @@ from tests.conftest import Assent
 
 from assent.cli import reproduce_command
 from assent.data.problem import Problem
-from assent.errors import AssentError
-from assent.evaluation import validation_losses
-from assent.experiments import store as stores
-from assent.experiments.compare import compare
-from assent.experiments.frontier import parse_methods
-from assent.experiments.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
-from assent.experiments.reproduce import run as running
-from assent.experiments.reproduce import search as searching
-from assent.experiments.reproduce.cells import Cell, Cells
-from assent.experiments.reproduce.overall import Overall
-from assent.experiments.reproduce.run import CELLS, DATA, Chapter
-from assent.experiments.reproduce.sources import Source, Where, problem_of
-from assent.experiments.reproduce.tasks import Desk, Measured
-from assent.experiments.store import Store
-from assent.losses import Loss
-from assent.report.numbers import percent
+from assent.evaluation.evaluate import validation_losses
+from assent.models.losses import Loss
+from assent.report.words import percent
+from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
+from assent.reproduce import run as running
+from assent.reproduce import search as searching
+from assent.reproduce.cells import Cell, Cells, Desk, Measured
+from assent.reproduce.overall import Overall
+from assent.reproduce.plan import DataSource as Source
+from assent.reproduce.plan import Where, problem_of
+from assent.reproduce.run import CELLS, DATA, Chapter
+from assent.runs import store as stores
+from assent.runs.compare import compare
+from assent.runs.frontier import parse_methods
+from assent.runs.store import Store
 from assent.settings import Settings
-from assent.value.settings import Source as ValueSource
+from assent.support.errors import AssentError
 from assent.workbench import Workbench
+from assent.worth.settings import Source as ValueSource
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
 

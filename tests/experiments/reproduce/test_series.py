@@ -1,6 +1,6 @@
-from assent.experiments.reproduce.grid import Amount, Row
-from assent.experiments.reproduce.series import METHOD, WAYS, rows_by, series_by, series_of
 from assent.report.words import name as way_name
+from assent.reproduce.charts import METHOD, WAYS, rows_by, series_by, series_of
+from assent.reproduce.grid import Amount, Row
 
 A, B, C = (Amount(value, None) for value in (1.0, 2.0, 3.0))
 ROWS = [

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from assent.experiments.reproduce import ITEMS, Plan, reproduce
-from assent.experiments.reproduce import cells as computing
-from assent.experiments.reproduce.timing import TimeLeft, Waiting
-from assent.experiments.store import Store
-from assent.progress import SILENT, Advance, Left, timed_task
+from assent.reproduce import ITEMS, Plan, reproduce
+from assent.reproduce import cells as computing
+from assent.reproduce.cells import TimeLeft, Waiting
+from assent.runs.store import Store
+from assent.support.progress import SILENT, Advance, Left, timed_task
 
 
 class Watcher:

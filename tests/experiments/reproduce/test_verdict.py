@@ -1,11 +1,10 @@
 """What is said of IFRQE++ in words follows from the table, both ways."""
 
-from assent.experiments.reproduce.grid import Grid
-from assent.experiments.reproduce.means import grid
-from assent.experiments.reproduce.method_items import REFERENCE, REWARD, VIOLATION
-from assent.experiments.reproduce.plan import OURS
-from assent.experiments.reproduce.verdict import verdict
 from assent.report.words import name as way_name
+from assent.reproduce.grid import Grid, grid
+from assent.reproduce.item import REFERENCE, REWARD, VIOLATION
+from assent.reproduce.plan import OURS
+from assent.reproduce.verdict import verdict
 
 NAME = way_name(OURS)
 NOISE = (0.0, 0.001, -0.002, 0.0015)

@@ -1,0 +1,323 @@
+"""Which problem a cell is about: a named data set, or a simulation, cut and split for one repeat.
+
+How much of the paper is run: its own settings, or few repeats of a smaller version.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assent.data.interactions import Interactions
+from assent.data.named import read_named
+from assent.data.problem import Problem, Protocol
+from assent.data.simulate import MOST, simulate
+from assent.data.split import make_problem
+from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
+from assent.evaluation.metrics import RewardForm
+from assent.models.losses import Loss
+from assent.report.data import Way
+from assent.settings import Settings
+from assent.support.hashing import string_keys
+from assent.worth.settings import Source
+
+SIMULATION = "simulation"
+"""Built in; the others are files."""
+CHANCE = "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A data set as an item wants it."""
+
+    name: str
+    users: int | None = None
+    """At most so many users, a neighbourhood; None: all."""
+    eta: float = 0.5
+    """Of the simulation: how hard interactions are to come by."""
+    sensitivity: Sensitivity = PAPER_SENSITIVITY
+    """Of the simulation: (a1, a2, a3) of the unwillingness."""
+    negatives: int = 99
+    """Sampled items that each validation and test row is ranked among."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Folders."""
+
+    data: Path | None = None
+    """Of the data sets."""
+    kept: Path | None = None
+    """For what was read of large files."""
+
+
+@cache
+def problem_of(source: DataSource, seed: int, where: Where) -> Problem:
+    """The problem of repeat `seed`: split as in the paper's tables.
+
+    A repeat draws the sampled negatives anew and, for real data, everybody's unwillingness. The simulation's
+    belongs to its features and stays.
+    """
+    log = _log(source, where)
+    if source.name != SIMULATION:
+        log = assign(log, "random", seed)
+    return make_problem(log, Protocol.PAPER_TABLES, seed=seed, negatives=source.negatives)
+
+
+@cache
+def fingerprint_of(source: DataSource, seed: int, where: Where) -> str:
+    """The short name of that problem."""
+    return problem_of(source, seed, where).fingerprint()
+
+
+@cache
+def _log(source: DataSource, where: Where) -> Interactions:
+    if source.name == SIMULATION:
+        enough = max(source.users or 0, MOST + source.negatives + 1)
+        size = {} if source.users is None else {"users": source.users, "items": enough}
+        log = simulate(preference="paper", eta=source.eta, sensitivity=source.sensitivity, **size)
+        return replace(log, name=SIMULATION)
+    return _fewer(read_named(source.name, where.data, where.kept), source.users)
+
+
+def _fewer(log: Interactions, users: int | None) -> Interactions:
+    """The log of a neighbourhood of `users` people: a person, then whoever shares an item with one of them.
+
+    People drawn by lot would hardly share anything. The first is the one whose id comes first in an order by
+    hash, and so is the next where a neighbourhood ends.
+    """
+    people = log.table["user"].unique().sort()
+    if users is None or users >= len(people):
+        return log
+    queue = people.gather(np.argsort(string_keys(people))).to_list()
+    items_of, users_of = (_lists(log, key, other) for key, other in (("user", "item"), ("item", "user")))
+    chosen: dict[str, None] = {}
+    for start in queue:
+        near = deque([start])
+        while near and len(chosen) < users:
+            person = near.popleft()
+            if person not in chosen:
+                chosen[person] = None
+                near.extend(other for item in items_of[person] for other in users_of[item])
+    return replace(log, table=log.table.filter(log.table["user"].is_in(list(chosen))))
+
+
+def _lists(log: Interactions, key: str, other: str) -> dict[str, list[str]]:
+    """For each value of the column `key`, those of the column `other` on its rows."""
+    return dict(log.table.group_by(key, maintain_order=True).agg(other).iter_rows())
+
+
+DATASETS = (SIMULATION, "diginetica", "steam", "amazon-video-games")
+MODELS = ("mf", "neumf", "lightgcn", "din", "cdae")
+OURS: Way = ("ifrqe++", "nash")
+"""The paper's best method: tests are against it."""
+PAPER_METHODS: Mapping[str, Way] = {
+    "Base": ("all", ""),
+    "Random": ("random", ""),
+    "Threshold": ("threshold", ""),
+    "Proactive": ("proactive", "nash"),
+    "IFRQE": ("ifrqe", "nash"),
+    "IFRQE++": OURS,
+}
+"""The rows of the paper's tables."""
+SCR: Way = ("scratch", "nash")
+"""Trains a model for everything it tries."""
+THEIR_SELECTIONS = 1000
+"""L of the paper's SCR."""
+NOTHING: Way = ("nothing", "")
+"""In every table of ours."""
+
+
+class Scale(StrEnum):
+    """How much."""
+
+    QUICK = "quick"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all items agree on. The defaults are the paper's."""
+
+    scale: Scale = Scale.FULL
+    repeats: int = 10
+    datasets: Sequence[str] = DATASETS
+    models: Sequence[str] = MODELS
+    users: int | None = None
+    """Largest number of users of a data set."""
+    negatives: int = 99
+    anchors: Mapping[str, int] = field(
+        default_factory=lambda: {SIMULATION: 2, "diginetica": 8, "steam": 4, "amazon-video-games": 6}
+    )
+    """T of the paper's table of settings."""
+    prices: Sequence[float] = (0.1, 0.5, 1.0, 2.0)
+    numbers_of_anchors: Sequence[int] = tuple(range(1, 11))
+    selections: int = 10
+    """That the approximation is judged on."""
+    etas: Sequence[float] = (0.1, 0.2, 0.3, 0.4, 0.5)
+    points: Sequence[float] = (0.75, 0.5, 0.25, 0.1)
+    lds_selections: int = 32
+    lds_seeds: int = 3
+    trials: int = 50
+    """Of the search."""
+    few_models: Sequence[str] = ("mf", "neumf", "lightgcn")
+    """Models of the items that the paper shows for three."""
+    wide_models: Sequence[str] = MODELS
+    """Models of the approximation."""
+    scratch_models: Sequence[str] = MODELS
+    """Models that SCR trains again and again."""
+    one_model: Sequence[str] = ("mf",)
+    """Models of the items of ours."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from assent's, as JSON; given by the scale and the user."""
+    sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Users, items and interactions of the data sets that were found."""
+    altered: Sequence[str] = ()
+    """Settings of the user's own, as KEY=VALUE."""
+
+    @property
+    def seeds(self) -> range:
+        """One per repeat."""
+        return range(self.repeats)
+
+    @cached_property
+    def reduced(self) -> list[str]:
+        """What is less than the paper's, so that figures cannot be compared, in sentences."""
+        found = []
+        if self.users is not None:
+            found.append(
+                f"A neighbourhood of at most {self.users} users of each data set, who share items: quality "
+                "is not that of all."
+            )
+        if self.scale is Scale.QUICK:
+            own = {name: self.settings(self.models[0], name) for name in (DATASETS[0], *self.datasets)}
+            anchors = [f"{own[name].anchors} ({_FULL.anchors[name]}) for {name}" for name in self.datasets]
+            some = own[DATASETS[0]]
+            found += [
+                f"T, the number of anchors, and the paper's: {', '.join(anchors)}.",
+                f"Proactive has at most {some.proactive.rounds} rounds; SCR explores "
+                f"{some.scratch.selections} selections.",
+            ]
+        return found
+
+    @property
+    def fewer(self) -> Iterator[str]:
+        """What is left out of the full scale, in sentences; the figures that are there can be compared."""
+        values = {
+            "prices": (self.prices, _FULL.prices),
+            "η": (self.etas, _FULL.etas),
+            "numbers of anchors": (self.numbers_of_anchors, _FULL.numbers_of_anchors),
+            "budgets": (self.points, _FULL.points),
+        }
+        said = [f"{name} {_listed(own)}" for name, (own, full) in values.items() if len(own) < len(full)]
+        if said:
+            yield f"Fewer values: {'; '.join(said)}."
+        draws = {
+            "selections of the approximation": (self.selections, _FULL.selections),
+            "of the LDS": (self.lds_selections, _FULL.lds_selections),
+            "seeds of each": (self.lds_seeds, _FULL.lds_seeds),
+            "trials of the search": (self.trials, _FULL.trials),
+        }
+        said = [f"{name} {own} ({full})" for name, (own, full) in draws.items() if own < full]
+        if said:
+            yield f"Fewer draws, in brackets those of the full scale: {', '.join(said)}."
+        models = {
+            "the items that the paper shows for three models": (self.few_models, _FULL.few_models),
+            "the approximation": (self.wide_models, _FULL.wide_models),
+            "SCR": (self.scratch_models, _FULL.scratch_models),
+        }
+        gone = {name: [each for each in self.of(full) if each not in own]
+                for name, (own, full) in models.items()}  # fmt: skip
+        said = [f"{_listed(without)} of {name}" for name, without in gone.items() if without]
+        if said:
+            yield f"Left out: {'; '.join(said)}."
+
+    def source(self, name: str) -> DataSource:
+        """A data set."""
+        return DataSource(name, self.users, negatives=self.negatives)
+
+    def settings(self, model: str, dataset: str, **changes: Any) -> Settings:
+        """Of a model on a data set: the reward of the paper's tables, its game, influence and T."""
+        return Settings.model_validate(merged(merged(self._paper(model, dataset), self.overrides), changes))
+
+    def settings_of_ours(self, model: str, dataset: str) -> Settings:
+        """The same with values as assent has them by default, for the items that the paper does not have."""
+        default = Settings.model_validate({"model": model})
+        ours = {"influence": {"loss": default.influence.loss}, "value": {"source": default.value.source}}
+        return Settings.model_validate(merged(merged(self._paper(model, dataset), ours), self.overrides))
+
+    def _paper(self, model: str, dataset: str) -> dict[str, Any]:
+        return {
+            "model": model,
+            "reward": RewardForm.MEAN,
+            "influence": {"loss": Loss.BCE},
+            "value": {"source": Source.INFLUENCE},
+            "anchors": self.anchors.get(dataset, 3),
+            "proactive": {"warm_epochs": 5},
+            "scratch": {"selections": THEIR_SELECTIONS},
+        }
+
+    def explored(self, dataset: str) -> int:
+        """How many selections SCR explores, L."""
+        return self.settings(self.models[0], dataset).scratch.selections
+
+    def of(self, models: Sequence[str]) -> list[str]:
+        """Those of the models that are asked for."""
+        return [model for model in models if model in self.models]
+
+    def among(self, names: Sequence[str]) -> list[str]:
+        """Those of the data sets that are asked for."""
+        return [name for name in names if name in self.datasets]
+
+
+_FULL = Plan()
+
+
+def _listed(values: Sequence[float | str]) -> str:
+    """Values with commas and an `and`."""
+    *others, last = (value if isinstance(value, str) else f"{value:g}" for value in values)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def quick(repeats: int | None = None) -> Plan:
+    """Everything in half an hour on two cores."""
+    return Plan(
+        scale=Scale.QUICK,
+        repeats=repeats or 2,
+        users=500,
+        anchors=dict.fromkeys(DATASETS, 2),
+        prices=(0.1, 1.0),
+        numbers_of_anchors=(1, 2, 4),
+        selections=3,
+        etas=(0.1, 0.3, 0.5),
+        points=(0.5, 0.25),
+        lds_selections=8,
+        lds_seeds=1,
+        trials=5,
+        few_models=("mf", "lightgcn"),
+        wide_models=("mf", "lightgcn"),
+        scratch_models=("mf",),
+        overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}},
+    )
+
+
+def full(repeats: int | None = None) -> Plan:
+    """The paper's settings."""
+    return Plan(repeats=repeats or 10)
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings, with `changes` where both have one."""
+    found = dict(values)
+    for name, value in changes.items():
+        there = found.get(name)
+        if isinstance(there, Mapping) and isinstance(value, Mapping):
+            found[name] = merged(there, value)
+        else:
+            found[name] = value
+    return found

@@ -1,0 +1,191 @@
+"""A reproduction: the cells of the items that are asked for, then their tables, figures and the page.
+
+    OUT/cells/            every finished record, shared by all items and scales
+    OUT/data/             what was read of large original files
+    OUT/NAME/             tables (csv, parquet, md, tex), figures (svg, png), records and the paper's numbers
+    OUT/index.html        all of it on one page
+
+A killed run goes on where it was; another process may work in the same folder at the same time.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from assent.report.words import NONE, plural
+from assent.reproduce import paper
+from assent.reproduce.cells import Cell, Cells
+from assent.reproduce.item import Findings, Item
+from assent.reproduce.plan import Plan, Where, problem_of
+from assent.runs.store import Kept, Store, code_state
+from assent.support.errors import AssentError
+from assent.support.files import write_with
+from assent.support.progress import SILENT, Progress
+
+CELLS = "cells"
+DATA = "data"
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """An item with what it found."""
+
+    item: Item
+    findings: Findings
+    records: Sequence[dict[str, Any]]
+    wanted: int
+    """Cells that it has when all is done."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a run found."""
+
+    plan: Plan
+    chapters: Sequence[Chapter]
+    missing: Sequence[str]
+    """What could not be run, and why, in sentences."""
+    kept: Sequence[str]
+    """Items of which the folder has files, but no records for these options."""
+    failed: Sequence[str]
+    """Cells that could not be computed, and why, in sentences."""
+    seconds: float
+    """What computing all cells took, summed over processes and runs."""
+    states: Mapping[str, int] = field(default_factory=dict)
+    """How many cells each state of assent's own code has computed, the most first."""
+
+    @property
+    def notices(self) -> list[str]:
+        """What is not shown, in sentences."""
+        others = [
+            f"{name} was run in this folder with other options; its files are kept." for name in self.kept
+        ]
+        return [*(f"Not run: {sentence}" for sentence in self.missing), *others]
+
+    @property
+    def provenance(self) -> str:
+        """Which state of the code has computed the cells and which one shows them, in a sentence or two."""
+        by = ", ".join(f"{name} ({plural(cells, 'cell')})" for name, cells in self.states.items())
+        said = f"Computed by state {by or NONE} of assent's source, version {version('assent')}."
+        return f"{said} {self.stale}".strip()
+
+    @property
+    def stale(self) -> str:
+        """That cells come from another state of the code than the present one, where they do."""
+        now = code_state()
+        if self.states.keys() <= {now}:
+            return ""
+        others = sum(cells for name, cells in self.states.items() if name != now)
+        return (
+            f"{others} of {sum(self.states.values())} cells come from another state of assent's source than "
+            f"the present one ({now}), which may compute otherwise; to compute all anew, choose another "
+            "folder."
+        )
+
+
+def reproduce(
+    items: Sequence[Item],
+    plan: Plan,
+    out: Path,
+    *,
+    data: Path | None,
+    jobs: int = 0,
+    asked: Collection[str] | None = None,
+    compute: bool = True,
+    progress: Progress = SILENT,
+) -> Reproduction:
+    """Compute what is missing and say what was found; without `compute`, of what is there already.
+
+    With `jobs`, so many processes compute, each with one thread; with 0, this one does. Nothing is computed
+    for items whose names are not `asked` for: they are shown as far as this plan's records are there.
+    """
+    where = Where(data, out / DATA)
+    plan, missing = _with_data(plan, where, progress)
+    cells = Cells(Store(out / CELLS), where)
+    wanted: list[tuple[Item, list[Cell]]] = []
+    for item in items:
+        try:
+            wanted.append((item, item.cells(plan)))
+        except AssentError as error:
+            missing.append(str(error))
+    failed: list[str] = []
+    if compute:
+        cells.store.sweep()
+        late = sorted(wanted, key=lambda each: each[0].last)
+        own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
+        failed = cells.compute(own, jobs=jobs, progress=progress)
+    chapters, kept_files = [], []
+    everything: dict[str, Kept] = {}
+    for item, some in wanted:
+        found = cells.found(some)
+        everything |= {kept.name: kept for _, kept in found}
+        records = [{**kept.record, **cell.labels, "seed": cell.seed} for cell, kept in found]
+        if records:
+            findings = _asked_for(item.findings(plan, records), plan)
+            chapters.append(Chapter(item, findings, records, len(some)))
+        elif asked is not None and item.name not in asked:
+            kept_files.append(item.name)
+        elif some:
+            missing.append(f"{item.name}: none of its {len(some)} cells is there.")
+        else:
+            missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
+    seconds = sum(kept.seconds for kept in everything.values())
+    states = Counter(kept.code for kept in everything.values())
+    return Reproduction(plan, chapters, missing, kept_files, failed, seconds, dict(states.most_common()))
+
+
+def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list[str]]:
+    """The plan with those of its data sets that are there, and what is wrong with the others."""
+    sizes, missing = {}, []
+    with progress.task("reading data sets", len(plan.datasets)) as advance:
+        for name in plan.datasets:
+            try:
+                problem = problem_of(plan.source(name), 0, where)
+            except AssentError as error:
+                missing.append(str(error))
+            else:
+                rows = sum(map(len, (problem.train, problem.valid, problem.test)))
+                sizes[name] = problem.n_users, problem.n_items, rows
+            advance()
+    return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
+
+
+def _asked_for(findings: Findings, plan: Plan) -> Findings:
+    """Findings without the paper's numbers of models that nobody asked for."""
+    others = {theirs for model, theirs in paper.MODELS.items() if model not in plan.models}
+    return replace(
+        findings, beside=[each for each in findings.beside if each.labels.get("model") not in others]
+    )
+
+
+def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
+    """Write an item's files into OUT/NAME: tables, figures, records, the paper's numbers."""
+    folder = out / chapter.item.name
+    files = [file for table in chapter.findings.grids for file in table.write(folder)]
+    files += [file for chart in chapter.findings.charts for file in chart.write(folder)]
+    files.append(folder / "records.parquet")
+    write_with(files[-1], pl.DataFrame(chapter.records, infer_schema_length=None).write_parquet)
+    if chapter.findings.beside:
+        lines = [
+            {
+                **each.labels,
+                "figure": each.figure,
+                "paper": each.paper,
+                "paper_error": each.paper_error,
+                "ours": each.ours,
+                "error": each.error,
+                "runs": each.runs,
+                "difference": each.difference,
+                "not_comparable": " ".join(each.why),
+            }
+            for each in chapter.findings.beside
+        ]
+        files.append(folder / "beside-the-paper.csv")
+        write_with(files[-1], pl.DataFrame(lines, infer_schema_length=None).write_csv)
+    return files

@@ -1,0 +1,1 @@
+"""Runs, comparisons, frontiers and LDS."""

@@ -1,0 +1,151 @@
+"""The folder of a run: whose it is, and what is left of a run that failed or was killed."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from assent.support.errors import AssentError
+from assent.support.files import leftovers, locked, read_json, write_json
+
+MARKER = "settings.json"
+"""Says what the run depends on; written first."""
+REPORT = "report.html"
+"""Written last, so a folder that has it is whole."""
+WORK = ".work"
+"""Anchors and the state of trainings, until the run is done."""
+LOCK = ".assent-lock"
+"""Held by the process that is at work in the folder, which deletes it at the end."""
+REPLACED = ".replaced"
+"""The run that was here before, until the one that replaces it is done."""
+MOVING = ".moving"
+"""The same on its way there or back, file by file; a killed process may leave it, and it is moved back."""
+FILES = (
+    MARKER,
+    "selection.parquet",
+    "held_out.parquet",
+    "model.safetensors",
+    "model.json",
+    "certificate.json",
+    "metrics.json",
+    "frontier.json",
+    REPORT,
+)
+
+
+@contextmanager
+def claimed(out: Path, description: dict[str, Any], *, replace: bool = False) -> Iterator[None]:
+    """Make `out` this run's folder, or find that it is already, unfinished; any other is refused.
+
+    With `replace`, another run there is set aside. The folder is this process's alone: while one is at work
+    in it, others are refused. A run that ends before it has anything to go on from leaves the folder as it
+    was: one that is refused must not cost the run that it would replace, nor stand in the way of the
+    corrected command. The last good state of a training is such a thing.
+    """
+    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
+    _check_whose(out, replace=replace)
+    try:
+        with _held(out):
+            for name in FILES:
+                for file in leftovers(out / name):
+                    file.unlink()
+            _settle(out)
+            if replace and _entries(out):
+                _set_aside(out)
+            _check(out, description)
+            try:
+                write_json(out / MARKER, description)
+                yield
+            finally:
+                if _is_bare(out):
+                    _empty(out)
+                    _settle(out)
+    finally:
+        for folder in missing:
+            with suppress(OSError):  # not empty: there is a run in it, perhaps another's
+                folder.rmdir()
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Hold the folder for this process alone."""
+    lock = out / LOCK
+    with locked(lock, wait=False) as held:
+        if not held:
+            raise AssentError(
+                f"{out}: another process is at work in this folder; wait for it or choose another --out"
+            )
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _entries(folder: Path) -> set[Path]:
+    """What is in the folder of its run, but for files that a killed one had not finished."""
+    unfinished = {file for name in FILES for file in leftovers(folder / name)}
+    return set(folder.iterdir()) - unfinished - {folder / name for name in (LOCK, REPLACED, MOVING)}
+
+
+def _check_whose(out: Path, *, replace: bool) -> None:
+    """Refuse what is no run's folder, nor empty, before anything is written there."""
+    if not out.exists() or (out.is_dir() and not _entries(out)):
+        return
+    marker = next((file for file in (out / MARKER, out / MOVING / MARKER) if file.exists()), None)
+    about = read_json(marker) if marker else None
+    if replace and not (isinstance(about, dict) and {"format", "assent", "method"} <= about.keys()):
+        raise AssentError(f"{out}: --replace only replaces run folders, and this is none")
+    if not marker:
+        raise AssentError(f"{out}: already exists and is no run folder; choose another --out")
+
+
+def _check(out: Path, description: dict[str, Any]) -> None:
+    """Refuse the folder of another run."""
+    marker = out / MARKER
+    if (out / REPORT).exists():
+        raise AssentError(f"{out}: holds a finished run; choose another --out or pass --replace")
+    if marker.exists() and read_json(marker) != description:
+        raise AssentError(
+            f"{out}: holds an unfinished run of other data or settings; "
+            "choose another --out or pass --replace"
+        )
+
+
+def _is_bare(out: Path) -> bool:
+    """Whether there is nothing but the marker."""
+    work = out / WORK
+    return _entries(out) <= {out / MARKER, work} and not (work.is_dir() and any(work.iterdir()))
+
+
+def _empty(out: Path) -> None:
+    """Delete a bare run."""
+    if (out / WORK).exists():
+        (out / WORK).rmdir()
+    (out / MARKER).unlink(missing_ok=True)
+
+
+def _set_aside(out: Path) -> None:
+    """Take the run out of the way, to be brought back by `_settle` or forgotten by `forget_replaced`."""
+    forget_replaced(out)
+    (out / MOVING).mkdir()
+    for path in _entries(out):
+        path.rename(out / MOVING / path.name)
+    (out / MOVING).rename(out / REPLACED)
+
+
+def _settle(out: Path) -> None:
+    """Bring back the run that was set aside, unless the one that replaces it has something to go on from."""
+    if (out / REPLACED).exists() and _is_bare(out):
+        _empty(out)
+        (out / REPLACED).rename(out / MOVING)
+    if (out / MOVING).exists():
+        for path in (out / MOVING).iterdir():
+            path.rename(out / path.name)
+        (out / MOVING).rmdir()
+
+
+def forget_replaced(out: Path) -> None:
+    """Delete the run that was set aside, if there is one."""
+    if (out / REPLACED).exists():
+        shutil.rmtree(out / REPLACED)
