@@ -1,65 +1,22 @@
 """assent: recommendation that asks before it uses.
 
-The way of the data, in the order in which these names are met:
-
-    read_interactions → assign (unwillingness) → make_problem → Workbench → make_method → final → evaluate
+The names of `assent.api` are available here. They are loaded when one of them is first used, so that
+`assent --help` need not wait for torch.
 """
 
-from assent.data.interactions import Interactions
-from assent.data.problem import Problem, Protocol
-from assent.data.readers import Columns, read_interactions
-from assent.data.rules import read_wishes
-from assent.data.simulate import simulate
-from assent.data.split import make_problem, make_problem_from_parts
-from assent.data.unwillingness import assign
-from assent.data.wishes import Wishes
-from assent.evaluation.evaluate import HeldOut, evaluate
-from assent.game.estimates import Objective
-from assent.game.prices import break_even_prices, price_path
-from assent.methods import METHODS, Choice, Method, make_method
-from assent.models import MODELS, Recommender
-from assent.runs.compare import compare
-from assent.runs.frontier import frontier
-from assent.runs.lds import LdsPlan, predict_orders
-from assent.runs.run import Run, RunPlan, fit, open_run
-from assent.settings import Settings
-from assent.support.errors import AssentError
-from assent.training import Trained
-from assent.workbench import Workbench
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "METHODS",
-    "MODELS",
-    "AssentError",
-    "Choice",
-    "Columns",
-    "HeldOut",
-    "Interactions",
-    "LdsPlan",
-    "Method",
-    "Objective",
-    "Problem",
-    "Protocol",
-    "Recommender",
-    "Run",
-    "RunPlan",
-    "Settings",
-    "Trained",
-    "Wishes",
-    "Workbench",
-    "assign",
-    "break_even_prices",
-    "compare",
-    "evaluate",
-    "fit",
-    "frontier",
-    "make_method",
-    "make_problem",
-    "make_problem_from_parts",
-    "open_run",
-    "predict_orders",
-    "price_path",
-    "read_interactions",
-    "read_wishes",
-    "simulate",
-]
+if TYPE_CHECKING:
+    from assent.api import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of `assent.api`."""
+    if name == "api" or name.startswith("_"):
+        raise AttributeError(f"module 'assent' has no attribute {name!r}")
+    return getattr(import_module("assent.api"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *import_module("assent.api").__all__]

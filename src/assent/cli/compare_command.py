@@ -1,39 +1,39 @@
 """`assent compare`: methods against each other at prices, by true rewards."""
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from assent.cli import options as o
-from assent.cli import options as w
 from assent.cli.console import notice, out, show_table, watcher
-from assent.cli.judge_commands import CELLS, OutFolder
-from assent.cli.options import read_settings, spread
+from assent.cli.how import Anchors, Asked, EstimatorOption, Methods, Set, WorkOptions, read_asked
+from assent.cli.judge_commands import CELLS, OutFolder, reward_form
+from assent.cli.options import spread
 from assent.data.problem import Problem
 from assent.data.rules import for_the_record
 from assent.evaluation.metrics import RewardForm
-from assent.game.estimates import Objective
-from assent.methods import Method
+from assent.lab.store import Store
+from assent.methods import REFERENCES, GameMethod, Method
+from assent.methods.exploring import ExploringMethod
+from assent.methods.ifrqe import IFRQE
+from assent.methods.worth import WorthMethod
 from assent.models.losses import Loss
 from assent.report.data import Way, way_of
 from assent.report.words import name
-from assent.runs.compare import compare
-from assent.runs.frontier import parse_methods
+from assent.runs.compare import USUAL, compare
 from assent.runs.outcome import MARKS, Outcome, ahead_text, reward_text
-from assent.runs.pool import cores
-from assent.runs.records import REFERENCES, check_price
-from assent.settings import Settings
+from assent.runs.records import check_price
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite
-from assent.worth.settings import Source
+from assent.worth.estimate import Source
 
 
 @spread
 def compare_command(
     *,
     models: Annotated[str, typer.Option(help="Recommenders, separated by commas.")] = "mf",
-    methods: o.Methods = None,
+    methods: Methods = None,
     prices: Annotated[str, typer.Option(help="Prices of a unit of unwillingness.")] = "0.1,0.5,1,2",
     repeats: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 10,
     reward: Annotated[
@@ -47,24 +47,23 @@ def compare_command(
     reference: Annotated[
         str | None,
         typer.Option(
-            help="The method that is tested against all others. Default: ifrqe++:nash, if it is among them.",
+            help="The method that is tested against all others. Default: worth:nash, if it is among them.",
             show_default=False,
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes at once. Default: the cores.", show_default=False)
-    ] = None,
-    anchors: o.Anchors = None,
+    anchors: Anchors = None,
     value: Annotated[
         Source | None,
         typer.Option(
-            help="Where the value of an interaction comes from. Default: cross-fitted, in the reward's loss.",
+            help="Where worth comes from. Default: cross-fitted, in the reward's loss.",
             show_default=False,
         ),
     ] = None,
-    set_: o.Set = None,
+    estimator: EstimatorOption = None,
+    set_: Set = None,
+    work: WorkOptions,
     given: o.ProblemOptions,
-    wishes: w.WishOptions,
+    wishes: o.WishOptions,
     out: OutFolder = None,
     output: o.OutputOptions,
 ) -> None:
@@ -77,7 +76,7 @@ def compare_command(
     Examples:
 
     ```
-    assent compare data/steam --methods random,threshold,ifrqe++:nash --repeats 3
+    assent compare data/steam --methods random,threshold,worth:nash --repeats 3
     assent compare log.csv --models mf,lightgcn --methods proactive,ifrqe++ --out compared
     assent compare log.csv --prices 0.01,0.1 --reward mean --jobs 2
     assent compare log.csv --user-budget 2 --utility quadratic
@@ -86,57 +85,45 @@ def compare_command(
     output.check()
     if out and not (out / CELLS).is_dir():
         refuse_to_overwrite(out / "compare.csv", replace=output.replace)
-    settings = _settings_of_all(models, anchors, set_, reward, value)
-    asked = _parse_prices(prices)
-    all_of_them = parse_methods(methods, pooled=settings[0].value.is_pooled)
-    chosen, against = _with_reference(all_of_them, reference)
+    options = {
+        "reward": ("reward", reward),
+        "ifrqe++.anchors": ("anchors", anchors),
+        "worth.source": ("value", value),
+        "influence.estimator": ("estimator", estimator),
+    }
+    names = dict.fromkeys(map(str.strip, models.split(",")))
+    asked = [read_asked(model, set_, options, _DEFAULTS) for model in names]
+    at = _parse_prices(prices)
+    sets = [_with_reference(each, methods, reference) for each in asked]
+    chosen, against = sets[0]
+    wishes.check(chosen)
     progress = watcher()
-    wishes.warn_if_idle(chosen, settings[0])
     _, problem, source = given.make(progress, wishes)
-    notes = [*_notes(settings[0], chosen), *_notes_on(problem, source)]
-    records = compare(
-        problem,
-        settings,
-        methods=chosen,
-        prices=asked,
-        seeds=[given.seed + r for r in range(repeats)],
-        jobs=jobs or cores(),
-        folder=out and out / CELLS,
-        progress=progress,
-    )
-    outcome = Outcome(records, settings[0].reward, against, notes, settings)
+    notes = [*_notes(asked[0].settings.model, chosen), *_notes_on(problem, source)]
+    with work.executor() as executor:
+        records = compare(
+            problem,
+            [(each.settings, members) for each, (members, _) in zip(asked, sets, strict=True)],
+            prices=at,
+            seeds=[given.seed + r for r in range(repeats)],
+            store=Store(out / CELLS) if out else None,
+            executor=executor,
+            progress=progress,
+        )
+    settings = [each.settings for each in asked]
+    outcome = Outcome(records, reward_form(chosen), against, notes, settings)
     _show(outcome)
     output.write(records)
     for file in outcome.write(out) if out else []:
         notice(f"Written: {file}")
 
 
-def _settings_of_all(
-    models: str,
-    anchors: int | None,
-    overrides: list[str] | None,
-    reward: RewardForm | None,
-    value: Source | None,
-) -> list[Settings]:
-    """The settings of each model, so that the game is played for what is judged unless asked otherwise.
-
-    Influence is measured on the loss of the reward, and values are what was measured: trials by ranking, and
-    structure, which does not know the loss, say nothing of rewards.
-    """
-    given = list(overrides or [])
-    named = {text.partition("=")[0].strip(): text.partition("=")[2].strip() for text in given}
-    if reward is not None and named.get("reward", reward) != reward:
-        raise AssentError(
-            f"--set reward={named['reward']}: contradicts --reward {reward}; accepted: --reward alone"
-        )
-    given += [] if reward is None else [f"reward={reward}"]
-    given += [] if "influence.loss" in named else [f"influence.loss={Loss.BCE}"]
-    if value is None and "value.source" not in named:
-        value = Source.CROSS_FITTED
-    return [
-        read_settings(model, anchors, given, value)
-        for model in dict.fromkeys(map(str.strip, models.split(",")))
-    ]
+_DEFAULTS: Mapping[str, Any] = {
+    "influence": {"loss": Loss.BCE.value},
+    "worth": {"source": Source.CROSS_FITTED.value},
+}
+"""The game is played for what is judged: influence is measured on the loss of the reward, and worth is what
+was measured. Trials by ranking, and structure, which does not know the loss, say nothing of rewards."""
 
 
 def _parse_prices(text: str) -> list[float]:
@@ -150,41 +137,41 @@ def _parse_prices(text: str) -> list[float]:
     return prices
 
 
-def _with_reference(methods: list[Method], text: str | None) -> tuple[list[Method], Way]:
-    """The methods, and which of them is tested against the others; one that is not among them is added."""
-    if text in REFERENCES:
-        return methods, (text, "")
-    if text is None:
-        ways = [_way(method) for method in methods] or [("all", "")]
-        preferred = ("ifrqe++", Objective.NASH.value)
-        return methods, preferred if preferred in ways else ways[0]
-    if "," in text:
-        raise AssentError(f"--reference {text}: accepted: one method, for instance ifrqe++:nash")
-    method = parse_methods(text, "--reference")[0]
-    known = {_way(each) for each in methods}
-    return (methods if _way(method) in known else [*methods, method]), _way(method)
+def _with_reference(asked: Asked, methods: str | None, text: str | None) -> tuple[list[Method], Way]:
+    """Return the methods, and which of them is tested against the others; a missing one is added."""
+    if text is not None and "," in text:
+        raise AssentError(f"--reference {text}: accepted: one method, for instance worth:nash")
+    if text is None or text in REFERENCES:
+        found = asked.methods(methods)
+        ways = [method.way for method in found] or [("all", "")]
+        preferred = [way for way in (("worth", "nash"), ("ifrqe++", "nash")) if way in ways]
+        return found, (text, "") if text else [*preferred, ways[0]][0]
+    found = asked.methods(f"{methods or ','.join(USUAL)},{text}")
+    reference = asked.methods(text, "--reference")[0].way
+    return found, reference
 
 
-def _way(method: Method) -> Way:
-    return method.name, method.objective.value if method.objectives else ""
-
-
-def _notes(settings: Settings, methods: Sequence[Method]) -> list[str]:
-    """How the game was played, where that is not what other commands do."""
-    names = {method.name for method in methods}
+def _notes(model: str, methods: Sequence[Method]) -> list[str]:
+    """Return how each method was run, one sentence each."""
     notes = []
-    if names & {"ifrqe", "ifrqe++"}:
-        why = "the reward's own" if settings.influence.loss is Loss.BCE else "not the reward's"
-        notes.append(f"IFRQE and IFRQE++ value interactions by the loss {settings.influence.loss}, {why}.")
-        notes.append(_game(settings))
-    for method, how in (("proactive", settings.proactive), ("scratch", settings.scratch)):
-        if method in names:
-            warm = f"after the first, each goes on from the one before for {how.warm_epochs} epochs"
-            start = "each from scratch" if how.warm_epochs is None else warm
-            notes.append(
-                f"{name((method, ''))}: a re-implementation; explored selections are trained on, {start}."
-            )
+    for method in {each.name: each for each in methods}.values():
+        called = name((method.name, ""))
+        match method:
+            case WorthMethod():
+                notes.append(f"{called}: from {method.source}, by the loss {_loss(method, model)}.")
+            case IFRQE():
+                how = f"T = {method.n_anchors}, strategies: {method.strategy}"
+                notes.append(f"{called}: {how}, by the loss {_loss(method, model)}.")
+            case ExploringMethod():
+                warm = f"after the first, each goes on from the one before for {method.warm_epochs} epochs"
+                start = "each from scratch" if method.warm_epochs is None else warm
+                notes.append(f"{called}: a re-implementation; explored selections are trained on, {start}.")
     return notes
+
+
+def _loss(method: GameMethod, model: str) -> str:
+    loss = method.influence_for(model).loss
+    return f"{loss}, {'the reward’s own' if loss is Loss.BCE else 'not the reward’s'}"
 
 
 def _notes_on(problem: Problem, source: str) -> Iterator[str]:
@@ -200,18 +187,6 @@ def _notes_on(problem: Problem, source: str) -> Iterator[str]:
     listed = [f"{key.replace('_', ' ')} {asked[key]:,}" for key in limits if asked[key] is not None]
     if listed:
         yield f"Wishes: {', '.join(listed)}. All and Nothing heed none."
-
-
-def _game(settings: Settings) -> str:
-    """Which game IFRQE and IFRQE++ play with the values."""
-    source = settings.value.source
-    if settings.value.is_pooled:
-        return (
-            f"Values: {source}, one for each interaction, so that IFRQE and IFRQE++ are the same; "
-            "--value influence is the paper's game with T anchors."
-        )
-    anchors = f"T = {settings.anchors} of IFRQE++, 1 of IFRQE"
-    return f"Values: {source} at each anchor for itself ({anchors}), strategies: {settings.strategy}."
 
 
 def _show(outcome: Outcome) -> None:

@@ -1,5 +1,6 @@
 """`assent fit`, `assent demo` and `assent settings`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,24 +8,25 @@ import typer
 from pydantic import BaseModel
 
 from assent.cli import options as o
-from assent.cli import options as w
 from assent.cli.console import notice, number, out, percent, show_table, watcher
-from assent.cli.judge_commands import parse_points, show_frontier
-from assent.cli.options import read_pairs, read_settings, spread
+from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
+from assent.cli.judge_commands import parse_points, reward_form, show_frontier
+from assent.cli.options import spread
 from assent.data.problem import Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
+from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
-from assent.methods import METHODS, make_method
+from assent.methods import METHODS, Method, influence_settings, make_method
 from assent.models import MODELS
 from assent.report import certificate_facts
 from assent.report.data import way_of
 from assent.report.words import name
-from assent.runs.frontier import parse_methods
 from assent.runs.records import merged
 from assent.runs.run import Run, RunPlan, fit
-from assent.settings import Settings
+from assent.support.errors import AssentError
 from assent.support.files import read_json
+from assent.training import Settings
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
@@ -36,9 +38,10 @@ _SEEDS = 2
 def fit_command(
     *,
     out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
-    method: Annotated[str, typer.Option(help=f"How to choose: {', '.join(METHODS)}.")] = "ifrqe++",
+    method: Annotated[str, typer.Option(help=f"How to choose: {', '.join(METHODS)}.")] = "worth",
     objective: Annotated[
-        Objective, typer.Option(help="`nash`: each for herself (the paper); `welfare`: the sum of rewards.")
+        Objective,
+        typer.Option(help="`nash`: everybody's own reward (the paper); `welfare`: the sum."),
     ] = Objective.WELFARE,
     price: o.Price = 0.1,
     budget: Annotated[
@@ -52,13 +55,11 @@ def fit_command(
         typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
     ] = None,
     frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = _SEEDS,
-    frontier_methods: o.Methods = None,
-    model: o.Model = "mf",
-    anchors: o.Anchors = None,
-    value: o.Value = None,
-    set_: o.Set = None,
+    frontier_methods: Methods = None,
+    how: HowOptions,
+    work: WorkOptions,
     given: o.ProblemOptions,
-    wishes: w.WishOptions,
+    wishes: o.WishOptions,
     output: o.OutputOptions,
 ) -> None:
     """Choose what is worth disclosing, train on that alone, and report what it costs.
@@ -68,47 +69,59 @@ def fit_command(
     Examples:
 
     ```
-    assent fit data/steam --model mf --method ifrqe++ --price 0.1 --out runs/steam
-    assent fit data/steam --budget 0.5 --out runs/half
+    assent fit data/steam --budget 0.5 --out runs/steam
+    assent fit data/steam --method ifrqe++ --price 0.1 --out runs/paper
     assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
     assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
     assent fit log.csv --rest own-mean --by-category --user-budget 2 --user-floor 3 --out runs/wishes
     ```
     """
     output.check()
-    made = make_method(method, objective)
-    if made.objectives and made.objective is not objective:
-        notice(f"{method}: plays for {made.objective} alone")
-    settings = read_settings(model, anchors, set_, value)
+    asked = how.read()
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
-    parse_methods(frontier_methods, "--frontier-methods", pooled=settings.value.is_pooled)
-    if not points:
-        options = {name for name, option in (("anchors", anchors), ("value", value)) if option is not None}
-        asked = options.union(read_pairs(set_ or [], {}))
-        if idle := sorted(asked & made.ignores - settings.idle):
-            notice(f"no effect on {method}: {' and '.join(idle)}")
-        if frontier_seeds != _SEEDS or frontier_methods is not None:
-            notice("no effect without --frontier: --frontier-seeds and --frontier-methods")
+    if not points and (frontier_seeds != _SEEDS or frontier_methods is not None):
+        raise AssentError("--frontier-seeds and --frontier-methods: need --frontier")
+    made = asked.method(method, objective)
+    if made.objectives and made.plays_for != objective:
+        notice(f"{method}: plays for {made.plays_for} alone")
+    compared_methods = asked.methods(frontier_methods, "--frontier-methods") if points else []
+    wishes.check([made])
     progress = watcher()
-    wishes.warn_if_idle([made], settings)
     log, problem, source = given.make(progress, wishes)
     plan = RunPlan(
-        method=method,
-        objective=objective,
+        method=made,
         price=price,
+        budget=budget,
         seed=given.seed,
+        k=how.ks,
         unwillingness=source,
+        rest=given.rest,
         points=points,
         frontier_seeds=frontier_seeds,
-        frontier_methods=frontier_methods,
-        budget=budget,
-        rest=given.rest,
+        frontier_methods=tuple(compared_methods),
     )
-    run = fit(log, problem, out, plan, settings, replace=output.replace, progress=progress)
-    compared = read_json(out / "frontier.json") if points else []
+    with work.executor() as executor:
+        run = fit(
+            log,
+            problem,
+            out,
+            plan,
+            asked.settings,
+            replace=output.replace,
+            executor=executor,
+            progress=progress,
+        )
+    _show(run, output, f"{problem.name}, all methods within budgets", [made])
+
+
+def _show(run: Run, output: o.OutputOptions, title: str, methods: Sequence[Method]) -> None:
+    """Print a run and its frontier, if it has one, and write their records."""
+    file = run.folder / "frontier.json"
+    compared = read_json(file) if file.exists() else []
+    form = reward_form(methods)
     if compared:
-        show_frontier(compared, f"{problem.name}, all methods within budgets", settings.reward)
-    _show_run(run)
+        show_frontier(compared, title, form)
+    _show_run(run, form)
     output.write(merged(run.records, compared))
 
 
@@ -117,6 +130,7 @@ def demo(
     *,
     out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("demo"),
     seed: o.Seed = DEMO_SEED,
+    work: WorkOptions,
     output: o.OutputOptions,
 ) -> None:
     """The whole way on simulated data: choose, train, compare with other methods, report.
@@ -132,37 +146,49 @@ def demo(
     progress = watcher()
     log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
+    method = make_method("worth", objective=Objective.NASH)
     plan = RunPlan(
-        objective=Objective.NASH,
+        method=method,
         price=0.7,
         seed=seed,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
         frontier_seeds=3,
-        frontier_methods="random,threshold,occurrence,ifrqe++",
     )
     settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
-    run = fit(log, problem, out, plan, settings, replace=output.replace, progress=progress)
-    compared = read_json(run.folder / "frontier.json")
-    show_frontier(compared, "the demo's frontier", settings.reward)
-    _show_run(run)
-    output.write(merged(run.records, compared))
+    with work.executor() as executor:
+        run = fit(
+            log,
+            problem,
+            out,
+            plan,
+            settings,
+            replace=output.replace,
+            executor=executor,
+            progress=progress,
+        )
+    _show(run, output, "the demo's frontier", [method])
 
 
 @spread
-def settings_command(*, model: o.Model = "mf", output: o.OutputOptions) -> None:
+def settings_command(*, model: Model = "mf", output: o.OutputOptions) -> None:
     """List every setting that `--set` takes, with its default.
+
+    Settings of the base model come first, then those of influence, then those of each method.
 
     Examples:
 
     ```
     assent settings
     assent settings --model mine:Mine
-    assent fit data/steam --set training.epochs=30 --set model_settings.dimension=32 --out runs/small
+    assent fit data/steam --set training.epochs=30 --set worth.folds=5 --out runs/small
     ```
     """
     output.check()
-    rows = _settings_rows(read_settings(model))
+    settings = read_asked(model, []).settings
+    rows = _settings_rows(settings) + _settings_rows(influence_settings(model), "influence.")
+    for name_of, kind in METHODS.items():
+        rows += _settings_rows(kind(), f"{name_of}.")
     title = f"settings of {model} (models: {', '.join(MODELS)})"
     show_table(title, ["setting", "default", "meaning"], rows, texts=("meaning",))
     output.write([{"setting": key, "default": value, "meaning": text} for key, value, text in rows])
@@ -172,6 +198,8 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
     rows: list[list[str]] = []
     for setting, field in type(settings).model_fields.items():
         value: Any = getattr(settings, setting)
+        if setting == "influence":
+            continue
         if isinstance(value, BaseModel):
             rows += _settings_rows(value, f"{prefix}{setting}.")
         else:
@@ -179,8 +207,7 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
     return rows
 
 
-def _show_run(run: Run) -> None:
-    form = run.settings["reward"]
+def _show_run(run: Run, form: RewardForm) -> None:
     rows = [
         [
             name(way_of(record)),

@@ -1,21 +1,25 @@
 """`assent frontier` and `assent lds`: what methods and estimators are worth, by retraining."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from assent.cli import options as o
-from assent.cli import options as w
 from assent.cli.console import notice, number, percent, show_table, watcher
 from assent.cli.console import out as terminal
-from assent.cli.options import read_settings, spread
+from assent.cli.how import HowOptions, Methods, Model, Set, WorkOptions, read_asked
+from assent.cli.options import spread
 from assent.evaluation.evaluate import HeldOut
 from assent.evaluation.metrics import RewardForm
+from assent.lab.store import Store
+from assent.methods import GameMethod, Method
+from assent.methods.worth import WorthMethod
 from assent.report import frontier_lines, frontier_svg
 from assent.report.data import way_of
 from assent.report.words import name
-from assent.runs.frontier import frontier, parse_methods
+from assent.runs.compare import frontier
 from assent.runs.lds import AVERAGED, LdsPlan, predict_orders
 from assent.runs.records import FIGURES
 from assent.support.errors import AssentError
@@ -50,14 +54,12 @@ def frontier_command(
     *,
     points: Annotated[str, typer.Option(help="Budgets, as shares of All's violation.")] = "0.75,0.5,0.25,0.1",
     seeds: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 4,
-    methods: o.Methods = None,
+    methods: Methods = None,
     price: o.Price = 0.1,
-    model: o.Model = "mf",
-    anchors: o.Anchors = None,
-    value: o.Value = None,
-    set_: o.Set = None,
+    how: HowOptions,
+    work: WorkOptions,
     given: o.ProblemOptions,
-    wishes: w.WishOptions,
+    wishes: o.WishOptions,
     out: OutFolder = None,
     output: o.OutputOptions,
 ) -> None:
@@ -70,35 +72,43 @@ def frontier_command(
 
     ```
     assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
-    assent frontier log.csv --methods threshold,ifrqe++:welfare --unwillingness random --out front
+    assent frontier log.csv --methods threshold,worth:welfare --unwillingness random --out front
     assent frontier log.csv --points 0.5,0.25 --by-category --user-budget 2
     ```
     """
     output.check()
     if out:
         _check_picture(out, replace=output.replace)
-    settings = read_settings(model, anchors, set_, value)
-    chosen = parse_methods(methods, pooled=settings.value.is_pooled)
+    asked = how.read()
+    chosen = asked.methods(methods)
+    wishes.check(chosen)
     budgets = parse_points(points, "--points")
     progress = watcher()
-    wishes.warn_if_idle(chosen, settings)
     _, problem, _ = given.make(progress, wishes)
-    records = frontier(
-        problem,
-        settings,
-        methods=chosen,
-        points=budgets,
-        seeds=[given.seed + s for s in range(seeds)],
-        price=price,
-        cache=out and out / CELLS,
-        progress=progress,
-    )
-    title = f"{problem.name}, {model}, {problem.protocol}, {seeds} seeds from {given.seed}"
-    show_frontier(records, title, settings.reward)
+    with work.executor() as executor:
+        records = frontier(
+            problem,
+            asked.settings,
+            methods=chosen,
+            points=budgets,
+            seeds=[given.seed + s for s in range(seeds)],
+            price=price,
+            k=how.ks,
+            store=Store(out / CELLS) if out else None,
+            executor=executor,
+            progress=progress,
+        )
+    title = f"{problem.name}, {how.model}, {problem.protocol}, {seeds} seeds from {given.seed}"
+    show_frontier(records, title, reward_form(chosen))
     output.write(records)
     if out:
         write_text(out / PICTURE, frontier_svg(frontier_lines(records), title))
         notice(f"Picture: {out / PICTURE}")
+
+
+def reward_form(methods: Sequence[Method]) -> RewardForm:
+    """Return the form of the reward that the first of the methods that knows one plays for."""
+    return next((method.reward for method in methods if isinstance(method, GameMethod)), RewardForm.SUM)
 
 
 def _check_picture(out: Path, *, replace: bool) -> None:
@@ -147,8 +157,9 @@ def lds_command(
     rows: Annotated[
         HeldOut, typer.Option(help="Whose losses are ordered: those that estimates rest on, or rows to come.")
     ] = HeldOut.VALIDATION,
-    model: o.Model = "mf",
-    set_: o.Set = None,
+    model: Model = "mf",
+    set_: Set = None,
+    work: WorkOptions,
     given: o.ProblemOptions,
     out: OutFolder = None,
     output: o.OutputOptions,
@@ -171,13 +182,24 @@ def lds_command(
     ```
     """
     output.check()
-    settings = read_settings(model, None, set_)
-    if "source" in settings.value.model_fields_set:
-        raise AssentError("value.source: all that was measured is judged in any case; accepted: leave it out")
+    asked = read_asked(model, set_)
+    method = asked.method("worth")
+    assert isinstance(method, WorthMethod)
+    if "source" in method.model_fields_set:
+        raise AssentError("--set worth.source: all sources are judged in any case; accepted: leave it out")
     progress = watcher()
     _, problem, _ = given.make(progress)
-    plan = LdsPlan(selections, rate, truth_seeds, rows=rows)
-    orders = predict_orders(problem, settings, plan, seed=given.seed, cache=out, progress=progress)
+    plan = LdsPlan(selections, rate, truth_seeds, rows=rows, method=method)
+    with work.executor() as executor:
+        orders = predict_orders(
+            problem,
+            asked.settings,
+            plan,
+            seed=given.seed,
+            store=Store(out) if out else None,
+            executor=executor,
+            progress=progress,
+        )
     records = orders.records()
     table = [
         [
@@ -191,7 +213,7 @@ def lds_command(
         for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
     show_table(
-        f"{problem.name}, {model}, {settings.influence.loss} loss of {rows} rows, R = {selections}, "
+        f"{problem.name}, {model}, {method.influence_for(model).loss} loss of {rows} rows, R = {selections}, "
         f"seed {given.seed}",
         ["estimator", "level", "LDS", "95 % interval", f"behind {AVERAGED}", "95 % interval"],
         table,

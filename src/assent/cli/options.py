@@ -10,7 +10,7 @@ From options and `--set` pairs to settings.
 The options that several commands have, and what they mean.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from assent.cli.console import notice
 from assent.data import unwillingness
@@ -29,17 +28,12 @@ from assent.data.rules import read_wishes
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.data.unwillingness import RESTS
 from assent.data.wishes import USUAL_PRIOR
-from assent.game.estimates import Objective
-from assent.game.paper.tables import Strategy
 from assent.methods import Method
-from assent.methods.ifrqe_pp import IFRQEpp
-from assent.models import MODELS
+from assent.methods.ifrqe import IFRQEpp
 from assent.runs.records import DEAREST
-from assent.settings import Settings
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_json
 from assent.support.progress import Progress
-from assent.worth.settings import Source
 
 Command = Callable[..., None]
 
@@ -127,94 +121,14 @@ class WishOptions:
     prior: Prior = None
     utility: Utility = "linear"
 
-    def warn_if_idle(self, methods: Sequence[Method], settings: Settings) -> None:
-        """Say so where a prior is given and no method starts from it."""
-        is_table = settings.strategy is Strategy.TABLE
-        start = [
-            each
-            for each in methods
-            if isinstance(each, IFRQEpp) and (is_table or each.objective is Objective.NASH)
-        ]
-        is_one_game = settings.anchors + settings.adaptive == 1 or settings.value.is_pooled
-        if self.prior is not None and (not start or is_one_game):
-            notice(
-                "--prior changes nothing here: ifrqe++ alone starts from it, with nash or tables, several "
-                "anchors and --value influence"
-            )
+    def check(self, methods: Sequence[Method]) -> None:
+        """Refuse a prior that no method starts from."""
+        if self.prior is not None and not any(isinstance(method, IFRQEpp) for method in methods):
+            raise AssentError("--prior: only the method ifrqe++ starts from it")
 
     def added(self, log: Interactions, problem: Problem) -> Problem:
         """The problem with these wishes."""
         return replace(problem, wishes=read_wishes(log, problem, **vars(self)))
-
-
-def read_settings(
-    model: str,
-    anchors: int | None = None,
-    overrides: list[str] | None = None,
-    value: Source | None = None,
-) -> Settings:
-    """The settings from the options and from `--set` pairs like training.epochs=30."""
-    named = {"model": model, "anchors": anchors, "value.source": value}
-    options = {key: given for key, given in named.items() if given is not None}
-    given = read_pairs(overrides or [], options)
-    settings = checked(lambda: Settings.model_validate(given), model)
-    tell_idle(settings, given)
-    return settings
-
-
-def read_pairs(texts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings from `options` by their names and from pairs like training.epochs=30.
-
-    A pair that contradicts an option is refused.
-    """
-    values: dict[str, Any] = {}
-    for key, option in options.items():
-        _put(values, key, option)
-    for text in texts:
-        key, equals, given = (part.strip() for part in text.partition("="))
-        if not equals:
-            raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
-        if key in options and given != str(options[key]):
-            name = key.partition(".")[0]
-            raise AssentError(f"--set {text}: contradicts --{name} {options[key]}; accepted: --{name} alone")
-        _put(values, key, given)
-    return values
-
-
-def _put(values: dict[str, Any], key: str, given: Any) -> None:
-    """Put a setting into nested ones."""
-    *path, last = key.split(".")
-    place: Any = values
-    for part in path:
-        place = place.setdefault(part, {})
-        if not isinstance(place, dict):
-            raise AssentError(f"--set {key}: {part!r} has no settings of its own; see assent settings")
-    place[last] = given
-
-
-def checked(make: Callable[[], Settings], model: str) -> Settings:
-    """The settings of `model` that `make` returns; what is wrong with them, in one line."""
-    try:
-        settings = make()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "settings"
-        listed = f"see assent settings --model {model}"
-        if first["type"] == "extra_forbidden":
-            raise AssentError(f"unknown setting {name}; {listed}") from None
-        raise AssentError(f"setting {name}: {first['msg']}, got {first['input']!r}; {listed}") from None
-    estimator, source = settings.influence.estimator, settings.value.source
-    if "estimator" in settings.influence.model_fields_set and estimator != settings.linearisation.estimator:
-        raise AssentError(
-            f"influence.estimator={estimator}: contradicts value.source={source}; accepted: one of them"
-        )
-    return settings
-
-
-def tell_idle(settings: Settings, given: Collection[str]) -> None:
-    """Say which of the settings that were `given` the others leave nothing to say."""
-    if idle := " and ".join(sorted(settings.idle.intersection(given))):
-        notice(f"no effect where values are pooled over folds: {idle}; see value.source=influence")
 
 
 _COLUMNS = "Reading DATA"
@@ -239,14 +153,6 @@ def _literally(text: str) -> str:
     return text.replace("*", r"\*")
 
 
-Methods = Annotated[
-    str | None,
-    typer.Option(
-        help="Which methods: name or name:objective, separated by commas. "
-        "Default: all but proactive and scratch, which train a model for everything they try.",
-        show_default=False,
-    ),
-]
 Data = Annotated[
     Path,
     typer.Argument(
@@ -297,39 +203,6 @@ Negatives = Annotated[
     int, typer.Option(min=1, help="Sampled negatives per validation and test row.", rich_help_panel=_SPLIT)
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_HOW)]
-Model = Annotated[
-    str,
-    typer.Option(
-        help=f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.",
-        rich_help_panel=_HOW,
-    ),
-]
-Anchors = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help=f"T, anchors of IFRQE++ with --value influence or lissa. Default: {Settings().anchors}.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
-]
-Value = Annotated[
-    Source | None,
-    typer.Option(
-        help=f"Where the value of an interaction comes from. Default: {Settings().value.source}.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
-]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any other setting, e.g. training.epochs=30; assent settings lists them.",
-        rich_help_panel=_HOW,
-    ),
-]
 Price = Annotated[
     float,
     typer.Option(

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, steady_watcher
+from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
 from assent.cli.judge_commands import no_file
-from assent.cli.options import checked, read_pairs, tell_idle
+from assent.methods import merged
 from assent.report.words import plural
 from assent.reproduce import (
     ITEMS,
@@ -27,9 +27,8 @@ from assent.reproduce import (
     write_chapter,
 )
 from assent.reproduce.grid import Amount, Column, shown, text
-from assent.reproduce.plan import DATASETS, MODELS, merged
+from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR
 from assent.reproduce.run import CELLS, Chapter
-from assent.runs.pool import cores
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
 
@@ -51,9 +50,7 @@ def reproduce_command(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Default: 2 (quick), 10 (full).", show_default=False)
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes at once. Default: the cores.", show_default=False)
-    ] = None,
+    jobs: Jobs = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +68,7 @@ def reproduce_command(
             show_default=False,
         ),
     ] = None,
-    set_: o.Set = None,
+    set_: Set = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Compute nothing: show what is there so far.")
     ] = False,
@@ -106,16 +103,17 @@ def reproduce_command(
     plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
     if not (out / CELLS).is_dir():
         refuse_to_overwrite(out / PAGE, replace=replace)
-    found = reproduce(
-        [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
-        plan,
-        out,
-        data=_data(data_dir),
-        jobs=jobs or cores(),
-        asked=asked,
-        compute=not report_only,
-        progress=steady_watcher(),
-    )
+    with WorkOptions(jobs).executor() as executor:
+        found = reproduce(
+            [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
+            plan,
+            out,
+            data=_data(data_dir),
+            executor=executor,
+            asked=asked,
+            compute=not report_only,
+            progress=steady_watcher(),
+        )
     for sentence in found.notices:
         notice(sentence)
     if not found.failed and not any(chapter.item.name in asked for chapter in found.chapters):
@@ -174,8 +172,11 @@ def _plan(
         overrides=merged(plan.overrides, given),
         altered=list(overrides or []),
     )
-    found = [checked(partial(plan.settings, model, DATASETS[0]), model) for model in plan.models]
-    tell_idle(found[0], given)
+    for model in plan.models:
+        settings = checked(partial(plan.settings, model), model)
+        ways = (*PAPER_METHODS.values(), SCR, ("worth", "welfare"))
+        methods = [checked(partial(plan.method, way, model, DATASETS[0]), model) for way in ways]
+        Asked(settings, {key: value for key, value in given.items() if key not in BASE}, {}).check(methods)
     return plan
 
 

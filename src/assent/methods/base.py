@@ -1,15 +1,28 @@
-"""The one interface of all methods: a problem in, a selection out, at a price or within a budget."""
+"""The interface of all methods: a lab in, a selection out, at a price or within a budget.
+
+A method is a frozen object that carries its own settings. What it decides is a function of the lab's problem,
+base model and seed, and of the method's key, which is made of all that it holds.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from assent.data.problem import Problem
+from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.game.players import by_score, players_of
+from assent.influence.settings import InfluenceSettings
+from assent.lab.lab import Lab
 from assent.support.arrays import Bools, Floats
-from assent.workbench import Workbench
+from assent.support.cost import NO_COST, Cost
+from assent.training import defaults_of
+
+Way = tuple[str, str]
+"""A method's name, and what it plays for: the objective, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -22,50 +35,80 @@ class Choice:
     """The price at which it decided; None for methods that know none."""
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`); empty where nothing is solved."""
-    anchors: Sequence[int] = ()
-    """The workbench's anchors that it rests on, by their numbers."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
     errors: Floats | None = None
     """[Z], how far the truth may be from `values`, as a standard deviation; None where that is unknown."""
     drawn: bool = False
     """Whether the selection is a sample of strategies that are not certain."""
-    explored: int = 0
-    """How many models were trained on selections that were tried out, or as anchors of its own."""
-    owed: float = 0.0
-    """Seconds of trainings that it found done, but for the workbench's anchors, by the wall clock."""
+    cost: Cost = NO_COST
+    """What it took, with everything that it rests on."""
 
 
-VALUING = frozenset(
-    {"influence", "anchors", "anchor_rate", "adaptive", "rounds", "reward", "strategy", "table", "value"}
-)
-"""Settings of the game and of what interactions are worth."""
+class Method(BaseModel, ABC):
+    """A way to choose what is disclosed; a new one is a file and an entry of the registry."""
 
-
-class Method(ABC):
-    """A way to choose what is disclosed; a subclass is a file of its own and an entry of the registry."""
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: ClassVar[str]
     """What the command line calls it."""
     objectives: ClassVar[tuple[Objective, ...]] = ()
-    """The objectives that it distinguishes; empty for methods that weigh nobody's reward."""
+    """The objectives that it can play for; empty for methods that weigh nobody's reward."""
     retrains: ClassVar[bool] = False
     """Whether it trains a model for everything that it tries: such methods run only where they are named."""
-    ignores: ClassVar[frozenset[str]] = frozenset({"proactive", "scratch"})
-    """Settings that cannot change its choice; figures that are kept outlive a change of these."""
-
-    def __init__(self, objective: Objective = Objective.WELFARE) -> None:
-        """Play for `objective`, or for the only one that the method knows."""
-        known = self.objectives or tuple(Objective)
-        self.objective = objective if objective in known else known[0]
 
     @abstractmethod
-    def at_price(self, bench: Workbench, price: float) -> Choice:
+    def at_price(self, lab: Lab, price: float) -> Choice:
         """Decide when one unit of unwillingness costs `price` units of the loss."""
 
     @abstractmethod
-    def within(self, bench: Workbench, budget: float) -> Choice:
+    def within(self, lab: Lab, budget: float) -> Choice:
         """Decide so that at most the share `budget` of All's violation is disclosed."""
+
+    @property
+    def plays_for(self) -> str:
+        """The objective; empty for methods that weigh nobody's reward."""
+        return self.objectives[0].value if self.objectives else ""
+
+    @property
+    def way(self) -> Way:
+        """The name and what it plays for, as records have them."""
+        return self.name, self.plays_for
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """All that its decisions depend on besides the lab."""
+        return {"method": self.name, **self.model_dump(mode="json")}
+
+
+class GameMethod(Method):
+    """A method that estimates what interactions are worth and solves the game."""
+
+    objectives: ClassVar[tuple[Objective, ...]] = tuple(Objective)
+
+    objective: Objective = Field(
+        Objective.WELFARE, description="nash: everybody's own reward; welfare: the sum of all rewards"
+    )
+    influence: InfluenceSettings | None = Field(
+        None, description="how influence is computed; by default as suits the model"
+    )
+    reward: RewardForm = Field(
+        RewardForm.SUM, description="validation loss that is played for: a user's sum (eq. 1) or mean"
+    )
+
+    @property
+    def plays_for(self) -> str:
+        """The objective."""
+        return self.objective.value
+
+    def influence_for(self, model: str) -> InfluenceSettings:
+        """Return how influence is computed for a model."""
+        return self.influence or influence_settings(model)
+
+
+def influence_settings(model: str, given: Mapping[str, Any] | None = None) -> InfluenceSettings:
+    """Return the settings of influence that suit a model, with those that are `given` instead."""
+    return InfluenceSettings.model_validate({**defaults_of(model, "influence"), **(given or {})})
 
 
 def scoring_at_least(scores: Floats, least: float, problem: Problem) -> Bools:

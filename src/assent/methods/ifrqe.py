@@ -1,180 +1,204 @@
-"""IFRQE: influence at one anchor, and the solution of its game: in closed form, or by the paper's tables."""
+"""IFRQE and IFRQE++, the paper's methods: influence at T anchors, the nearest of which predicts, and a game.
+
+IFRQE has one anchor, IFRQE++ several. The game is solved in closed form with factored strategies, or by the
+paper's own algorithms on tables.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import ClassVar
 
-from assent.game.certificate import Certificate, certify
-from assent.game.estimates import Estimates, Objective
+import numpy as np
+from pydantic import Field
+
+from assent.game.certificate import certify
+from assent.game.decide import decide_within
+from assent.game.estimates import Estimates
 from assent.game.paper.algorithms import check_table, solve_table
-from assent.game.paper.tables import Strategy
-from assent.game.players import by_score, check_floors, players_of
-from assent.game.prices import break_even_prices, fits_into, price_path
-from assent.game.regret import regret_of, unsure
+from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.players import check_floors, players_of
+from assent.game.regret import unsure
 from assent.game.solve import Equilibrium, solve
-from assent.methods.base import Choice, Method
+from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
+from assent.lab.lab import Lab, Training
+from assent.lab.store import Entry
+from assent.methods.base import Choice, GameMethod
 from assent.models import MF
-from assent.support.arrays import Bools
-from assent.valuers import AtPlace
-from assent.workbench import Workbench
+from assent.support.arrays import Floats
+from assent.support.cost import Clock, Cost
+
+Decide = Callable[[Estimates], tuple[Equilibrium, float]]
+"""Solves a game: the solution, and the price at which it was decided."""
 
 
-class IFRQE(Method):
+class IFRQE(GameMethod):
     """Disclose k iff its influence at one anchor exceeds price · unwillingness (section 3.1 of the paper)."""
 
     name: ClassVar[str] = "ifrqe"
-    objectives: ClassVar[tuple[Objective, ...]] = tuple(Objective)
-    ignores: ClassVar[frozenset[str]] = Method.ignores | {"anchors", "adaptive"}
 
-    def at_price(self, bench: Workbench, price: float) -> Choice:
-        """The equilibrium at a price."""
-        is_solved = bench.settings.strategy is Strategy.FACTORED
-        return self._adapted(
-            bench,
-            lambda estimates: (self._play(bench, estimates, price), price),
-            is_solved=is_solved,
+    anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
+    rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
+    strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
+    table: TableSettings = Field(TableSettings(), description="how tables are learnt")
+
+    def at_price(self, lab: Lab, price: float) -> Choice:
+        """Return the equilibrium at a price."""
+        is_solved = self.strategy is Strategy.FACTORED
+        return self._decide(
+            lab, lambda estimates: (self._play(lab, estimates, price), price), is_solved=is_solved
         )
 
-    def within(self, bench: Workbench, budget: float) -> Choice:
-        """The equilibrium at the lowest price, at least 0, that keeps within the budget, filled up to it.
+    def within(self, lab: Lab, budget: float) -> Choice:
+        """Return the equilibrium at the lowest price, at least 0, that keeps within the budget, filled up.
 
         The price is found by bisection, because with several anchors the values themselves depend on it. What
         the budget leaves over at price 0 goes to the interactions without value that are minded least.
         """
-        allowed = budget * float(bench.problem.unwillingness.sum())
-        check_floors(players_of(bench.problem), allowed)
-        return self._adapted(bench, lambda estimates: self._fitted(bench, estimates, allowed))
+        allowed = budget * float(lab.problem.unwillingness.sum())
+        check_floors(players_of(lab.problem), allowed)
 
-    def _adapted(
-        self,
-        bench: Workbench,
-        decide: Callable[[Estimates], tuple[Equilibrium, float]],
-        *,
-        is_solved: bool = False,
-    ) -> Choice:
-        """Decide, as often as settings ask for once more with an anchor where the last decision lies.
+        def decide(estimates: Estimates) -> tuple[Equilibrium, float]:
+            return decide_within(
+                estimates, lambda price: self._play(lab, estimates, price), allowed, self.objective
+            )
 
-        `decide` returns a solution and its price; it `is_solved` if it is what `solve` returns. Where
-        the solution is an anchor already, nothing is left to be learnt about it.
+        return self._decide(lab, decide, is_solved=False)
+
+    @property
+    def n_anchors(self) -> int:
+        """T."""
+        return 1
+
+    @property
+    def n_adaptive(self) -> int:
+        """How many anchors are added where the solution lies."""
+        return 0
+
+    def _decide(self, lab: Lab, decide: Decide, *, is_solved: bool) -> Choice:
+        """Decide; with adaptive anchors, again with an anchor where the last decision lies.
+
+        Where the solution is an anchor already, a further one would tell nothing new.
         """
-        estimates, placed = self._estimates(bench), list[AtPlace]()
-        found, price = decide(estimates)
-        while len(placed) < self._adaptive(bench) and estimates.distances_of(found.selection).min() > 0:
-            placed.append(bench.estimates_at(found.selection, effects=bool(estimates.effects)))
-            estimates = estimates.joined(placed[-1].estimates)
+        clock = Clock()
+        with_effects = self._needs_effects(lab)
+        anchors = random_anchors(lab, self.n_anchors, rate=self.anchor_rate)
+        known = self._influence(lab, anchors, effects=with_effects)
+        with clock:
+            estimates = known.estimates()
             found, price = decide(estimates)
-        certificate = certify(
-            estimates,
-            found,
-            objective=self.objective,
-            price=price,
-            rounds=bench.settings.rounds,
-            is_solved=is_solved,
-        )
-        return self._choice(bench, estimates, found, placed, price=price, certified=certificate)
-
-    def _fitted(self, bench: Workbench, estimates: Estimates, allowed: float) -> tuple[Equilibrium, float]:
-        """The solution that keeps within `allowed` violation, and its price."""
-        unwillingness = estimates.unwillingness
-
-        def fits(found: Equilibrium) -> bool:
-            return fits_into(float(unwillingness[found.selection].sum()), allowed)
-
-        low, high = 0.0, 0.0
-        found = self._play(bench, estimates, high)
-        for _ in range(_DOUBLINGS):
-            if fits(found):
+        while len(anchors) < self.n_anchors + self.n_adaptive:
+            if estimates.distances_of(found.selection).min() == 0:
                 break
-            next_price = price_path(found.values, unwillingness).price_within(allowed)
-            low, high = high, max(2 * high, next_price, _LEAST)
-            found = self._play(bench, estimates, high)
-        while fits(found) and high - low > _PRECISION * high:
-            middle = (low + high) / 2
-            trial = self._play(bench, estimates, middle)
-            if fits(trial):
-                high, found = middle, trial
-            else:
-                low = middle
-        return self._filled(estimates, found, high, allowed, start=found.selection if fits(found) else None)
-
-    def _filled(
-        self, estimates: Estimates, found: Equilibrium, price: float, allowed: float, *, start: Bools | None
-    ) -> tuple[Equilibrium, float]:
-        """What was found, filled up with what pays at the highest prices, and the price of that.
-
-        Under wishes, `start[Z]` is filled up. It is None where no price led to a solution that fits, which is
-        so with some tables; the price is then the highest at which anything that is left out would pay.
-        """
-        path = price_path(found.values, estimates.unwillingness)
-        if estimates.wishes.are_plain:
-            selection, price = path.within(allowed), path.price_within(allowed)
-        else:
-            players = estimates.players(price)
-            worth = players.units.sums(found.values)
-            prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
-            selection = by_score(players, prices, allowed=allowed, start=start)
-            if start is None:
-                price = float(prices[~selection].max(initial=0.0))
-        regret = regret_of(estimates, selection, objective=self.objective, price=price)
-        return replace(found, selection=selection, regret=regret), price
-
-    def _choice(
-        self,
-        bench: Workbench,
-        estimates: Estimates,
-        found: Equilibrium,
-        placed: Sequence[AtPlace],
-        *,
-        price: float,
-        certified: Certificate,
-    ) -> Choice:
-        anchors = self._anchors(bench)
-        certificate = {
-            **bench.trust(anchors, self.objective, placed),
-            "anchors_at_solution": len(placed),
-            **asdict(certified),
-            "gains_estimated": int(unsure(estimates, found.selection, self.objective).sum()),
+            anchors.append(anchor_at(lab, found.selection, "anchor at the solution"))
+            known = self._influence(lab, anchors, effects=with_effects)
+            with clock:
+                estimates = known.estimates()
+                found, price = decide(estimates)
+        with clock:
+            certificate = certify(
+                estimates,
+                found,
+                objective=self.objective,
+                price=price,
+                rounds=self.rounds,
+                is_solved=is_solved,
+            )
+            gains_estimated = int(unsure(estimates, found.selection, self.objective).sum())
+        facts = {
+            **residuals([entry.facts for entry in known.influences]),
+            "anchors_at_solution": len(anchors) - self.n_anchors,
+            **asdict(certificate),
+            "gains_estimated": gains_estimated,
         }
         return Choice(
             found.selection,
             price,
-            certificate,
-            anchors=bench.resting_on(anchors, self.objective),
+            facts,
             values=found.values,
-            errors=bench.errors(estimates, self.objective),
-            drawn=bench.settings.strategy is Strategy.TABLE and estimates.n_anchors > 1,
-            explored=len(placed),
-            owed=sum(each.owed for each in placed),
+            errors=_spread(estimates.values(self.objective)),
+            drawn=self.strategy is Strategy.TABLE and estimates.n_anchors > 1,
+            cost=known.cost + Cost.of("deciding", clock.seconds),
         )
 
-    def _anchors(self, bench: Workbench) -> int:
-        return 1
+    def _influence(self, lab: Lab, anchors: Sequence[Training], *, effects: bool) -> "_Known":
+        settings = self.influence_for(lab.settings.model)
+        lab.train(anchors, "training anchors")
+        tasks = [InfluenceAt(anchor, settings, self.reward) for anchor in anchors]
+        influences = lab.run(tasks, "influence at anchors")
+        of_others = [InfluenceAt(anchor, settings, self.reward, effects=True) for anchor in anchors]
+        return _Known(
+            lab, anchors, influences, lab.run(of_others, "effects on others") if effects else [], self
+        )
 
-    def _adaptive(self, bench: Workbench) -> int:
-        return 0
+    def _needs_effects(self, lab: Lab) -> bool:
+        """Tables learn from the rewards of eq. (8), which count what others do to a player, where known."""
+        if self.strategy is Strategy.FACTORED:
+            return False
+        several = self.n_anchors + self.n_adaptive > 1
+        check_table(players_of(lab.problem), several=several)
+        return several and lab.settings.model == MF.name
 
-    def _play(self, bench: Workbench, estimates: Estimates, price: float) -> Equilibrium:
-        settings = bench.settings
-        if settings.strategy is Strategy.FACTORED:
-            return solve(estimates, objective=self.objective, price=price, rounds=settings.rounds)
+    def _play(self, lab: Lab, estimates: Estimates, price: float) -> Equilibrium:
+        if self.strategy is Strategy.FACTORED:
+            return solve(estimates, objective=self.objective, price=price, rounds=self.rounds)
         return solve_table(
-            estimates, objective=self.objective, price=price, settings=settings.table, seed=bench.seed
+            estimates, objective=self.objective, price=price, settings=self.table, seed=lab.seed
         )
 
-    def _estimates(self, bench: Workbench) -> Estimates:
-        """Tables learn from the rewards of eq. (8), to which belongs what others do to a player, if known."""
-        anchors = self._anchors(bench)
-        if bench.settings.strategy is Strategy.FACTORED:
-            return bench.estimates(anchors, self.objective)
-        several = anchors + self._adaptive(bench) > 1
-        check_table(players_of(bench.problem), several=several)
-        effects = several and bench.settings.model == MF.name
-        return bench.estimates(anchors, self.objective, effects=effects)
+
+class IFRQEpp(IFRQE):
+    """The game of IFRQE with T anchors (section 3.2 of the paper)."""
+
+    name: ClassVar[str] = "ifrqe++"
+
+    anchors: int = Field(3, ge=1, description="T, selections that a model is trained on")
+    adaptive: int = Field(0, ge=0, description="anchors that are added where the solution lies")
+
+    @property
+    def n_anchors(self) -> int:
+        """T."""
+        return self.anchors
+
+    @property
+    def n_adaptive(self) -> int:
+        """How many anchors are added where the solution lies."""
+        return self.adaptive
 
 
-_PRECISION = 1e-2
-_LEAST = 1e-6
-"""The price to go on from where even the path finds none above 0."""
-_DOUBLINGS = 20
-"""Of the price, at most. A table that learns from few samples may withhold too little at any price; then what
-it found alone orders the interactions."""
+class _Known:
+    """What is known around anchors."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        anchors: Sequence[Training],
+        influences: Sequence[Entry],
+        effects: Sequence[Entry],
+        method: IFRQE,
+    ) -> None:
+        self.lab, self.anchors, self.influences, self.effects = lab, anchors, influences, effects
+        self.weights = loss_weights(lab, method.reward)
+        self.cost = sum((entry.cost for entry in (*influences, *effects)), Cost())
+
+    def estimates(self) -> Estimates:
+        """Return the game that is played with it."""
+        problem, arrays = self.lab.problem, [entry.arrays for entry in self.influences]
+        return Estimates(
+            owners=problem.train.users,
+            n_users=problem.n_users,
+            unwillingness=problem.unwillingness,
+            anchors=np.array([anchor.selection for anchor in self.anchors]),
+            own=np.array([each["own"] for each in arrays]) * self.weights[problem.train.users],
+            social=np.array([each["social"] for each in arrays]),
+            losses=np.array([each["losses"] for each in arrays]) * self.weights,
+            effects=tuple(effects_in(entry) for entry in self.effects),
+            wishes=problem.wishes,
+        )
+
+
+def _spread(values: Floats) -> Floats | None:
+    """Return how far the anchors' `values[T, Z]` are from each other, as a standard deviation: [Z]."""
+    if len(values) < 2:
+        return None
+    spread: Floats = values.std(axis=0, ddof=1)
+    return spread

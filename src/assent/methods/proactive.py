@@ -16,14 +16,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from pydantic import Field
 
-from assent.game.estimates import Objective
 from assent.game.players import cheapest_first
-from assent.game.retraining import ProactiveSettings
-from assent.methods.base import VALUING, Choice, Method
-from assent.methods.exploring import Explorer
+from assent.lab.lab import Lab
+from assent.methods.base import Choice
+from assent.methods.exploring import Explorer, ExploringMethod
 from assent.support.arrays import Bools, Floats, sum_by
-from assent.workbench import Workbench
 
 _DRAWS = 3
 """Tells Proactive's random numbers from those of others with the same seed."""
@@ -43,39 +42,45 @@ class Learnt:
 
     def choice(self, selection: Bools) -> Choice:
         """The decision, with how it was reached."""
-        trainings = self.explorer.trainings
-        certificate = {"rounds": float(trainings), "converged": float(self.converged)}
-        return Choice(selection, self.price, certificate, explored=trainings, owed=self.explorer.owed)
+        certificate = {"rounds": float(self.explorer.tried), "converged": float(self.converged)}
+        return Choice(selection, self.price, certificate, cost=self.explorer.cost)
 
 
-class Proactive(Method):
-    """REINFORCE on everybody's true reward, a training per round."""
+class Proactive(ExploringMethod):
+    """REINFORCE on everybody's true reward, a training per round (a re-implementation; docs/methods.md)."""
 
     name: ClassVar[str] = "proactive"
-    objectives: ClassVar[tuple[Objective, ...]] = (Objective.NASH,)
-    retrains: ClassVar[bool] = True
-    ignores: ClassVar[frozenset[str]] = (VALUING - {"reward"}) | {"scratch"}
 
-    def at_price(self, bench: Workbench, price: float) -> Choice:
+    rounds: int = Field(300, ge=1, description="largest number of rounds, each of which trains a model")
+    learning_rate: float = Field(0.2, gt=0, description="Adam's, on the log-odds of disclosing")
+    memory: float = Field(
+        0.9, ge=0, lt=1, description="decay of the running mean that a reward is compared with"
+    )
+    window: int = Field(10, ge=1, description="rounds whose mean reward is compared to tell convergence")
+    patience: int = Field(3, ge=1, description="windows without a gain before it has converged")
+    tolerance: float = Field(
+        0.02, ge=0, description="a gain is more than this share of what all windows gained"
+    )
+
+    def at_price(self, lab: Lab, price: float) -> Choice:
         """What is disclosed with a probability above one half in the end."""
-        found = learn(bench, price=price)
+        found = learn(lab, self, price=price)
         return found.choice(found.probabilities > 0.5)
 
-    def within(self, bench: Workbench, budget: float) -> Choice:
+    def within(self, lab: Lab, budget: float) -> Choice:
         """By falling probability until the budget is used up.
 
         While learning, the price, 1 at first, is multiplied by exp(0.3 · (share − budget)) after each round,
         with the share of All's violation that the policy would disclose on average.
         """
-        found = learn(bench, price=1.0, budget=budget)
-        return found.choice(cheapest_first(found.probabilities, bench.problem, budget))
+        found = learn(lab, self, price=1.0, budget=budget)
+        return found.choice(cheapest_first(found.probabilities, lab.problem, budget))
 
 
-def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Learnt:
+def learn(lab: Lab, settings: Proactive, *, price: float, budget: float | None = None) -> Learnt:
     """Play rounds until the reward stops rising; with `budget`, the price moves until it is kept."""
-    settings = bench.settings.proactive
-    problem, n_rows = bench.problem, len(bench.problem.train)
-    explorer = Explorer(bench, Proactive.name, settings.warm_epochs)
+    problem, n_rows = lab.problem, len(lab.problem.train)
+    explorer = Explorer(lab, settings)
     odds = float(np.log(settings.start / (1 - settings.start)))
     logits = torch.full((n_rows,), odds, dtype=torch.float64)
     optimizer = torch.optim.Adam([logits], lr=settings.learning_rate)
@@ -83,10 +88,10 @@ def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Lea
     seen: list[tuple[float, float]] = []
     usual: tuple[Floats, Floats] | None = None
     converged = False
-    with bench.progress.task("rounds of Proactive", settings.rounds) as advance:
+    with lab.progress.task("rounds of Proactive", settings.rounds) as advance:
         for number in range(settings.rounds):
             policy = torch.sigmoid(logits).numpy()
-            drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < policy
+            drawn = np.random.default_rng((lab.seed, _DRAWS, number)).random(n_rows) < policy
             losses = explorer.losses(drawn)
             paid = sum_by(problem.train.users, problem.unwillingness * drawn, problem.n_users)
             seen.append((float(losses.mean()), float(paid.mean())))
@@ -103,7 +108,7 @@ def learn(bench: Workbench, *, price: float, budget: float | None = None) -> Lea
     return Learnt(torch.sigmoid(logits).numpy(), price, explorer, converged)
 
 
-def has_converged(seen: list[tuple[float, float]], price: float, settings: ProactiveSettings) -> bool:
+def has_converged(seen: list[tuple[float, float]], price: float, settings: Proactive) -> bool:
     """Whether the last `patience` windows of rounds each gained next to nothing over the one before.
 
     `seen` has the mean loss and the mean unwillingness disclosed of each round so far. Next to nothing is

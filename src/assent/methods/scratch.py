@@ -16,56 +16,58 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from assent.game.estimates import Objective
 from assent.game.prices import price_path, worth_disclosing
-from assent.methods.base import VALUING, Choice, Method
-from assent.methods.exploring import Explorer
+from assent.lab.lab import Lab
+from assent.methods.base import Choice
+from assent.methods.exploring import Explorer, ExploringMethod
 from assent.support.arrays import Bools, Floats, Ints
-from assent.workbench import Workbench
 
 _DRAWS = 4
 """Tells SCR's random numbers from those of others with the same seed."""
 
 
-class Scratch(Method):
+class Scratch(ExploringMethod):
     """The equilibrium of true rewards, as far as L explored selections show it."""
 
     name: ClassVar[str] = "scratch"
-    objectives: ClassVar[tuple[Objective, ...]] = (Objective.NASH,)
-    retrains: ClassVar[bool] = True
-    ignores: ClassVar[frozenset[str]] = (VALUING - {"reward"}) | {"proactive"}
 
-    def at_price(self, bench: Workbench, price: float) -> Choice:
+    selections: int = Field(100, ge=2, description="L, joint selections that are explored, a training each")
+    rounds: int = Field(4, ge=1, description="responses to what the others do; L is divided among them")
+    ridge: float = Field(
+        1.0, gt=0, description="shrinks values, as if so many selections had shown no effect"
+    )
+
+    def at_price(self, lab: Lab, price: float) -> Choice:
         """The responses at a price."""
-        unwillingness = bench.problem.unwillingness
-        values, explorer = play(bench, lambda values: worth_disclosing(values, unwillingness, price))
+        unwillingness = lab.problem.unwillingness
+        values, explorer = play(lab, self, lambda values: worth_disclosing(values, unwillingness, price))
         return _choice(worth_disclosing(values, unwillingness, price), price, values, explorer)
 
-    def within(self, bench: Workbench, budget: float) -> Choice:
+    def within(self, lab: Lab, budget: float) -> Choice:
         """Everybody responds to the one price at which the budget is used up, in every round."""
-        unwillingness = bench.problem.unwillingness
+        unwillingness = lab.problem.unwillingness
         allowed = budget * float(unwillingness.sum())
-        values, explorer = play(bench, lambda values: price_path(values, unwillingness).within(allowed))
+        values, explorer = play(lab, self, lambda values: price_path(values, unwillingness).within(allowed))
         path = price_path(values, unwillingness)
         return _choice(path.within(allowed), path.price_within(allowed), values, explorer)
 
 
-def play(bench: Workbench, respond: Callable[[Floats], Bools]) -> tuple[Floats, Explorer]:
+def play(lab: Lab, settings: Scratch, respond: Callable[[Floats], Bools]) -> tuple[Floats, Explorer]:
     """The values, [Z], after all rounds in which everybody follows `respond`; who explored them."""
-    settings = bench.settings.scratch
-    owners, n_rows = bench.problem.train.users, len(bench.problem.train)
-    explorer = Explorer(bench, Scratch.name, settings.warm_epochs)
+    owners, n_rows = lab.problem.train.users, len(lab.problem.train)
+    explorer = Explorer(lab, settings)
     strategy = np.full(n_rows, settings.start)
     tried: list[Bools] = []
     losses: list[Floats] = []
     values = np.zeros(n_rows)
     rounds = min(settings.rounds, settings.selections)
     shares = np.linspace(0, settings.selections, rounds + 1).round().astype(int)
-    with bench.progress.task("exploring", settings.selections) as advance:
+    with lab.progress.task("exploring", settings.selections) as advance:
         for played in range(rounds):
             for number in range(shares[played], shares[played + 1]):
-                drawn = np.random.default_rng((bench.seed, _DRAWS, number)).random(n_rows) < strategy
+                drawn = np.random.default_rng((lab.seed, _DRAWS, number)).random(n_rows) < strategy
                 tried.append(drawn)
                 losses.append(explorer.losses(drawn))
                 advance()
@@ -99,7 +101,5 @@ def own_values(owners: Ints, tried: Bools, losses: Floats, rounds: Ints, *, ridg
 
 
 def _choice(selection: Bools, price: float, values: Floats, explorer: Explorer) -> Choice:
-    certificate = {"explored": float(explorer.trainings)}
-    return Choice(
-        selection, price, certificate, values=values, explored=explorer.trainings, owed=explorer.owed
-    )
+    certificate = {"explored": float(explorer.tried)}
+    return Choice(selection, price, certificate, values=values, cost=explorer.cost)

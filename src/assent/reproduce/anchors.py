@@ -11,17 +11,19 @@ import numpy as np
 
 from assent.evaluation.evaluate import validation_losses
 from assent.influence.estimate import predicted_losses
+from assent.lab.anchors import linearised, random_anchors
+from assent.lab.lab import Lab, Training
+from assent.lab.store import Found, Key
+from assent.methods.ifrqe import IFRQE
 from assent.report.words import MINUS, plural
 from assent.reproduce import item as m
 from assent.reproduce import paper
 from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
-from assent.reproduce.cells import Cell, Desk, Record, settings_key
+from assent.reproduce.cells import Cell, Record
 from assent.reproduce.charts import Chart, rows_by, series_by, series_of
 from assent.reproduce.grid import Column, Grid, grid
 from assent.reproduce.item import Findings, Item
-from assent.reproduce.plan import OURS, SIMULATION, Plan
-from assent.runs.store import Key
-from assent.settings import Settings
+from assent.reproduce.plan import OURS, PAPER_METHODS, SIMULATION, Plan
 from assent.support.arrays import Bools
 from assent.support.statistics import paired_difference
 
@@ -38,37 +40,46 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Approximated:
-    """The validation loss of a model trained on a random selection, and what the anchors predict for it."""
+    """A task: the validation loss after training on a random selection, and what anchors predict for it."""
 
     number: int
     """Of the selection."""
-    alone: ClassVar[bool] = False
+    method: IFRQE
+    """Whose influence predicts."""
 
-    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """What models and influence depend on, and the selection's number."""
-        return settings_key("approximation", fingerprint, settings, seed, number=self.number)
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return f"approximation of selection {self.number}"
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """Mean losses over users: real, by one anchor, by the nearest of two, and the first anchor's own."""
-        bench = desk.bench
-        problem, settings = bench.problem, bench.settings.linearisation
-        rng = np.random.default_rng((bench.seed, _DRAWS, self.number))
-        drawn: Bools = rng.random(len(problem.train)) < bench.settings.anchor_rate
-        real = validation_losses(problem, bench.final(drawn, label=f"selection {self.number}"), settings.loss)
-        far = [np.count_nonzero(drawn != bench.anchor(t)[0]) for t in range(ANCHORS)]
+    def key(self, lab: Lab) -> Key:
+        """Return the method's key and the selection's number."""
+        return lab.key | {"kind": "approximation", "method": self.method.key, "number": self.number}
+
+    def run(self, lab: Lab) -> Found:
+        """Return mean losses: real, by one anchor, by the nearest of two, and the first anchor's own."""
+        problem, settings = lab.problem, self.method.influence_for(lab.settings.model)
+        rng = np.random.default_rng((lab.seed, _DRAWS, self.number))
+        drawn: Bools = rng.random(len(problem.train)) < self.method.anchor_rate
+        anchors = random_anchors(lab, ANCHORS, rate=self.method.anchor_rate)
+        trained, *models = lab.train([Training(drawn, label=self.label), *anchors])
+        near = int(np.argmin([np.count_nonzero(drawn != anchor.selection) for anchor in anchors]))
         predicted = {
-            t: predicted_losses(bench.linearise(t), drawn[None], settings, bench.seed)
-            for t in {0, int(np.argmin(far))}
+            t: predicted_losses(
+                linearised(lab, anchors[t], models[t], settings), drawn[None], settings, lab.seed
+            )
+            for t in {0, near}
         }
-        kept = validation_losses(problem, bench.anchor(0)[1], settings.loss)
+        real, kept = (validation_losses(problem, each, settings.loss) for each in (trained, models[0]))
         samples = problem.valid_samples().sum()
-        return {
-            "model": bench.settings.model,
+        found = {
+            "model": lab.settings.model,
             "real": float(real.sum() / samples),
             "ifrqe": float(predicted[0].sum() / samples),
-            "ifrqe++": float(predicted[int(np.argmin(far))].sum() / samples),
+            "ifrqe++": float(predicted[near].sum() / samples),
             "unchanged": float(kept.sum() / samples),
         }
+        return Found(facts=found)
 
 
 class Approximation(Item):
@@ -87,13 +98,18 @@ class Approximation(Item):
     def cells(self, plan: Plan) -> list[Cell]:
         """Selections for every model, data set and repeat."""
         return [
-            Cell(plan.source(dataset), plan.settings(model, dataset), seed, Approximated(number),
-                 {"dataset": dataset})
+            Cell(
+                plan.source(dataset),
+                plan.settings(model),
+                seed,
+                Approximated(number, _influence_of(plan, model, dataset)),
+                {"dataset": dataset},
+            )
             for dataset in plan.datasets
             for model in plan.of(plan.wide_models)
             for seed in plan.seeds
             for number in range(plan.selections)
-        ]  # fmt: skip
+        ]
 
     def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
         """The table of errors, a chart per data set, the paper's four numbers."""
@@ -113,6 +129,12 @@ class Approximation(Item):
             table.legend,
         ]
         return Findings([table], list(_charts(table)), list(_beside(plan, table)), said)
+
+
+def _influence_of(plan: Plan, model: str, dataset: str) -> IFRQE:
+    method = plan.method(PAPER_METHODS["IFRQE"], model, dataset)
+    assert isinstance(method, IFRQE)
+    return method
 
 
 def _errors(records: Sequence[Record]) -> Iterator[Record]:

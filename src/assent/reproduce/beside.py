@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assent.methods import METHODS
+from assent.methods import method_settings
 from assent.reproduce import paper
 from assent.reproduce.grid import Amount, Column
-from assent.reproduce.plan import CHANCE, PAPER_METHODS, SCR, SIMULATION, THEIR_SELECTIONS, Plan
+from assent.reproduce.plan import BASE, CHANCE, PAPER_METHODS, SCR, SIMULATION, THEIR_SELECTIONS, Plan
 
 _CLOSE = 0.05
 """Largest relative difference in size of data sets that count as the same."""
@@ -96,9 +96,9 @@ def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
     """What the user or the scale has changed; for a row of the paper's tables, of what that method reads."""
     if plan.reduced:
         yield "This run is a smaller version of the paper's: compare the order, not the figures."
-    ways = {**PAPER_METHODS, "SCR": SCR}
-    idle = METHODS[ways[method][0]].ignores if method in ways else frozenset()
-    if {setting.partition(".")[0].partition("=")[0] for setting in plan.altered} - idle:
+    way = {**PAPER_METHODS, "SCR": SCR}.get(method or "")
+    heads = {setting.partition("=")[0].partition(".")[0] for setting in plan.altered}
+    if any(head in BASE or way is None or method_settings(way[0], {head: {head: 0}}) for head in heads):
         yield "Settings of this run are the user's own, not the plan's (see “How it was run”)."
 
 

@@ -12,10 +12,11 @@ from assent.report.data import Way
 from assent.report.words import name as way_name
 from assent.reproduce import paper
 from assent.reproduce.beside import Beside, beside, reasons
-from assent.reproduce.cells import Cell, Measured, Record
+from assent.reproduce.cells import Cell, Record
 from assent.reproduce.charts import METHOD, Chart, rows_by, series_by
 from assent.reproduce.grid import Column, Grid
 from assent.reproduce.plan import NOTHING, OURS, PAPER_METHODS, DataSource, Plan
+from assent.runs.measure import Cell as MethodCell
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,13 @@ def price_cells(
     **changes: Any,
 ) -> list[Cell]:
     """Every method at every price in every repeat."""
-    settings = plan.settings(model, source.name, **changes)
+    settings = plan.settings(model)
     return [
         Cell(
             source,
             settings,
             seed,
-            Measured(way, price),
+            MethodCell(plan.method(way, model, source.name, **changes), price),
             {"dataset": source.name, "method_name": way_name(way), **(labels or {})},
         )
         for seed in plan.seeds

@@ -12,33 +12,36 @@ both agree does not make it true: combined values share the structure that they 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from assent.lab.anchors import InfluenceAt, loss_weights, random_anchors
+from assent.lab.lab import Lab
+from assent.lab.store import Found, Key
+from assent.methods.ifrqe import IFRQE
+from assent.methods.worth import WorthMethod
 from assent.report.data import ALL, Way
 from assent.report.words import name as way_name
 from assent.reproduce import item as m
-from assent.reproduce.cells import Cell, Certified, Desk, Measured, Record, settings_key
+from assent.reproduce.cells import Cell, Certified, Record
 from assent.reproduce.charts import Chart, rows_by, series_by, series_of
 from assent.reproduce.grid import Column, grid
 from assent.reproduce.item import Findings, Item
 from assent.reproduce.plan import CHANCE, NOTHING, OURS, SIMULATION, Plan
 from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders
+from assent.runs.measure import Cell as MethodCell
 from assent.runs.rank_scores import rank_correlations
-from assent.runs.store import Key
-from assent.settings import Settings
 from assent.support.arrays import Floats
 from assent.support.statistics import correlation
-from assent.workbench import Workbench
-from assent.worth.settings import Source
+from assent.worth.estimate import Source
 
 WAYS: Sequence[Way] = (
     ("random", ""),
     ("threshold", ""),
     ("occurrence", ""),
-    ("ifrqe++", "nash"),
-    ("ifrqe++", "welfare"),
+    ("worth", "nash"),
+    ("worth", "welfare"),
 )
 
 
@@ -50,8 +53,8 @@ class Frontier(Item):
     where: ClassVar[str] = "Ours"
     about: ClassVar[str] = (
         "Each method discloses within a share of All's violation, whatever the price, so that methods are "
-        "compared at the same cost to people. IFRQE++ plays for each user's own reward (nash) or for the sum "
-        "of all (welfare), with values as assent has them by default: combined, by a ranking loss."
+        "compared at the same cost to people. Worth, assent's own method, plays for each user's own reward "
+        "(nash) or for the sum of all (welfare)."
     )
 
     def cells(self, plan: Plan) -> list[Cell]:
@@ -61,9 +64,9 @@ class Frontier(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings_of_ours(model, dataset),
+                plan.settings(model),
                 seed,
-                Measured(way, 1.0, point),
+                MethodCell(plan.method_of_ours(way, model), 1.0, point),
                 {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},
             )
             for dataset in plan.datasets
@@ -89,30 +92,34 @@ class Frontier(Item):
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of every estimator."""
+    """A task: the linear datamodeling scores of every estimator."""
 
     selections: int
     seeds: int
-    alone: ClassVar[bool] = True
+    method: WorthMethod
 
-    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """What models and values depend on, pooled ones among them, and how much is retrained."""
-        more = {"selections": self.selections, "seeds": self.seeds}
-        return settings_key("lds", fingerprint, settings, seed, **more)
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return "linear datamodeling scores"
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """A figure `level:estimator` per estimator and level; retrainings are kept on the way."""
-        bench = desk.bench
+    def key(self, lab: Lab) -> Key:
+        """Return the method's key and how much is retrained."""
+        more = {"selections": self.selections, "seeds": self.seeds, "method": self.method.key}
+        return lab.key | {"kind": "lds"} | more
+
+    def run(self, lab: Lab) -> Found:
+        """Return a figure `level:estimator` per estimator and level; retrainings are kept on the way."""
         orders = predict_orders(
-            bench.problem,
-            bench.settings,
-            LdsPlan(selections=self.selections, seeds=self.seeds),
-            seed=bench.seed,
-            cache=bench.folder,
-            progress=bench.progress,
+            lab.problem,
+            lab.settings,
+            LdsPlan(selections=self.selections, seeds=self.seeds, method=self.method),
+            seed=lab.seed,
+            store=lab.store,
+            progress=lab.progress,
         )
         found = {f"{each['level']}:{each['estimator']}": each["lds"] for each in orders.records()}
-        return {"model": bench.settings.model, **found}
+        return Found(facts={"model": lab.settings.model, **found})
 
 
 class Lds(Item):
@@ -133,10 +140,11 @@ class Lds(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings_of_ours(model, dataset),
+                plan.settings(model),
                 seed,
-                Scored(plan.lds_selections, plan.lds_seeds),
+                Scored(plan.lds_selections, plan.lds_seeds, _worth(plan, model)),
                 {"dataset": dataset},
+                alone=True,
             )
             for dataset in plan.datasets
             for model in plan.of(plan.one_model)
@@ -166,6 +174,12 @@ class Lds(Item):
         ]
         said = [CHANCE, table.legend] if SIMULATION in plan.datasets else [table.legend]
         return Findings([table], charts, said=said, not_comparable="The paper has no such figure.")
+
+
+def _worth(plan: Plan, model: str) -> WorthMethod:
+    method = plan.method_of_ours(("worth", "welfare"), model)
+    assert isinstance(method, WorthMethod)
+    return method
 
 
 def _lines(records: Sequence[Record]) -> Iterator[Record]:
@@ -206,9 +220,9 @@ class PriceOfAnarchy(Item):
                 found += [
                     Cell(
                         source,
-                        plan.settings(model, dataset),
+                        plan.settings(model),
                         seed,
-                        Certified(OURS, price),
+                        Certified(plan.method(OURS, model, dataset), price),
                         {"dataset": dataset, "model": model, "price": price},
                     )
                     for seed in plan.seeds
@@ -263,75 +277,97 @@ def _ratios(records: Sequence[Record]) -> Iterator[Record]:
             }
 
 
-Estimate = Callable[[Workbench], tuple[Floats, Floats]]
-"""What every interaction is worth at a workbench, valued twice on grounds of their own: [Z], [Z]."""
 LOSSES = ("bce", "pairwise")
 """Validation losses that value is measured on: the paper's, and assent's default."""
 _OTHER_SEED = 10_000
 """Added to a repeat's seed for the other training."""
 
 
-def _own_anchors(bench: Workbench) -> tuple[Floats, Floats]:
-    first, second = _valued(bench, Source.INFLUENCE).estimates(2).own
-    return first, second
+def _at_anchors(lab: Lab, method: IFRQE, level: str, *, anchors: int) -> list[Floats]:
+    """Return influence at the first anchors, each for itself: [Z] each."""
+    settings = method.influence_for(lab.settings.model)
+    drawn = random_anchors(lab, anchors, rate=method.anchor_rate)
+    found = lab.run([InfluenceAt(anchor, settings, method.reward) for anchor in drawn])
+    return [entry.arrays[level] for entry in found]
 
 
-def _social_anchors(bench: Workbench) -> tuple[Floats, Floats]:
-    first, second = _valued(bench, Source.INFLUENCE).estimates(2).social
-    return first, second
+def _own_anchors(lab: Lab, values: "Valuing") -> list[Floats]:
+    weights = loss_weights(lab, values.ifrqe.reward)[lab.problem.train.users]
+    return [each * weights for each in _at_anchors(lab, values.ifrqe, "own", anchors=2)]
 
 
-def _two_seeds(bench: Workbench, source: Source) -> tuple[Floats, Floats]:
-    settings = _from(bench.settings, source)
-    first, second = (
-        Workbench(bench.problem, settings, seed, bench.progress).estimates(1).social[0]
-        for seed in (bench.seed, bench.seed + _OTHER_SEED)
-    )
-    return first, second
+def _social_anchors(lab: Lab, values: "Valuing") -> list[Floats]:
+    return _at_anchors(lab, values.ifrqe, "social", anchors=2)
 
 
-def _valued(bench: Workbench, source: Source) -> Workbench:
-    """A workbench whose values come from there: this one, if its own do."""
-    if bench.settings.value.source is source:
-        return bench
-    return Workbench(bench.problem, _from(bench.settings, source), bench.seed, bench.progress)
+def _social_seeds(lab: Lab, values: "Valuing") -> list[Floats]:
+    return [_at_anchors(each, values.ifrqe, "social", anchors=1)[0] for each in _two_seeds(lab)]
 
 
-def _from(settings: Settings, source: Source) -> Settings:
-    value = settings.value.model_copy(update={"source": source})
-    return settings.model_copy(update={"value": value})
+def _worth_seeds(lab: Lab, values: "Valuing", source: Source) -> list[Floats]:
+    method = values.worth.model_copy(update={"source": source})
+    return [method.estimate(each).social for each in _two_seeds(lab)]
 
 
-ESTIMATES: Mapping[str, Estimate] = {
+def _two_seeds(lab: Lab) -> list[Lab]:
+    return [lab, replace(lab, seed=lab.seed + _OTHER_SEED)]
+
+
+@dataclass(frozen=True)
+class Valuing:
+    """The methods whose values are judged, with one loss."""
+
+    ifrqe: IFRQE
+    worth: WorthMethod
+
+    @classmethod
+    def by(cls, plan: Plan, model: str, dataset: str, loss: str) -> "Valuing":
+        """Return the plan's methods with values by `loss`."""
+        ways = (("ifrqe", "welfare"), ("worth", "welfare"))
+        ifrqe, worth = (plan.method(way, model, dataset, influence={"loss": loss}) for way in ways)
+        assert isinstance(ifrqe, IFRQE)
+        assert isinstance(worth, WorthMethod)
+        return cls(ifrqe, worth)
+
+
+ESTIMATES: Mapping[str, Callable[[Lab, Valuing], list[Floats]]] = {
     "own influence, two anchors": _own_anchors,
     "social influence, two anchors": _social_anchors,
-    "social, influence, two seeds": partial(_two_seeds, source=Source.INFLUENCE),
-    "social, cross-fitted, two seeds": partial(_two_seeds, source=Source.CROSS_FITTED),
-    "social, combined, two seeds": partial(_two_seeds, source=Source.COMBINED),
+    "social, influence, two seeds": _social_seeds,
+    "social, cross-fitted, two seeds": partial(_worth_seeds, source=Source.CROSS_FITTED),
+    "social, combined, two seeds": partial(_worth_seeds, source=Source.COMBINED),
 }
+"""What every interaction is worth, valued twice independently: [Z], [Z]."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the two valuations of an estimate agree."""
+    """A task: how far the two valuations of an estimate agree."""
 
     estimate: str
-    alone: ClassVar[bool] = False
+    values: Valuing
 
-    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """What models and influence depend on, and the estimate's name."""
-        return settings_key("agreement", fingerprint, settings, seed, estimate=self.estimate)
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return f"agreement: {self.estimate}"
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """Pearson's and Spearman's correlation over interactions; None for constants."""
-        first, second = ESTIMATES[self.estimate](desk.bench)
+    def key(self, lab: Lab) -> Key:
+        """Return the estimate's name and the keys of the methods."""
+        methods = {"ifrqe": self.values.ifrqe.key, "worth": self.values.worth.key}
+        return lab.key | {"kind": "agreement", "estimate": self.estimate, **methods}
+
+    def run(self, lab: Lab) -> Found:
+        """Return Pearson's and Spearman's correlation over interactions; None for constants."""
+        first, second = ESTIMATES[self.estimate](lab, self.values)
         plain = correlation(first, second)
         (of_ranks,) = rank_correlations(first[:, None], second[:, None])
-        return {
-            "model": desk.bench.settings.model,
+        found = {
+            "model": lab.settings.model,
             "correlation": plain,
             "rank_correlation": None if plain is None else float(of_ranks),
         }
+        return Found(facts=found)
 
 
 class Reliability(Item):
@@ -353,9 +389,9 @@ class Reliability(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings(model, dataset, influence={"loss": loss}),
+                plan.settings(model),
                 seed,
-                Agreement(estimate),
+                Agreement(estimate, Valuing.by(plan, model, dataset, loss)),
                 {"dataset": dataset, "estimate": estimate, "loss": loss},
             )
             for dataset in plan.datasets

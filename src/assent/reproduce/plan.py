@@ -20,12 +20,15 @@ from assent.data.simulate import MOST, simulate
 from assent.data.split import make_problem
 from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
 from assent.evaluation.metrics import RewardForm
+from assent.methods import METHODS, Method, make_method, merged, method_settings
+from assent.methods.scratch import Scratch
 from assent.models.losses import Loss
 from assent.report.data import Way
-from assent.settings import Settings
 from assent.support.hashing import string_keys
-from assent.worth.settings import Source
+from assent.training import Settings
 
+BASE = ("model_settings", "training")
+"""Settings of the base model; the others belong to methods."""
 SIMULATION = "simulation"
 """Built in; the others are files."""
 CHANCE = "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
@@ -174,7 +177,7 @@ class Plan:
     one_model: Sequence[str] = ("mf",)
     """Models of the items of ours."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from assent's, as JSON; given by the scale and the user."""
+    """Settings that differ from the paper's, as JSON: of training, of methods; by scale and user."""
     sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     """Users, items and interactions of the data sets that were found."""
     altered: Sequence[str] = ()
@@ -195,13 +198,13 @@ class Plan:
                 "is not that of all."
             )
         if self.scale is Scale.QUICK:
-            own = {name: self.settings(self.models[0], name) for name in (DATASETS[0], *self.datasets)}
-            anchors = [f"{own[name].anchors} ({_FULL.anchors[name]}) for {name}" for name in self.datasets]
-            some = own[DATASETS[0]]
+            anchors = [f"{self._t(name)} ({_FULL.anchors[name]}) for {name}" for name in self.datasets]
+            proactive = self.method(PAPER_METHODS["Proactive"], self.models[0], DATASETS[0])
+            rounds = proactive.model_dump()["rounds"]
             found += [
                 f"T, the number of anchors, and the paper's: {', '.join(anchors)}.",
-                f"Proactive has at most {some.proactive.rounds} rounds; SCR explores "
-                f"{some.scratch.selections} selections.",
+                f"Proactive has at most {rounds} rounds; SCR explores {self.explored(DATASETS[0])} "
+                "selections.",
             ]
         return found
 
@@ -237,34 +240,39 @@ class Plan:
         if said:
             yield f"Left out: {'; '.join(said)}."
 
+    def _t(self, dataset: str) -> int:
+        """Return T of IFRQE++ on a data set."""
+        return int(self.method(OURS, self.models[0], dataset).model_dump()["anchors"])
+
     def source(self, name: str) -> DataSource:
         """A data set."""
         return DataSource(name, self.users, negatives=self.negatives)
 
-    def settings(self, model: str, dataset: str, **changes: Any) -> Settings:
-        """Of a model on a data set: the reward of the paper's tables, its game, influence and T."""
-        return Settings.model_validate(merged(merged(self._paper(model, dataset), self.overrides), changes))
+    def settings(self, model: str) -> Settings:
+        """Return how a model is trained."""
+        given = {part: self.overrides[part] for part in BASE if part in self.overrides}
+        return Settings.model_validate({"model": model, **given})
 
-    def settings_of_ours(self, model: str, dataset: str) -> Settings:
-        """The same with values as assent has them by default, for the items that the paper does not have."""
-        default = Settings.model_validate({"model": model})
-        ours = {"influence": {"loss": default.influence.loss}, "value": {"source": default.value.source}}
-        return Settings.model_validate(merged(merged(self._paper(model, dataset), ours), self.overrides))
-
-    def _paper(self, model: str, dataset: str) -> dict[str, Any]:
-        return {
-            "model": model,
+    def method(self, way: Way, model: str, dataset: str, **changes: Any) -> Method:
+        """Return a method as the paper's tables have it: their reward, loss, game and T."""
+        paper = {
             "reward": RewardForm.MEAN,
             "influence": {"loss": Loss.BCE},
-            "value": {"source": Source.INFLUENCE},
             "anchors": self.anchors.get(dataset, 3),
             "proactive": {"warm_epochs": 5},
             "scratch": {"selections": THEIR_SELECTIONS},
         }
+        return _made(way, model, merged(merged(paper, self.overrides), changes))
+
+    def method_of_ours(self, way: Way, model: str) -> Method:
+        """Return a method with influence as assent has it by default, for items that the paper lacks."""
+        return _made(way, model, merged({"reward": RewardForm.MEAN}, self.overrides))
 
     def explored(self, dataset: str) -> int:
-        """How many selections SCR explores, L."""
-        return self.settings(self.models[0], dataset).scratch.selections
+        """Return how many selections SCR explores, L."""
+        method = self.method(SCR, self.models[0], dataset)
+        assert isinstance(method, Scratch)
+        return method.selections
 
     def of(self, models: Sequence[str]) -> list[str]:
         """Those of the models that are asked for."""
@@ -276,6 +284,13 @@ class Plan:
 
 
 _FULL = Plan()
+
+
+def _made(way: Way, model: str, given: Mapping[str, Any]) -> Method:
+    settings = method_settings(way[0], given)
+    if "objective" in METHODS[way[0]].model_fields:
+        settings["objective"] = way[1]
+    return make_method(way[0], model, **settings)
 
 
 def _listed(values: Sequence[float | str]) -> str:
@@ -309,15 +324,3 @@ def quick(repeats: int | None = None) -> Plan:
 def full(repeats: int | None = None) -> Plan:
     """The paper's settings."""
     return Plan(repeats=repeats or 10)
-
-
-def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings, with `changes` where both have one."""
-    found = dict(values)
-    for name, value in changes.items():
-        there = found.get(name)
-        if isinstance(there, Mapping) and isinstance(value, Mapping):
-            found[name] = merged(there, value)
-        else:
-            found[name] = value
-    return found

@@ -17,12 +17,13 @@ from typing import Any
 
 import polars as pl
 
+from assent.lab.executor import SERIAL, Executor
+from assent.lab.store import Entry, Store, code_state
 from assent.report.words import NONE, plural
 from assent.reproduce import paper
 from assent.reproduce.cells import Cell, Cells
 from assent.reproduce.item import Findings, Item
 from assent.reproduce.plan import Plan, Where, problem_of
-from assent.runs.store import Kept, Store, code_state
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
@@ -95,15 +96,15 @@ def reproduce(
     out: Path,
     *,
     data: Path | None,
-    jobs: int = 0,
+    executor: Executor = SERIAL,
     asked: Collection[str] | None = None,
     compute: bool = True,
     progress: Progress = SILENT,
 ) -> Reproduction:
     """Compute what is missing and say what was found; without `compute`, of what is there already.
 
-    With `jobs`, so many processes compute, each with one thread; with 0, this one does. Nothing is computed
-    for items whose names are not `asked` for: they are shown as far as this plan's records are there.
+    Nothing is computed for items whose names are not `asked` for: they are shown as far as this plan's
+    records are there.
     """
     where = Where(data, out / DATA)
     plan, missing = _with_data(plan, where, progress)
@@ -119,13 +120,13 @@ def reproduce(
         cells.store.sweep()
         late = sorted(wanted, key=lambda each: each[0].last)
         own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
-        failed = cells.compute(own, jobs=jobs, progress=progress)
+        failed = cells.compute(own, executor=executor, progress=progress)
     chapters, kept_files = [], []
-    everything: dict[str, Kept] = {}
+    everything: dict[Path, Entry] = {}
     for item, some in wanted:
         found = cells.found(some)
-        everything |= {kept.name: kept for _, kept in found}
-        records = [{**kept.record, **cell.labels, "seed": cell.seed} for cell, kept in found]
+        everything |= {kept.file: kept for _, kept in found}
+        records = [{**kept.facts, **cell.labels, "seed": cell.seed} for cell, kept in found]
         if records:
             findings = _asked_for(item.findings(plan, records), plan)
             chapters.append(Chapter(item, findings, records, len(some)))

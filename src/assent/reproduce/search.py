@@ -1,23 +1,24 @@
 """The paper's search for settings: its ranges, by optuna, with a storage file that outlives the process."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
+from assent.lab.lab import Lab
+from assent.lab.store import Found, Key, Store, digest
+from assent.methods import Method, merged
 from assent.reproduce import paper
 from assent.reproduce.beside import Beside
-from assent.reproduce.cells import Cell, Desk, Record, method_of
+from assent.reproduce.cells import Cell, Record
 from assent.reproduce.grid import Column, grid
 from assent.reproduce.item import Findings, Item
-from assent.reproduce.plan import OURS, Plan, merged
-from assent.runs.store import Key, choice_key, digest
-from assent.runs.units import Models, Wanted
-from assent.settings import Settings
+from assent.reproduce.plan import OURS, Plan
+from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
-from assent.workbench import Workbench
+from assent.training import Settings
 
 RANGES = {
     "learning_rate": (0.001, 0.01, 0.05),
@@ -32,38 +33,43 @@ RANGES = {
 
 @dataclass(frozen=True)
 class Searched:
-    """The best settings that so many trials find, by the true validation reward of IFRQE++ at price 1."""
+    """A task: the best settings that so many trials find, by the true validation reward at price 1."""
 
     trials: int
-    alone: ClassVar[bool] = True
+    method: Method
 
-    def key(self, fingerprint: str, settings: Settings, seed: int) -> Key:
-        """What the method that is played depends on, the ranges and the number of trials."""
-        about = choice_key(fingerprint, settings, seed, method_of(OURS))
-        return about | {"kind": "search", "trials": self.trials, "ranges": RANGES}
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return "search for settings"
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        """The best trial, and the reward of assent's settings, which is none of the trials.
+    def key(self, lab: Lab) -> Key:
+        """Return the method's key, the ranges and the number of trials."""
+        about = {"method": self.method.key, "kind": "search", "trials": self.trials, "ranges": RANGES}
+        return lab.key | about
+
+    def run(self, lab: Lab) -> Found:
+        """Return the best trial, and the reward of assent's settings, which is none of the trials.
 
         Trials that are told to the storage are never repeated. Each is proposed by a sampler that depends on
         those before it alone, so that a killed search goes on as if it had not been.
         """
-        bench = desk.bench
-        study = _study(desk.cells, self.key(bench.problem.fingerprint(), bench.settings, bench.seed))
-        first = _reward(bench, bench.settings)
-        with bench.progress.task("trials", self.trials) as advance:
+        study = _study(lab.store.folder, self.key(lab))
+        first = _reward(lab, self.method)
+        with lab.progress.task("trials", self.trials) as advance:
             while (done := _finished(study)) < self.trials:
                 trial = _ask(study, done)
-                study.tell(trial, _reward(bench, _settings(bench.settings, trial.params)))
+                study.tell(trial, _reward(*_changed(lab, self.method, trial.params)))
                 advance()
         best = study.best_trial
-        return {
-            "model": bench.settings.model,
+        found = {
+            "model": lab.settings.model,
             "trials": self.trials,
             "reward_of_defaults": first,
             "reward_of_best": float(best.value or 0.0),
             **{f"best_{name}": best.params[name] for name in RANGES},
         }
+        return Found(facts=found)
 
 
 def _optuna() -> Any:
@@ -99,21 +105,21 @@ def _ask(study: Any, done: int) -> Any:
     return trial
 
 
-def _settings(start: Settings, params: dict[str, Any]) -> Settings:
-    """The settings of a trial."""
+def _changed(lab: Lab, method: Method, params: dict[str, Any]) -> tuple[Lab, Method]:
+    """Return the lab and the method of a trial."""
     changes = {
         "training": {name: params[name] for name in ("learning_rate", "batch_size", "epochs")},
         "model_settings": {"dimension": params["dimension"]},
-        "anchor_rate": 1 - params["drop"],
-        "anchors": params["anchors"],
     }
-    return Settings.model_validate(merged(start.model_dump(mode="json"), changes))
+    settings = Settings.model_validate(merged(lab.settings.model_dump(mode="json"), changes))
+    update = {"anchor_rate": 1 - params["drop"], "anchors": params["anchors"]}
+    return replace(lab, settings=settings), method.model_copy(update=update)
 
 
-def _reward(bench: Workbench, settings: Settings) -> float:
-    """The mean validation reward of IFRQE++ with these settings."""
-    own = Workbench(bench.problem, settings, bench.seed, bench.progress)
-    return float(Models(own).measure(Wanted(method_of(OURS), 1.0))["reward_mean"])
+def _reward(lab: Lab, method: Method) -> float:
+    """Return the mean validation reward of a method at price 1; what is trained for it is not kept."""
+    alone = replace(lab, store=Store.temporary())
+    return float(MethodCell(method, 1.0).run(alone).facts["reward_mean"])
 
 
 class Search(Item):
@@ -136,10 +142,11 @@ class Search(Item):
         return [
             Cell(
                 plan.source(dataset),
-                plan.settings(model, dataset),
+                plan.settings(model),
                 0,
-                Searched(plan.trials),
+                Searched(plan.trials, plan.method(OURS, model, dataset)),
                 {"dataset": dataset},
+                alone=True,
             )
             for dataset in plan.datasets
             for model in plan.of(plan.one_model)

@@ -16,9 +16,9 @@ from assent.report import rewards_svg
 from assent.report.data import NOTHING, Record, Way, way_of
 from assent.report.words import name
 from assent.runs.records import FIGURES
-from assent.settings import Settings
 from assent.support.files import write_json, write_text, write_with
 from assent.support.statistics import FEWEST, paired_difference, summarise
+from assent.training import Settings
 
 LEVELS = ((0.01, "**"), (0.05, "*"))
 """Largest p of each mark."""

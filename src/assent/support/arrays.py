@@ -6,9 +6,10 @@ scipy's product runs on one core; on the matrices of `influence.effects` these a
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +101,25 @@ class SparseMatrix:
                     size=self.shape,
                     check_invariants=False,
                 )
+            )
+
+    def parts(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that `from_parts` makes the matrix of again."""
+        return {
+            "starts": self.rows.crow_indices().numpy(),
+            "columns": self.rows.col_indices().numpy(),
+            "values": self.rows.values().numpy(),
+            "shape": np.array(self.shape),
+        }
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, npt.NDArray[Any]]) -> "SparseMatrix":
+        """The matrix that `parts` took apart."""
+        starts, columns, values = (torch.from_numpy(parts[name]) for name in ("starts", "columns", "values"))
+        height, width = parts["shape"].tolist()
+        with _no_beta_warning():
+            return cls(
+                torch.sparse_csr_tensor(starts, columns, values, size=(height, width), check_invariants=False)
             )
 
     def toarray(self) -> Floats:

@@ -4,12 +4,14 @@ Keeping freed memory for reuse: the difference between a fast and a slow trainin
 """
 
 import ctypes
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
 import torch
+from threadpoolctl import threadpool_limits
 
 
 @contextmanager
@@ -52,3 +54,30 @@ def reuse_freed_memory() -> None:
         libc.mallopt(_MMAP_MAX, 0)
         libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(_TOP_PAD, 2**26)
+
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
+"""Environment variables that libraries read when a process loads them."""
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread in this process and in those started meanwhile, so that sums round alike everywhere."""
+    before, environment = torch.get_num_threads(), {name: os.environ.get(name) for name in _THREADS}
+    torch.set_num_threads(1)
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+        for name, value in environment.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -25,11 +25,10 @@ from assent.data.split import make_problem, make_problem_from_parts, parts_of
 from assent.evaluation.metrics import ranking_metrics, top_hits
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.contract import checked_class, make_model
-from assent.settings import Settings
 from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Progress
-from assent.training import Disclosed, Trained, disclose, train
+from assent.training import Disclosed, Settings, Trained, disclose, train
 from assent.training.stored import evidence_of, save
 
 

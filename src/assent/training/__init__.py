@@ -1,7 +1,8 @@
 """Training a recommender on what was disclosed, and keeping it on disk."""
 
 from assent.training.disclosed import Disclosed, disclose
+from assent.training.settings import Settings, defaults_of
 from assent.training.stored import Trained
 from assent.training.trainer import TrainingSettings, train
 
-__all__ = ["Disclosed", "Trained", "TrainingSettings", "disclose", "train"]
+__all__ = ["Disclosed", "Settings", "Trained", "TrainingSettings", "defaults_of", "disclose", "train"]

@@ -51,8 +51,7 @@ class Checkpoint:
         self._latest: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self._started_at = self._saved_at = time.monotonic()
         self._is_ours = False
-        self.seconds_before = 0.0
-        """What the processes before this one spent on the run."""
+        self._seconds_before = 0.0
 
     def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
         """Put a saved state into `model` and `optimizer`; a fresh state where there is none."""
@@ -72,7 +71,7 @@ class Checkpoint:
             optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
         self._is_ours = True
         seconds = seconds_of(self._path)
-        self.seconds_before = float(read_json(seconds)) if seconds.exists() else 0.0
+        self._seconds_before = float(read_json(seconds)) if seconds.exists() else 0.0
         return TrainingState(**counters, best=named_under("best", tensors))
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
@@ -94,8 +93,13 @@ class Checkpoint:
             self._save(self._path, *self._latest)
         return self._path if self._is_ours else None
 
+    @property
+    def seconds(self) -> float:
+        """What the training took so far, in this process and those before it."""
+        return self._seconds_before + time.monotonic() - self._started_at
+
     def _save(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-        write_json(seconds_of(path), self.seconds_before + time.monotonic() - self._started_at)
+        write_json(seconds_of(path), self.seconds)
         write_with(path, lambda file: file.write(save(tensors, metadata)))
         self._saved_at = time.monotonic()
         self._is_ours = True

@@ -3,6 +3,7 @@
 A trained recommender on disk: parameters as safetensors, everything else as JSON beside them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -22,6 +23,7 @@ from assent.data.problem import Rows
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.contract import build_model
 from assent.support.arrays import Strings
+from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import read_json, write_json, write_with
 from assent.training.checkpoint import copies, named_under
@@ -47,8 +49,10 @@ class Trained:
     """Validation NDCG@5 of those parameters, as early stopping measures it; None without validation rows."""
     rows: Rows | None = None
     """The disclosed interactions that the model reads, in its indices; None if it reads none."""
-    seconds_before: float = 0.0
-    """What killed processes spent on a training that was continued, by the wall clock; no part of a file."""
+    seconds: float = 0.0
+    """What the training took, by the wall clock, in all processes that worked on it; no part of a file."""
+    cost: Cost = NO_COST
+    """The same as a cost that can be added up; no part of a file."""
 
     @cached_property
     @torch.no_grad()
@@ -72,19 +76,14 @@ FORMAT = 2
 """Raised whenever a file written before could not be read any more."""
 
 
-def save(trained: Trained, path: Path) -> None:
-    """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole.
-
-    The former holds the parameters and, for a model that reads them, the disclosed interactions.
-    """
-    parameters, about = files_of(path)
+def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return a model's parameters, with the disclosed rows if it reads them, and a description as JSON."""
     tensors = {f"model.{name}": value for name, value in copies(trained.model.state_dict()).items()}
     if trained.rows is not None:
         tensors |= {
             "evidence.users": torch.from_numpy(trained.rows.users),
             "evidence.items": torch.from_numpy(trained.rows.items),
         }
-    write_with(parameters, lambda file: file.write(as_bytes(tensors)))
     sizes = trained.model.sizes
     description = {
         "format": FORMAT,
@@ -100,11 +99,35 @@ def save(trained: Trained, path: Path) -> None:
         "seed": trained.seed,
         "epochs": trained.epochs,
         "monitor": trained.monitor,
-        "parameters": _digest(parameters),
         "user_ids": trained.user_ids.tolist(),
         "item_ids": trained.item_ids.tolist(),
     }
-    write_json(about, description)
+    return tensors, description
+
+
+def trained_from(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Trained:
+    """Return the model that `tensors_of` took apart."""
+    kind = model_class(description["model"])
+    model = build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
+    model.load_state_dict(named_under("model", dict(tensors)))
+    evidence = named_under("evidence", dict(tensors))
+    return Trained(
+        model=model.eval(),
+        user_ids=np.array(description["user_ids"], dtype=np.str_),
+        item_ids=np.array(description["item_ids"], dtype=np.str_),
+        seed=description["seed"],
+        epochs=description["epochs"],
+        monitor=description["monitor"],
+        rows=Rows(evidence["users"].numpy(), evidence["items"].numpy()) if evidence else None,
+    )
+
+
+def save(trained: Trained, path: Path) -> None:
+    """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole."""
+    parameters, about = files_of(path)
+    tensors, description = tensors_of(trained)
+    write_with(parameters, lambda file: file.write(as_bytes(tensors)))
+    write_json(about, {**description, "parameters": _digest(parameters)})
 
 
 def load(path: Path) -> Trained:
@@ -115,33 +138,12 @@ def load(path: Path) -> Trained:
     try:
         if _digest(parameters) != description["parameters"]:
             raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
-        model = _build(about, description)
-        tensors = load_file(parameters)
-        model.load_state_dict(named_under("model", tensors))
-        evidence = named_under("evidence", tensors)
-        return Trained(
-            model=model.eval(),
-            user_ids=np.array(description["user_ids"], dtype=np.str_),
-            item_ids=np.array(description["item_ids"], dtype=np.str_),
-            seed=description["seed"],
-            epochs=description["epochs"],
-            monitor=description["monitor"],
-            rows=Rows(evidence["users"].numpy(), evidence["items"].numpy()) if evidence else None,
-        )
+        return trained_from(load_file(parameters), description)
     except FileNotFoundError:
         raise AssentError(f"{parameters}: no such file") from None
     except (KeyError, TypeError, ValidationError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
         raise AssentError(f"{about}: not a model that this assent can read ({reason})") from None
-
-
-def _build(about: Path, description: dict[str, Any]) -> Recommender:
-    """The described model, with parameters still to be loaded."""
-    try:
-        kind = model_class(description["model"])
-        return build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
-    except AssentError as error:
-        raise AssentError(f"{about}: {error}") from None
 
 
 def files_of(path: Path) -> tuple[Path, Path]:

@@ -106,7 +106,7 @@ def train(
         state.best_epoch,
         state.best_score,
         data.rows if recommender.reads_evidence else None,
-        saved.seconds_before,
+        saved.seconds,
     )
 
 

@@ -1,0 +1,65 @@
+"""The public names of assent, in the order in which they are used:
+
+read_interactions → assign (unwillingness) → make_problem → Lab → make_method → Training → evaluate
+"""
+
+from assent.data.interactions import Interactions
+from assent.data.problem import Problem, Protocol
+from assent.data.readers import Columns, read_interactions
+from assent.data.rules import read_wishes
+from assent.data.simulate import simulate
+from assent.data.split import make_problem, make_problem_from_parts
+from assent.data.unwillingness import assign
+from assent.data.wishes import Wishes
+from assent.evaluation.evaluate import HeldOut, evaluate
+from assent.game.estimates import Objective
+from assent.game.prices import break_even_prices, price_path
+from assent.lab import Lab, Processes, Store, Training
+from assent.methods import METHODS, Choice, Method, make_method
+from assent.models import MODELS, Recommender
+from assent.runs.compare import compare, frontier, parse_methods
+from assent.runs.lds import LdsPlan, predict_orders
+from assent.runs.run import Run, RunPlan, fit, open_run
+from assent.support.errors import AssentError
+from assent.training import Settings, Trained
+
+__all__ = [
+    "METHODS",
+    "MODELS",
+    "AssentError",
+    "Choice",
+    "Columns",
+    "HeldOut",
+    "Interactions",
+    "Lab",
+    "LdsPlan",
+    "Method",
+    "Objective",
+    "Problem",
+    "Processes",
+    "Protocol",
+    "Recommender",
+    "Run",
+    "RunPlan",
+    "Settings",
+    "Store",
+    "Trained",
+    "Training",
+    "Wishes",
+    "assign",
+    "break_even_prices",
+    "compare",
+    "evaluate",
+    "fit",
+    "frontier",
+    "make_method",
+    "make_problem",
+    "make_problem_from_parts",
+    "open_run",
+    "parse_methods",
+    "predict_orders",
+    "price_path",
+    "read_interactions",
+    "read_wishes",
+    "simulate",
+]

@@ -1,0 +1,240 @@
+"""The options that say how: the base model, the methods and their settings, metrics, workers."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import ValidationError
+
+from assent.game.estimates import Objective
+from assent.influence.settings import Estimator
+from assent.lab.executor import SERIAL, Executor, Processes
+from assent.methods import METHODS, Method, make_method, merged, method_settings
+from assent.models import MODELS
+from assent.runs.compare import parse_methods
+from assent.support.errors import AssentError
+from assent.support.runtime import cores
+from assent.training import Settings
+from assent.worth.estimate import Source
+
+_HOW = "How"
+BASE = ("model_settings", "training")
+"""Settings of the base model; the others belong to methods."""
+T = TypeVar("T")
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help=f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.",
+        rich_help_panel=_HOW,
+    ),
+]
+Anchors = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="T, the anchors of ifrqe++. Default: 3.",
+        rich_help_panel=_HOW,
+        show_default=False,
+    ),
+]
+Value = Annotated[
+    Source | None,
+    typer.Option(
+        help="Where worth comes from, for the method worth. Default: combined.",
+        rich_help_panel=_HOW,
+        show_default=False,
+    ),
+]
+EstimatorOption = Annotated[
+    Estimator | None,
+    typer.Option(
+        help="What stands for the inverse Hessian in influence, for worth, ifrqe and ifrqe++.",
+        rich_help_panel=_HOW,
+        show_default=False,
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any other setting, e.g. training.epochs=30 or worth.folds=5; assent settings lists them.",
+        rich_help_panel=_HOW,
+    ),
+]
+K = Annotated[
+    str,
+    typer.Option(
+        "--k", help="Lengths of the lists that metrics are taken of, e.g. 5,10,20.", rich_help_panel=_HOW
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Processes at once. Default: the cores.", rich_help_panel=_HOW, show_default=False
+    ),
+]
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        help="Which methods: name or name:objective, separated by commas. "
+        "Default: random, threshold, occurrence and worth.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """Where work is done."""
+
+    jobs: Jobs = None
+
+    @contextmanager
+    def executor(self) -> Iterator[Executor]:
+        """Yield what runs the work; worker processes end afterwards."""
+        count = self.jobs or cores()
+        if count == 1:
+            yield SERIAL
+            return
+        with Processes(count) as processes:
+            yield processes
+
+
+@dataclass(frozen=True)
+class HowOptions:
+    """The base model, and settings of methods."""
+
+    model: Model = "mf"
+    anchors: Anchors = None
+    value: Value = None
+    estimator: EstimatorOption = None
+    set_: Set = None
+    k: K = "5"
+
+    def read(self, **defaults: Any) -> "Asked":
+        """Return the settings; `defaults` are those of methods that nobody asked for otherwise."""
+        options = {
+            "ifrqe++.anchors": ("anchors", self.anchors),
+            "worth.source": ("value", self.value),
+            "influence.estimator": ("estimator", self.estimator),
+        }
+        return read_asked(self.model, self.set_, options, defaults)
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The lengths of lists."""
+        try:
+            found = tuple(int(part) for part in self.k.split(","))
+        except ValueError:
+            found = ()
+        if not found or min(found) < 1 or len(set(found)) < len(found):
+            raise AssentError(f"--k {self.k}: accepted: different numbers from 1 on, for instance 5,10,20")
+        return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The settings that were asked for."""
+
+    settings: Settings
+    """Of the base model."""
+    given: Mapping[str, Any]
+    """Of methods, nested."""
+    defaults: Mapping[str, Any]
+
+    def method(self, name: str, objective: Objective | None = None) -> Method:
+        """Return a method with its settings; what was asked for has to be one of them."""
+        if name not in METHODS:
+            raise AssentError(f"--method {name}: unknown; accepted: {', '.join(METHODS)}")
+        settings = self._of(name)
+        if objective is not None and "objective" in METHODS[name].model_fields:
+            settings["objective"] = objective
+        made = checked(lambda: make_method(name, self.settings.model, **settings), self.settings.model)
+        self.check([made])
+        return made
+
+    def methods(self, text: str | None, option: str = "--methods") -> list[Method]:
+        """Return the methods of a list; what was asked for has to be a setting of one of them."""
+        settings = {name: self._of(name) for name in METHODS}
+        try:
+            found = checked(
+                lambda: parse_methods(text, model=self.settings.model, settings=settings), self.settings.model
+            )
+        except AssentError as error:
+            raise AssentError(str(error).replace("methods ", f"{option} ", 1)) from None
+        self.check(found)
+        return found
+
+    def check(self, methods: Sequence[Method]) -> None:
+        """Refuse settings that none of the methods has."""
+        for head in self.given:
+            if not any(method_settings(method.name, {head: self.given[head]}) for method in methods):
+                names = ", ".join(dict.fromkeys(method.name for method in methods)) or "no method"
+                raise AssentError(
+                    f"setting {head}: neither the model {self.settings.model} nor {names} has it; "
+                    "see assent settings"
+                )
+
+    def _of(self, name: str) -> dict[str, Any]:
+        own, usual = method_settings(name, self.given), method_settings(name, self.defaults)
+        return merged(usual, own)
+
+
+def read_asked(
+    model: str,
+    texts: Sequence[str] | None,
+    options: Mapping[str, tuple[str, Any]] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> Asked:
+    """Return the settings of options and of pairs like training.epochs=30.
+
+    `options` are by the setting that they stand for: the name of the option and what was given to it.
+    """
+    given = read_pairs(texts or [], {"model": ("model", model), **(options or {})})
+    base = {part: given.pop(part) for part in ("model", *BASE) if part in given}
+    settings = checked(lambda: Settings.model_validate(base), model)
+    return Asked(settings, given, defaults or {})
+
+
+def read_pairs(texts: Sequence[str], options: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+    """Return nested settings; a pair that contradicts an option is refused."""
+    values: dict[str, Any] = {}
+    for key, (_, value) in options.items():
+        if value is not None:
+            _put(values, key, value)
+    for text in texts:
+        key, equals, given = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
+        name, value = options.get(key, ("", None))
+        if value is not None and given != str(value):
+            raise AssentError(f"--set {text}: contradicts --{name} {value}; accepted: --{name} alone")
+        _put(values, key, given)
+    return values
+
+
+def _put(values: dict[str, Any], key: str, given: Any) -> None:
+    *path, last = key.split(".")
+    place: Any = values
+    for part in path:
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise AssentError(f"--set {key}: {part!r} has no settings of its own; see assent settings")
+    place[last] = given
+
+
+def checked(make: Callable[[], T], model: str) -> T:
+    """Return what `make` makes; settings that are wrong become one line."""
+    try:
+        return make()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "settings"
+        listed = f"see assent settings --model {model}"
+        if first["type"] == "extra_forbidden":
+            raise AssentError(f"unknown setting {name}; {listed}") from None
+        raise AssentError(f"setting {name}: {first['msg']}, got {first['input']!r}; {listed}") from None

@@ -1,0 +1,120 @@
+"""Anchors: models trained on chosen selections, and the influence of every interaction there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assent.evaluation.metrics import RewardForm
+from assent.influence.estimate import influence, linearise
+from assent.influence.linearised import Linearised
+from assent.influence.mf_curvature import Curvature
+from assent.influence.mf_effects import effect_matrix
+from assent.influence.settings import InfluenceSettings
+from assent.lab.lab import Lab, Training, everything
+from assent.lab.store import Entry, Found, Key, digest
+from assent.support.arrays import Bools, Floats, Ints, SparseMatrix
+from assent.support.errors import AssentError
+from assent.training import Trained
+
+
+def random_anchors(lab: Lab, count: int, *, rate: float) -> list[Training]:
+    """Return the trainings of the paper's anchors: selections that disclose each row with probability `rate`.
+
+    They start from the same parameters and differ by their selections alone. The first anchors do not depend
+    on how many follow, so that those of IFRQE++ include the one of IFRQE.
+    """
+    rows = len(lab.problem.train)
+    drawn = [np.random.default_rng((lab.seed, 0, t)).random(rows) < rate for t in range(count)]
+    return [anchor_at(lab, selection, f"anchor {t + 1}") for t, selection in enumerate(drawn)]
+
+
+def anchor_at(lab: Lab, selection: Bools, label: str, seed: int | None = None) -> Training:
+    """Return the training of an anchor at `selection[Z]`, which knows the users and items of all rows."""
+    return Training(selection, everything(lab.problem), seed=seed, label=label)
+
+
+def linearised(
+    lab: Lab, anchor: Training, trained: Trained, settings: InfluenceSettings, targets: Ints | None = None
+) -> Linearised:
+    """Return an anchor's model, ready to be differentiated.
+
+    The training rows `targets`, which the anchor withholds, serve as further validation rows.
+    """
+    return linearise(
+        lab.problem,
+        anchor.selection,
+        trained,
+        negatives=lab.settings.training.negatives,
+        settings=settings,
+        seed=lab.seed if anchor.seed is None else anchor.seed,
+        targets=targets,
+    )
+
+
+def loss_weights(lab: Lab, reward: RewardForm) -> Floats:
+    """Return what one unit of each user's summed validation loss counts in the reward: [n_users]."""
+    return reward.weights(lab.problem.valid_samples())
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceAt:
+    """A task: own and social influence of all rows at one anchor, and everybody's loss there.
+
+    Arrays: `own[Z]` on the owner's loss, `social[Z]` on the weighted sum of losses, `losses[n_users]`; with
+    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves.
+    """
+
+    anchor: Training
+    settings: InfluenceSettings
+    reward: RewardForm
+    effects: bool = False
+
+    @property
+    def label(self) -> str:
+        """What progress bars call it."""
+        return f"influence at {self.anchor.label}"
+
+    def key(self, lab: Lab) -> Key:
+        """Return the anchor's key and the settings of influence and reward."""
+        return {
+            "kind": "effects" if self.effects else "influence",
+            "anchor": digest(self.anchor.key(lab)),
+            "influence": self.settings.model_dump(mode="json"),
+            "reward": self.reward.value,
+            "seed": lab.seed,
+        }
+
+    def run(self, lab: Lab) -> Found:
+        """Differentiate the anchor's model."""
+        [trained] = lab.train([self.anchor])
+        model, weights = linearised(lab, self.anchor, trained, self.settings), loss_weights(lab, self.reward)
+        with lab.progress.task(self.label, 1):
+            if self.effects:
+                [known] = lab.run([InfluenceAt(self.anchor, self.settings, self.reward)])
+                matrix = self._effects(lab, model, known.arrays["own"])
+                scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)
+                return Found(scaled.parts(), rests_on=known.cost)
+            found = influence(model, self.settings, lab.seed, weights)
+        arrays = {"own": found.own, "social": found.social, "losses": found.losses}
+        facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
+        return Found(arrays, facts, rests_on=trained.cost)
+
+    def _effects(self, lab: Lab, model: Linearised, own: Floats) -> SparseMatrix:
+        if not isinstance(model, Curvature):
+            raise AssentError(f"effects on single others: not available for model {lab.settings.model}; "
+                              "accepted: mf")  # fmt: skip
+        return effect_matrix(lab.problem, model, own, self.settings)
+
+
+def residuals(facts: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """Return the largest residual of each kind of system that was solved."""
+    found = {name: [each[name] for each in facts if each[name] is not None]
+             for name in ("residual_own", "residual_social")}  # fmt: skip
+    return {name: max(known) for name, known in found.items() if known}
+
+
+def effects_in(entry: Entry) -> SparseMatrix:
+    """Return the matrix of effects that a task with `effects` stored."""
+    return SparseMatrix.from_parts(entry.arrays)

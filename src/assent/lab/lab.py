@@ -1,0 +1,202 @@
+"""The lab: trains models and computes what rests on them, as tasks in a list.
+
+A *task* knows its key (everything that its result depends on) and how to compute the result. `Lab.run` looks
+every task up in the store, sends the missing ones to the executor, and returns all results. The lab knows no
+values and no game.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from assent.data.problem import Problem
+from assent.lab.executor import SERIAL, Executor
+from assent.lab.store import Entry, Found, Key, Store, digest
+from assent.models import code_of
+from assent.support.arrays import Bools
+from assent.support.errors import AssentError
+from assent.support.progress import SILENT, Advance, Progress
+from assent.training import Settings, Trained, disclose, train
+from assent.training.stored import tensors_of, trained_from
+
+
+class Task(Protocol):
+    """A piece of work whose result is kept."""
+
+    def key(self, lab: "Lab") -> Key:
+        """Return all that determines the result."""
+
+    def run(self, lab: "Lab") -> Found:
+        """Compute the result."""
+
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A problem, the settings of its base model and a seed, with the store and the executor to work with.
+
+    Without a store, results live in a temporary folder as long as the lab does.
+    """
+
+    problem: Problem
+    settings: Settings = field(default_factory=Settings)
+    seed: int = 0
+    store: Store = field(default_factory=Store.temporary)
+    executor: Executor = SERIAL
+    progress: Progress = SILENT
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for the problem."""
+        return self.problem.fingerprint()
+
+    @property
+    def key(self) -> dict[str, object]:
+        """What every result of this lab depends on."""
+        return {
+            "problem": self.fingerprint,
+            "settings": self.settings.model_dump(mode="json"),
+            "code": code_of(self.settings.model),
+            "seed": self.seed,
+        }
+
+    def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
+        """Return the results of all tasks, in order; compute those that the store lacks.
+
+        With an executor of several workers, missing tasks are computed beside each other. `label` names the
+        progress bar; a single task shows its own.
+        """
+        keys = [task.key(self) for task in tasks]
+        missing = {digest(key): task for key, task in zip(keys, tasks, strict=True)
+                   if self.store.get(key) is None}  # fmt: skip
+        if missing:
+            self._compute(list(missing.values()), label)
+        return [self._entry(task, key) for task, key in zip(tasks, keys, strict=True)]
+
+    def train(self, trainings: Sequence["Training"], label: str = "training models") -> list[Trained]:
+        """Return a trained model for each training, with its cost; train those that the store lacks."""
+        entries = self.run(trainings, label)
+        return [_model_in(entry) for entry in entries]
+
+    def stored(self, name: str) -> Trained:
+        """Return the trained model whose entry has the digest `name`."""
+        found = self.store.at(name)
+        if found is None:
+            raise AssentError(f"{self.store.folder}: no trained model {name}")
+        return _model_in(found)
+
+    def _compute(self, tasks: Sequence[Task], label: str) -> None:
+        if len(tasks) > 1 and self.executor.workers > 1:
+            with self.progress.task(label, len(tasks)) as advance:
+                self.executor.map(_compute_one, tasks, self._for_workers, advance)
+        else:
+            SERIAL.map(_compute_one, tasks, self, lambda: None)
+
+    @cached_property
+    def _for_workers(self) -> "Lab":
+        return replace(self, executor=SERIAL, progress=SILENT)
+
+    def _entry(self, task: Task, key: Key) -> Entry:
+        found = self.store.get(key)
+        if found is None:  # deleted or damaged meanwhile
+            SERIAL.map(_compute_one, [task], self, lambda: None)
+            found = self.store.get(key)
+        if found is None:
+            raise AssentError(f"{self.store.folder}: {task.label} was computed but cannot be read back")
+        return found
+
+
+def compute(lab: Lab, task: Task, *, wait: bool = True) -> bool:
+    """Compute a task and store the result, unless it is there; False if another process is at it."""
+    key = task.key(lab)
+    with lab.store.held(key, wait=wait) as held:
+        if held and lab.store.get(key) is None:
+            start = time.perf_counter()
+            found = task.run(lab)
+            lab.store.put(key, found, seconds=time.perf_counter() - start)
+    return held
+
+
+def _compute_one(lab: Lab, task: Task, tell: Advance) -> None:
+    compute(lab, task)
+    tell()
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A task: train the lab's model on a selection."""
+
+    selection: Bools
+    """[Z]"""
+    vocabulary: Bools | None = None
+    """Training rows, [Z], whose users and items the model knows; None: those of the selection.
+
+    Anchors know all, so that influence has parameters for every row. A final model knows its selection."""
+    seed: int | None = None
+    """None: the lab's seed."""
+    after: str | None = None
+    """Digest of the stored training whose parameters to start from; it has the same vocabulary."""
+    epochs: int | None = None
+    """None: as many as the settings say."""
+    label: str = "training"
+
+    def key(self, lab: Lab) -> Key:
+        """Return problem, settings, seed, selection and vocabulary; for a warm start also its beginning."""
+        about = lab.key | {
+            "kind": "training",
+            "seed": lab.seed if self.seed is None else self.seed,
+            "selection": hash_of(self.selection),
+            "vocabulary": None if self.vocabulary is None else hash_of(self.vocabulary),
+        }
+        if self.after is not None or self.epochs is not None:
+            about |= {"epochs": self.epochs, "after": self.after}
+        return about
+
+    def run(self, lab: Lab) -> Found:
+        """Train and take the model apart for the store."""
+        trained = self.train(lab)
+        tensors, facts = tensors_of(trained)
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return Found(arrays, facts, trainings=1, seconds=trained.seconds)
+
+    def train(self, lab: Lab) -> Trained:
+        """Train, from the checkpoint of a killed process if there is one."""
+        start = None if self.after is None else lab.stored(self.after).model
+        settings = lab.settings.training
+        if self.epochs is not None:
+            settings = settings.model_copy(update={"epochs": self.epochs})
+        return train(
+            disclose(lab.problem, self.selection, vocabulary=self.vocabulary),
+            model=lab.settings.model,
+            model_settings=lab.settings.model_settings,
+            settings=settings,
+            seed=lab.seed if self.seed is None else self.seed,
+            progress=lab.progress,
+            label=self.label,
+            checkpoint=lab.store.checkpoint(self.key(lab)),
+            start=start,
+        )
+
+
+def _model_in(entry: Entry) -> Trained:
+    tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
+    return replace(trained_from(tensors, entry.facts), cost=entry.cost)
+
+
+def everything(problem: Problem) -> Bools:
+    """Return the selection that discloses all training rows: [Z]."""
+    return np.ones(len(problem.train), dtype=np.bool_)
+
+
+def hash_of(selection: Bools) -> str:
+    """A short name for a selection."""
+    return blake2b(np.packbits(selection).tobytes() + len(selection).to_bytes(8), digest_size=16).hexdigest()

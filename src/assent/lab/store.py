@@ -1,0 +1,234 @@
+"""The content-addressed store: one folder for everything that is expensive and may be needed again.
+
+An entry is a set of arrays, a set of facts (JSON) and its cost. Its name is a hash of its *key*, which says
+everything that the entry depends on. A changed setting therefore misses the entries that it touches and no
+others, and a killed process finds what was finished before. For the key with digest D:
+
+    D.safetensors   the arrays, written first
+    D.json          key, facts, cost; an entry exists once this file does
+    D.progress      the checkpoint of a training in progress
+    D.lock          held by the process that computes the entry
+
+Entries of trainings may depend on withheld interactions: guard the folder like the log, and `clear` it when
+nobody needs it any more.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from hashlib import blake2b
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+from safetensors.numpy import save as as_bytes
+
+from assent.support.cost import NO_COST, Cost
+from assent.support.errors import AssentError
+from assent.support.files import locked, read_json, write_json, write_with
+
+FORMAT = 2
+"""Raised whenever an entry computed before would come out differently."""
+_DAY = 24 * 3600.0
+
+Key = Mapping[str, Any]
+"""All that determines an entry, as JSON."""
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a task computed."""
+
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    rests_on: Cost = NO_COST
+    """The cost of the entries that it was computed from."""
+    trainings: int = 0
+    """Number of models that the task itself trained."""
+    seconds: float | None = None
+    """Seconds that it took, where the task knows better than the clock (a resumed training)."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished entry; its arrays are read when they are first asked for."""
+
+    file: Path
+    """Its JSON file."""
+    facts: Mapping[str, Any]
+    cost: Cost
+    """Its own, and that of all that it rests on."""
+    seconds: float
+    """Its own seconds."""
+    code: str
+    """The state of assent's source that computed it (`code_state`)."""
+
+    @cached_property
+    def arrays(self) -> Mapping[str, Array]:
+        """The arrays by name."""
+        file = self.file.with_suffix(".safetensors")
+        try:
+            return load_file(file) if file.exists() else {}
+        except (SafetensorError, OSError) as error:
+            raise AssentError(f"{file}: damaged ({error}); delete it and run again") from None
+
+
+@dataclass(frozen=True)
+class Store:
+    """Entries under `folder`, which is created with the first of them; safe for several processes."""
+
+    folder: Path
+    _owned: TemporaryDirectory[str] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def temporary(cls) -> "Store":
+        """Return a store in a new folder that is deleted when nobody uses the store any more."""
+        owned = TemporaryDirectory(prefix="assent-")
+        return cls(Path(owned.name), owned)
+
+    def __reduce__(self) -> tuple[type["Store"], tuple[Path]]:
+        return Store, (self.folder,)
+
+    def get(self, key: Key) -> Entry | None:
+        """Return an entry; None where it is missing or damaged."""
+        found = self._read(digest(key))
+        return None if found is None or found[1] != _plain(key) else found[0]
+
+    def at(self, name: str) -> Entry | None:
+        """Return the entry with the digest `name`; None where it is missing or damaged."""
+        found = self._read(name)
+        return None if found is None else found[0]
+
+    def _read(self, name: str) -> tuple[Entry, Key] | None:
+        file = self.folder / f"{name}.json"
+        try:
+            found = read_json(file)
+        except (AssentError, OSError):
+            return None
+        match found:
+            case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
+                  "cost": dict(parts), "code": str(code)}:  # fmt: skip
+                cost = Cost({part: (float(each[0]), int(each[1])) for part, each in parts.items()})
+                return Entry(file, facts, cost, seconds, code), key
+        return None
+
+    def put(self, key: Key, found: Found, *, seconds: float) -> None:
+        """Keep what took `seconds` to compute; readers see the whole entry or none."""
+        name = digest(key)
+        if found.arrays:
+            content = {each: np.ascontiguousarray(array) for each, array in found.arrays.items()}
+            write_with(self._file(key, "safetensors"), lambda file: file.write(as_bytes(content)))
+        total = seconds if found.seconds is None else found.seconds
+        cost = found.rests_on + Cost.of(name, total, found.trainings)
+        about = {
+            "format": FORMAT,
+            "assent": _version(),
+            "code": code_state(),
+            "seconds": total,
+            "cost": {part: list(each) for part, each in cost.parts.items()},
+            "key": _plain(key),
+            "facts": dict(found.facts),
+        }
+        write_json(self._file(key, "json"), about)
+
+    def remove(self, key: Key) -> None:
+        """Delete an entry, if it is there."""
+        for kind in ("json", "safetensors"):
+            self._file(key, kind).unlink(missing_ok=True)
+
+    def checkpoint(self, key: Key) -> Path:
+        """Return the file where the task of `key` may keep its state while it runs."""
+        return self._file(key, "progress")
+
+    @contextmanager
+    def held(self, key: Key, *, wait: bool = True) -> Iterator[bool]:
+        """Hold the work on `key` for this process; False if another process has it and `wait` is off.
+
+        The system releases it when the process ends, however that happens.
+        """
+        lock = self._file(key, "lock")
+        with locked(lock, wait=wait) as held:
+            try:
+                yield held
+            finally:
+                if held:
+                    lock.unlink(missing_ok=True)
+
+    def size(self) -> int:
+        """The bytes that all files of the store take."""
+        return sum(file.stat().st_size for file in self._files())
+
+    def prune(self, *, days: float = 0.0) -> int:
+        """Delete what nobody has written for `days`; returns the bytes freed.
+
+        Entries that a running process is about to read may be among them: it computes them again.
+        """
+        freed = 0
+        for file in list(self._files()):
+            with suppress(FileNotFoundError):
+                about = file.stat()
+                if time.time() - about.st_mtime >= days * _DAY:
+                    file.unlink()
+                    freed += about.st_size
+        return freed
+
+    def sweep(self) -> None:
+        """Delete half-written files that killed processes left a day ago or earlier."""
+        for file in self.folder.glob(".*.tmp"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > _DAY:
+                    file.unlink()
+
+    def clear(self) -> None:
+        """Delete all entries and the folder, unless it holds files that are not the store's."""
+        self.prune()
+        with suppress(OSError):
+            self.folder.rmdir()
+
+    def _files(self) -> Iterator[Path]:
+        if self.folder.is_dir():
+            for file in self.folder.iterdir():
+                if file.suffix in (".json", ".safetensors", ".progress", ".seconds", ".lock", ".tmp"):
+                    yield file
+
+    def _file(self, key: Key, kind: str) -> Path:
+        return self.folder / f"{digest(key)}.{kind}"
+
+
+@cache
+def code_state() -> str:
+    """A short name for the state of assent's own source files.
+
+    It is no part of a key: an entry outlives an edit that does not matter to it. `FORMAT` is for edits that
+    do.
+    """
+    package = Path(str(resources.files("assent")))
+    found = blake2b(digest_size=8)
+    for file in sorted(package.rglob("*.py")):
+        found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+def digest(key: Key) -> str:
+    """A short name for a key, this version of assent and the format of its entries."""
+    described = json.dumps([FORMAT, _version(), _plain(key)], sort_keys=True, allow_nan=False)
+    return blake2b(described.encode(), digest_size=16).hexdigest()
+
+
+@cache
+def _version() -> str:
+    return version("assent")
+
+
+def _plain(key: Key) -> Any:
+    """A key as it is read back from JSON."""
+    return json.loads(json.dumps(dict(key)))

@@ -1,0 +1,172 @@
+"""Measuring methods: each chooses, a model is trained on its choice, and the model is tested.
+
+A *cell* is one such measurement, and a task of the lab. Cells of the same model and seed form a group, which
+one worker computes in order, because they share anchors. Groups run beside each other.
+"""
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from assent.data.problem import Problem
+from assent.lab.executor import SERIAL, Executor
+from assent.lab.lab import Lab, Task, Training, compute
+from assent.lab.store import Found, Key, Store
+from assent.methods import Choice, Method
+from assent.methods.exploring import check_wishes
+from assent.runs.records import check_price, record
+from assent.support.errors import AssentError
+from assent.support.progress import SILENT, Advance, Left, Progress, timed_task
+from assent.training import Settings
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A task: the record of a method at a price, or within a budget."""
+
+    method: Method
+    price: float
+    """Of the decision; within a budget, of the rewards alone."""
+    point: float | None = None
+    """The budget, as a share of All's violation."""
+    k: tuple[int, ...] = (5,)
+    """Lengths of the lists that metrics are taken of."""
+
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return f"{self.method.name} at {f'{self.price:g}' if self.point is None else f'{self.point:.0%}'}"
+
+    def key(self, lab: Lab) -> Key:
+        """Return what determines the record."""
+        about = lab.key | {"kind": "record", "method": self.method.key, "price": self.price}
+        about |= {"point": self.point} | ({} if self.k == (5,) else {"k": list(self.k)})
+        return about
+
+    def choose(self, lab: Lab) -> Choice:
+        """Let the method decide."""
+        if self.point is None:
+            return self.method.at_price(lab, self.price)
+        return self.method.within(lab, self.point)
+
+    def run(self, lab: Lab) -> Found:
+        """Choose, train and test; the facts are the record."""
+        choice = self.choose(lab)
+        [trained] = lab.train([Training(choice.selection, label=self.label)])
+        found = record(lab, self.method, choice, trained, price=self.price, k=self.k, point=self.point)
+        return Found(facts=found, rests_on=choice.cost + trained.cost)
+
+
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class Group(Protocol[S_contra]):
+    """Tasks of one lab, which one worker computes in order."""
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """The tasks."""
+
+    def lab(self, shared: S_contra) -> Lab:
+        """Return the lab of the tasks, from what all groups share."""
+
+
+def run_groups(
+    groups: Sequence[Group[Any]],
+    shared: Any,
+    *,
+    executor: Executor = SERIAL,
+    label: str,
+    go_on: bool = False,
+    left: Left | None = None,
+    progress: Progress = SILENT,
+) -> list[str]:
+    """Compute what the stores of all groups lack; returns what went wrong, in sentences.
+
+    An error ends everything; with `go_on` it is a sentence, and the other tasks are computed still. A file
+    system that fails ends everything even so: it would fail the others too, after hours of work. Several
+    processes may call this at once: tasks that another process works on come last.
+    """
+    steps = sum(len(group.tasks) for group in groups)
+    wrong: list[str] = []
+    with timed_task(progress, label, steps, left) as advance:
+        for wait in (False, True):
+            done = executor.map(partial(_run_group, go_on, wait), groups, shared, advance)
+            wrong += [sentence for sentences, _ in done for sentence in sentences]
+            groups = [group for group, (_, busy) in zip(groups, done, strict=True) if busy]
+    return wrong
+
+
+def _run_group(
+    go_on: bool, wait: bool, shared: Any, group: Group[Any], tell: Advance
+) -> tuple[list[str], bool]:
+    """Compute a group's tasks: what went wrong, and whether another process is at one of them."""
+    lab, wrong, busy = group.lab(shared), list[str](), False
+    for task in group.tasks:
+        is_there = lab.store.get(task.key(lab)) is not None
+        try:
+            is_done = is_there or compute(lab, task, wait=wait)
+        except Exception as error:
+            if not go_on or isinstance(error, OSError):
+                raise
+            wrong.append(f"{task.label}: {_in_words(error)}")
+            is_done = True
+        busy = busy or not is_done
+        if is_done and not (is_there and wait):  # what was there after the first pass has been told
+            tell()
+    return wrong, busy
+
+
+def _in_words(error: Exception) -> str:
+    """Return what went wrong; of an unforeseen error, also its kind and where it comes from."""
+    if isinstance(error, AssentError):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"
+
+
+@dataclass(frozen=True)
+class ModelCells:
+    """The cells of one model and seed."""
+
+    settings: Settings
+    seed: int
+    tasks: tuple[Cell, ...]
+
+    def lab(self, shared: tuple[Problem, Store]) -> Lab:
+        """Return the lab of these cells."""
+        problem, store = shared
+        return Lab(problem, self.settings, self.seed, store)
+
+
+def measured(
+    problem: Problem,
+    groups: Sequence[ModelCells],
+    *,
+    store: Store | None,
+    executor: Executor,
+    label: str,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Return the records of all cells, in order.
+
+    With `store`, finished cells are kept there: a killed measurement goes on where it was, and another
+    process may work on it at the same time. Prices at which nothing can be decided, and wishes that a method
+    does not know, are refused before anything is computed.
+    """
+    for cell in dict.fromkeys(cell for group in groups for cell in group.tasks):
+        check_price(cell.price)
+        check_wishes(cell.method, problem)
+    shared = problem, store or Store.temporary()
+    labs = [group.lab(shared) for group in groups]
+    missing = [
+        group
+        for group, lab in zip(groups, labs, strict=True)
+        if any(lab.store.get(cell.key(lab)) is None for cell in group.tasks)
+    ]
+    run_groups(missing, shared, executor=executor, label=label, progress=progress)
+    found = [lab.run([cell])[0] for group, lab in zip(groups, labs, strict=True) for cell in group.tasks]
+    return [dict(entry.facts) for entry in found]
