@@ -10,6 +10,7 @@ from assent.cli.console import notice, out, show_table, watcher
 from assent.cli.options import spread
 from assent.data.describe import describe
 from assent.data.simulate import Preference, simulate
+from assent.lab.store import Store
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_with
 
@@ -118,3 +119,30 @@ def _three_numbers(text: str) -> tuple[float, float, float]:
     except ValueError:
         raise AssentError(f"--sensitivity {text}: accepted: three numbers, for instance 0.5,1,1") from None
     return a1, a2, a3
+
+
+def store_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that --out or a reproduction keeps results in.")],
+    *,
+    prune: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="DAYS", help="Delete what nobody has written for so many days."),
+    ] = None,
+) -> None:
+    """Say how large a store of kept results is; with --prune, delete old ones.
+
+    Stores hold models that may know withheld interactions.
+
+    Examples:
+
+    ```
+    assent store front/cells
+    assent store reproduced-quick/cells --prune 30
+    ```
+    """
+    if not folder.is_dir():
+        raise AssentError(f"{folder}: no such folder")
+    store = Store(folder)
+    if prune is not None:
+        out.print(f"{store.prune(days=prune):,} bytes deleted", highlight=False)
+    out.print(f"{store.size():,} bytes", highlight=False)
