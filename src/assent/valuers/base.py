@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from assent.game.estimates import Estimates, Objective
 from assent.influence.estimate import Influence
-from assent.support.arrays import Bools, Floats, SparseMatrix
+from assent.support.arrays import Bools, Floats
+from assent.support.sparse import SparseMatrix
 from assent.worth.folds import Measured
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from assent.influence.estimate import Influence, influence
 from assent.influence.linearised import Linearised
 from assent.influence.mf_curvature import Curvature
 from assent.influence.mf_effects import effect_matrix
-from assent.support.arrays import Bools, Floats, SparseMatrix
+from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import short_name
+from assent.support.sparse import SparseMatrix
 from assent.valuers.base import AtPlace, game, residuals
 
 if TYPE_CHECKING:
