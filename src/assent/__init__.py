@@ -7,7 +7,7 @@ The way of the data, in the order in which these names are met:
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
-from assent.data.readers import Columns, read_interactions
+from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
 from assent.data.split import make_problem, make_problem_from_parts
@@ -32,7 +32,6 @@ __all__ = [
     "MODELS",
     "AssentError",
     "Choice",
-    "Columns",
     "HeldOut",
     "Interactions",
     "LdsPlan",
@@ -52,6 +51,7 @@ __all__ = [
     "compare",
     "evaluate",
     "fit",
+    "from_frame",
     "frontier",
     "make_method",
     "make_problem",

@@ -11,7 +11,7 @@ from assent.cli.console import notice, out, show_table, watcher
 from assent.cli.judge_commands import CELLS, OutFolder
 from assent.cli.options import read_settings, spread
 from assent.data.problem import Problem
-from assent.data.rules import for_the_record
+from assent.data.unwillingness import for_the_record
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.methods import Method
