@@ -116,8 +116,9 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
     if not values.null_count():
         return values
     if rest is None:
+        count = values.null_count()
         raise AssentError(
-            f"unwillingness: {values.null_count()} interactions have none; accepted: one each, or rest={RESTS}"
+            f"unwillingness: {count} interactions have none; accepted: one each, or rest={RESTS}"
         )
     everybody = values.mean()
     if not isinstance(everybody, float):
