@@ -21,11 +21,11 @@ from assent.report.words import name
 from assent.runs.compare import compare
 from assent.runs.frontier import parse_methods
 from assent.runs.outcome import MARKS, Outcome, ahead_text, reward_text
-from assent.runs.pool import cores
 from assent.runs.records import REFERENCES, check_price
 from assent.settings import Settings
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite
+from assent.support.runtime import cores
 from assent.worth.settings import Source
 
 

@@ -29,9 +29,9 @@ from assent.reproduce import (
 from assent.reproduce.grid import Amount, Column, shown, text
 from assent.reproduce.plan import DATASETS, MODELS, merged
 from assent.reproduce.run import CELLS, Chapter
-from assent.runs.pool import cores
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
+from assent.support.runtime import cores
 
 EVERYTHING = "all"
 _LINES, _COLUMNS = 20, 7

@@ -97,7 +97,7 @@ def default_source(interactions: Interactions) -> str:
 
 def without_never(interactions: Interactions) -> tuple[Interactions, int]:
     """The log without the rows of unwillingness 1, and how many these were."""
-    kept = interactions.table.filter(_column_of(interactions) < 1.0)
+    kept = interactions.table.filter(_column(interactions) < 1.0)
     return replace(interactions, table=kept), len(interactions) - kept.height
 
 
@@ -134,11 +134,7 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
     return values.zip_with(values.is_not_null(), below)
 
 
-def _column(request: Request) -> pl.Series:
-    return _column_of(request.log)
-
-
-def _column_of(log: Interactions) -> pl.Series:
+def _column(log: Interactions) -> pl.Series:
     if COLUMN not in log.table.columns:
         raise AssentError(f"{log.name}: no column {COLUMN!r}; accepted: that, or another source: {SOURCES}")
     return log.table[COLUMN]
@@ -313,36 +309,36 @@ def _draw(keys: Keys) -> pl.Series:
 
 
 def _file_name(argument: str) -> str:
-    return Path(argument).name
-
-
-def _rules_by_category(argument: str) -> str:
+    """The name of a rules file without its folder; other text as it is."""
     return Path(argument).name if Path(argument).suffix.lower() in FILES else argument
 
 
-def _rules_by_user(argument: str) -> str:
+def _anonymous(argument: str) -> str:
+    """The name of a rules file, or the number of rules by user with a hash that tells them from others."""
     if Path(argument).suffix.lower() in FILES:
         return Path(argument).name
-    count = argument.count(",") + 1
-    mark = blake2b(argument.encode(), digest_size=4).hexdigest()
+    count, mark = argument.count(",") + 1, blake2b(argument.encode(), digest_size=4).hexdigest()
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"
 
 
 REGISTRY: Final = {
     source.name: source
     for source in (
-        UnwillingnessSource(("column",), "the log's own column", _column),
+        UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
         UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
         UnwillingnessSource(
-            ("file:PATH",), "a file with the columns user, item and unwillingness", _file, _file_name
+            ("file:PATH",),
+            "a file with the columns user, item and unwillingness",
+            _file,
+            record=lambda path: Path(path).name,
         ),
         UnwillingnessSource(
             ("category:PATH", "category:Action=0.9,*=0.2"),
             "rules by the item's category; of several categories the largest value counts",
             _category,
-            _rules_by_category,
+            record=_file_name,
         ),
-        UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, _rules_by_user),
+        UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, record=_anonymous),
         UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
         UnwillingnessSource(
             ("random-category",), "a uniform draw per user and category, for experiments", _random_category

@@ -1,6 +1,6 @@
 """How this process computes: its threads, its memory, tiny numbers.
 
-torch is imported where it is needed: asking for the number of cores must not load it.
+torch and threadpoolctl are imported where they are needed: asking for the number of cores loads neither.
 """
 # ruff: noqa: PLC0415
 
@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-
-from threadpoolctl import threadpool_limits
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 """Environment variables from which libraries take their number of threads when a process starts."""
@@ -26,11 +24,12 @@ def cores() -> int:
 def one_thread() -> Iterator[None]:
     """Compute with one thread, here and in processes that are started meanwhile; also a decorator.
 
-    Sums then have the same rounding on every machine. It limits torch, and the OpenMP and BLAS libraries that
+    Sums then do not depend on the number of cores. It limits torch, and the OpenMP and BLAS libraries that
     are loaded; polars reads `THREAD_VARIABLES` when it is loaded, so that only new processes are limited.
     Afterwards everything is as before.
     """
     import torch
+    from threadpoolctl import threadpool_limits
 
     threads = torch.get_num_threads()
     variables = {name: os.environ.get(name) for name in THREAD_VARIABLES}
