@@ -19,8 +19,8 @@ from assent.report.data import way_of
 from assent.runs.compare import compare
 from assent.runs.frontier import parse_methods
 from assent.runs.outcome import Outcome, mark
-from assent.runs.pool import cores
 from assent.settings import Settings
+from assent.support.runtime import cores
 from common import load, verdict
 
 OURS = ("ifrqe++", "nash")

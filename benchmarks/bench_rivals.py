@@ -17,8 +17,8 @@ from assent.game.retraining import ScratchSettings
 from assent.influence.settings import InfluenceSettings
 from assent.methods import Choice, make_method
 from assent.models.losses import Loss
-from assent.runs.pool import one_thread
 from assent.settings import Settings
+from assent.support.runtime import one_thread
 from assent.workbench import Workbench
 from common import PAPERS_GAME, load, verdict
 

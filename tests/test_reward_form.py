@@ -18,7 +18,8 @@ from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.runs.records import certificate_of
 from assent.settings import Settings
-from assent.support.arrays import Floats, SparseMatrix, sum_by
+from assent.support.arrays import Floats, sum_by
+from assent.support.sparse import SparseMatrix
 from assent.training import TrainingSettings
 from assent.workbench import Workbench
 from assent.worth.settings import Source, ValueSettings

@@ -5,7 +5,7 @@ read_interactions → assign (unwillingness) → make_problem → Lab → make_m
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
-from assent.data.readers import Columns, read_interactions
+from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
 from assent.data.split import make_problem, make_problem_from_parts
@@ -28,7 +28,6 @@ __all__ = [
     "MODELS",
     "AssentError",
     "Choice",
-    "Columns",
     "HeldOut",
     "Interactions",
     "Lab",
@@ -51,6 +50,7 @@ __all__ = [
     "compare",
     "evaluate",
     "fit",
+    "from_frame",
     "frontier",
     "make_method",
     "make_problem",

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from assent.game.estimates import Estimates, Objective
-from assent.support.arrays import Bools, Floats, Ints, SparseMatrix
+from assent.support.arrays import Bools, Floats, Ints
+from assent.support.sparse import SparseMatrix
 
 steady = settings(deadline=None, derandomize=True)
 """The same examples on every run, however slow the machine."""

@@ -13,7 +13,8 @@ from assent.influence.settings import Estimator, InfluenceSettings
 from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.settings import Settings
-from assent.support.arrays import Bools, Floats, SparseMatrix
+from assent.support.arrays import Bools, Floats
+from assent.support.sparse import SparseMatrix
 from assent.training import TrainingSettings
 from assent.workbench import Workbench
 from assent.worth.settings import Source, ValueSettings

@@ -11,7 +11,7 @@ from assent.cli.how import Anchors, Asked, EstimatorOption, Methods, Set, WorkOp
 from assent.cli.judge_commands import CELLS, OutFolder, reward_form
 from assent.cli.options import spread
 from assent.data.problem import Problem
-from assent.data.rules import for_the_record
+from assent.data.unwillingness import for_the_record
 from assent.evaluation.metrics import RewardForm
 from assent.lab.store import Store
 from assent.methods import REFERENCES, GameMethod, Method

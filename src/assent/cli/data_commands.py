@@ -8,7 +8,7 @@ import typer
 from assent.cli import options as o
 from assent.cli.console import notice, out, show_table, watcher
 from assent.cli.options import spread
-from assent.data.describe import describe
+from assent.data.interactions import describe
 from assent.data.simulate import Preference, simulate
 from assent.lab.store import Store
 from assent.support.errors import AssentError

@@ -23,7 +23,7 @@ from assent.cli.console import notice
 from assent.data import unwillingness
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
-from assent.data.readers import Columns, Duplicates, read_interactions
+from assent.data.readers import GUESSES, Duplicates, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
 from assent.data.unwillingness import RESTS
@@ -292,7 +292,7 @@ class ProblemOptions(LogOptions):
 
     def _split(self, log: Interactions) -> Problem:
         if "split" in log.table.columns:
-            if parse_columns(self.columns).split is None:
+            if "split" not in parse_columns(self.columns):
                 notice(f"{log.name}: column 'split' says train, valid or test in every row and is the split")
             parts = parts_of(log)
             return make_problem_from_parts(*parts, self.protocol, seed=self.seed, negatives=self.negatives)
@@ -302,13 +302,12 @@ class ProblemOptions(LogOptions):
         return problem
 
 
-def parse_columns(text: str | None) -> Columns:
-    """Columns from text like user=member,item=film."""
-    roles = [each.name for each in fields(Columns)]
+def parse_columns(text: str | None) -> dict[str, str]:
+    """Names of columns by role, from text like user=member,item=film."""
     named = {}
     for part in text.split(",") if text else []:
         role, equals, name = part.partition("=")
-        if not (equals and name) or role.strip() not in roles:
-            raise AssentError(f"--columns {part}: accepted: ROLE=NAME with a role of {', '.join(roles)}")
+        if not (equals and name) or role.strip() not in GUESSES:
+            raise AssentError(f"--columns {part}: accepted: ROLE=NAME with a role of {', '.join(GUESSES)}")
         named[role.strip()] = name.strip()
-    return Columns(**named)
+    return named

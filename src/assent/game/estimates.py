@@ -13,7 +13,8 @@ import numpy as np
 
 from assent.data.wishes import PLAIN, Wishes
 from assent.game.players import Players
-from assent.support.arrays import Bools, Floats, Ints, SparseMatrix, slices, sum_by
+from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
+from assent.support.sparse import SparseMatrix
 
 
 class Objective(StrEnum):

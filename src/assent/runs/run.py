@@ -24,7 +24,7 @@ import polars as pl
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
-from assent.data.rules import for_the_record
+from assent.data.unwillingness import for_the_record
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Store

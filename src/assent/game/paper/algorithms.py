@@ -23,8 +23,9 @@ from assent.game.paper.tables import LONGEST, Gradient, Tables, TableSettings, b
 from assent.game.players import Players
 from assent.game.regret import regret_of
 from assent.game.solve import Equilibrium, response_values
-from assent.support.arrays import Bools, Floats, Ints, SparseMatrix, slices
+from assent.support.arrays import Bools, Floats, Ints, slices
 from assent.support.errors import AssentError
+from assent.support.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)
