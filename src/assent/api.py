@@ -18,8 +18,9 @@ from assent.lab import Lab, Processes, Store, Training
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MODELS, Recommender
 from assent.runs.compare import compare, frontier, parse_methods
+from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
-from assent.runs.run import Run, RunPlan, fit, open_run
+from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
 

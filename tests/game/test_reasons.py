@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.settings import Settings
 
 from assent.data.wishes import PLAIN, Wishes
 from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players, floors_alone
 from assent.game.reasons import Reason, reasons_of
 from assent.methods import Choice, make_method
-from assent.settings import Settings
 from assent.support.arrays import Bools, Floats, Ints
 
 from .games import make_game

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.unwillingness import assign
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
 from assent.influence.linearised import Linearised
-from assent.settings import Settings
 from assent.support.runtime import are_flushed
-from assent.workbench import Workbench
 
 
 @pytest.mark.parametrize("model", ["mf", "neumf"])

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
+from assent.cli.command import OutputOptions, between, spread
 from assent.cli.console import notice, out, show_table, watcher
-from assent.cli.options import spread
 from assent.data.interactions import describe
 from assent.data.simulate import Preference, simulate
 from assent.lab.store import Store
@@ -24,7 +24,7 @@ def _data() -> None:
 
 @app.command("describe")
 @spread
-def describe_command(given: o.LogOptions, output: o.OutputOptions) -> None:
+def describe_command(given: o.LogOptions, output: OutputOptions) -> None:
     """Print how large and how dense a log is, and what is known of its items.
 
     Examples:
@@ -68,15 +68,15 @@ def simulate_command(
     users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
     items: Annotated[int, typer.Option(min=20, help="Items.")] = 1000,
     eta: Annotated[
-        float, typer.Option(callback=o.between(0, 1), help="η, threshold of interacting, 0 to 1.")
+        float, typer.Option(callback=between(0, 1), help="η, threshold of interacting, 0 to 1.")
     ] = 0.5,
     noise: Annotated[
         float,
-        typer.Option(callback=o.between(0, 1), help="Share of accidental interactions, 0 to 1 (learnable)."),
+        typer.Option(callback=between(0, 1), help="Share of accidental interactions, 0 to 1 (learnable)."),
     ] = 0.2,
     sensitivity: Annotated[str, typer.Option(help="a1,a2,a3 of the unwillingness.")] = "0.5,1,1",
     seed: o.Seed = 0,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Write a simulated log with unwillingness: the paper's recipe, or one with preferences to learn.
 

@@ -1,24 +1,13 @@
-"""Options that belong together, as one parameter of a command.
+"""The options that say what is read: the log, its split, people's wishes."""
 
-Typer reads the parameters of a function. A command that takes a dataclass gets a parameter for each of its
-fields in place of it, so that what many commands ask for is written down once.
-
-The options for what people ask for beyond their unwillingness.
-
-From options and `--set` pairs to settings.
-
-The options that several commands have, and what they mean.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from assent.cli.command import between
 from assent.cli.console import notice
 from assent.data import unwillingness
 from assent.data.interactions import Interactions
@@ -32,36 +21,7 @@ from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
 from assent.runs.records import DEAREST
 from assent.support.errors import AssentError
-from assent.support.files import refuse_to_overwrite, write_json
 from assent.support.progress import Progress
-
-Command = Callable[..., None]
-
-
-def spread(command: Command) -> Command:
-    """The command with every dataclass among its parameters spread out; all are given by keyword."""
-    parameters: list[Parameter] = []
-    groups: dict[str, type[Any]] = {}
-    for each in signature(command).parameters.values():
-        if isinstance(each.annotation, type) and is_dataclass(each.annotation):
-            groups[each.name] = each.annotation
-            parameters += signature(each.annotation).parameters.values()
-        else:
-            parameters.append(each)
-
-    @wraps(command)
-    def called(**given: Any) -> None:
-        together = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        command(**given, **together)
-
-    called.__annotations__ = {each.name: each.annotation for each in parameters}
-    in_any_order = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
-    called.__signature__ = Signature(in_any_order)  # type: ignore[attr-defined]
-    return called
-
 
 _WISHES = "Wishes"
 
@@ -123,7 +83,7 @@ class WishOptions:
 
     def check(self, methods: Sequence[Method]) -> None:
         """Refuse a prior that no method starts from."""
-        if self.prior is not None and not any(isinstance(method, IFRQEpp) for method in methods):
+        if self.prior is not None and not any(method.name == IFRQEpp.name for method in methods):
             raise AssentError("--prior: only the method ifrqe++ starts from it")
 
     def added(self, log: Interactions, problem: Problem) -> Problem:
@@ -134,18 +94,6 @@ class WishOptions:
 _COLUMNS = "Reading DATA"
 _SPLIT = "Split and unwillingness"
 _HOW = "How"
-_OUTPUT = "Output"
-
-
-def between(low: float, high: float) -> Callable[[typer.CallbackParam, float], float]:
-    """A check of an option's number, in one line: from `low` to `high`."""
-
-    def check(param: typer.CallbackParam, value: float) -> float:
-        if not low <= value <= high:
-            raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number from {low:g} to {high:g}")
-        return value
-
-    return check
 
 
 def _literally(text: str) -> str:
@@ -211,34 +159,6 @@ Price = Annotated[
         rich_help_panel=_HOW,
     ),
 ]
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """Whether figures are written to a file too, and what they may replace."""
-
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the figures there too.", rich_help_panel=_OUTPUT),
-    ] = None
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace what is there.", rich_help_panel=_OUTPUT)
-    ] = False
-
-    def check(self) -> None:
-        """Refuse an existing file before the work begins."""
-        if self.json is not None:
-            refuse_to_overwrite(self.json, replace=self.replace)
-
-    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Write the records if a file was given: flat ones, lists joined by `|`."""
-        if self.json is not None:
-            write_json(self.json, [{key: _flat(value) for key, value in each.items()} for each in records])
-            notice(f"Records: {self.json}")
-
-
-def _flat(value: Any) -> Any:
-    return "|".join(map(str, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

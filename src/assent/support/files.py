@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Never
@@ -107,3 +108,14 @@ def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     write(content)
     with atomic_path(path) as temporary:
         temporary.write_bytes(content.getbuffer())
+
+
+def check_format(path: Path, description: Any, expected: int) -> None:
+    """Refuse a JSON file of another format; the error names the version of assent that wrote it."""
+    about = description if isinstance(description, dict) else {"assent": "another program"}
+    if about.get("format") != expected:
+        writer = about.get("assent", "an unknown version")
+        raise AssentError(
+            f"{path}: format {about.get('format')} (written by assent {writer}); "
+            f"this is assent {version('assent')}, which reads format {expected}: run the fit again"
+        )

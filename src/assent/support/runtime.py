@@ -2,7 +2,6 @@
 
 torch and threadpoolctl are imported where they are needed: asking for the number of cores loads neither.
 """
-# ruff: noqa: PLC0415
 
 import ctypes
 import os
