@@ -84,7 +84,7 @@ def open_run(folder: str | Path) -> Run:
     """Read a finished run; an unfinished one, another version's or another program's folder is refused."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise AssentError(f"{folder}: no such run folder; make one with assent fit DATA --out {folder}")
+        raise AssentError(f"{folder}: no such run folder; a fit with out={folder} makes one")
     description = read_json(folder / MARKER)
     check_format(folder / MARKER, description, FORMAT)
     if not (folder / REPORT).exists():
@@ -141,7 +141,7 @@ def _held(out: Path) -> Iterator[None]:
     with locked(lock, wait=False) as held:
         if not held:
             raise AssentError(
-                f"{out}: another process is at work in this folder; wait for it or choose another --out"
+                f"{out}: another process is at work in this folder; wait for it or choose another folder"
             )
         try:
             yield
@@ -162,20 +162,20 @@ def _check_whose(out: Path, *, replace: bool) -> None:
     marker = next((file for file in (out / MARKER, out / MOVING / MARKER) if file.exists()), None)
     about = read_json(marker) if marker else None
     if replace and not (isinstance(about, dict) and {"format", "assent", "method"} <= about.keys()):
-        raise AssentError(f"{out}: --replace only replaces run folders, and this is none")
+        raise AssentError(f"{out}: replace=True only replaces run folders, and this is none")
     if not marker:
-        raise AssentError(f"{out}: already exists and is no run folder; choose another --out")
+        raise AssentError(f"{out}: already exists and is no run folder; choose another folder")
 
 
 def _check(out: Path, description: dict[str, Any]) -> None:
     """Refuse the folder of another run."""
     marker = out / MARKER
     if (out / REPORT).exists():
-        raise AssentError(f"{out}: holds a finished run; choose another --out or pass --replace")
+        raise AssentError(f"{out}: holds a finished run; choose another folder, or replace=True")
     if marker.exists() and read_json(marker) != description:
         raise AssentError(
             f"{out}: holds an unfinished run of other data or settings; "
-            "choose another --out or pass --replace"
+            "choose another folder, or replace=True"
         )
 
 
