@@ -11,9 +11,9 @@ import time
 import numpy as np
 
 from assent.game.estimates import Objective
+from assent.game.nearest import regret_of
 from assent.game.paper.algorithms import Rewards, algorithm_2, draw_all
 from assent.game.paper.tables import Gradient, TableSettings
-from assent.game.regret import regret_of
 from assent.game.solve import solve
 from assent.settings import Settings
 from assent.support.arrays import Bools

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import regret_of, response_values
 from assent.game.paper.algorithms import (
     LONGEST_LISTED,
     Rewards,
@@ -16,13 +17,12 @@ from assent.game.paper.algorithms import (
 )
 from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.prices import worth_disclosing
-from assent.game.regret import regret_of
-from assent.game.solve import response_values, solve
+from assent.game.solve import solve
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 
-from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
-from .listed import binomial, expected_rewards, listed
+from .full_tables import binomial, expected_rewards, listed
+from .small_games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
 

@@ -9,7 +9,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.solve import Equilibrium, solve
 from assent.support.arrays import sum_by
 
-from .games import payoffs, random_game
+from .small_games import payoffs, random_game
 
 
 def high_losses(seed: int) -> Estimates:

@@ -9,10 +9,11 @@ from hypothesis.extra.numpy import arrays
 from assent.data.wishes import Wishes
 from assent.game import players
 from assent.game import players as knapsack
-from assent.game.players import Players
+from assent.game.players import Players, by_score, floors_alone
 from assent.support.arrays import Bools, Floats
+from assent.support.errors import AssentError
 
-from .games import GRID, all_selections, eighths, steady
+from .small_games import GRID, all_selections, eighths, steady
 
 
 @st.composite
@@ -137,3 +138,39 @@ def test_a_convex_utility_spreads_and_a_budget_cuts() -> None:
         people = Players(owners, 1, unwillingness, 1.0, wishes)
         assert people.best(values).sum() == expected
     assert Players(owners, 1, np.full(4, 1.0), 0.0, Wishes(floor=np.array([4]))).best(values).sum() == 0
+
+
+OWNERS = np.array([0, 0, 0, 1, 1, 1])
+UNWILLINGNESS = np.array([0.5, 0.25, 0.25, 0.75, 0.5, 0.125])
+SCORES = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
+
+
+def people(wishes: Wishes) -> Players:
+    return Players(OWNERS, 2, UNWILLINGNESS, 0.0, wishes)
+
+
+def test_the_highest_scores_come_first_and_own_budgets_are_kept() -> None:
+    chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES)
+    assert chosen.tolist() == [True, True, False, True, True, True]
+    chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES, allowed=1.5)
+    assert chosen.tolist() == [True, True, False, True, False, False]
+    chosen = by_score(people(Wishes(budget=np.array([0.75, 0.7]))), SCORES, least=3)
+    assert chosen.tolist() == [True, True, False, False, False, False]
+
+
+def test_floors_come_first_with_what_is_minded_least() -> None:
+    wishes = Wishes(floor=np.array([1, 2]))
+    alone = floors_alone(people(wishes))
+    assert alone.sum() == 3
+    assert UNWILLINGNESS[alone].sum() == 0.875
+    assert alone[[4, 5]].all()
+    chosen = by_score(people(wishes), SCORES, allowed=1.4)
+    assert chosen[[0, 4, 5]].all()
+    with pytest.raises(AssentError, match=r"budget 0.211: everybody's floor alone discloses 0.368 of All's"):
+        by_score(people(wishes), SCORES, allowed=0.5)
+
+
+def test_what_belongs_together_is_taken_or_left_together() -> None:
+    wishes = Wishes(groups=np.array([0, 0, 1, 2, 3, 3]))
+    chosen = by_score(people(wishes), SCORES, allowed=1.0)
+    assert chosen.tolist() == [True, True, True, False, False, False]

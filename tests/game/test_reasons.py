@@ -15,7 +15,7 @@ from assent.methods import Choice, make_method
 from assent.settings import Settings
 from assent.support.arrays import Bools, Floats, Ints
 
-from .games import make_game
+from .small_games import make_game
 
 CLOSE = 1e-9
 """How far sums in another order may be apart."""

@@ -9,13 +9,13 @@ from scipy.stats import norm
 
 from assent.data.wishes import Wishes
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import response_values, unsure
 from assent.game.prices import worth_disclosing
-from assent.game.regret import unsure
-from assent.game.solve import response_values, solve
+from assent.game.solve import solve
 from assent.game.steering import hold
 from assent.support.arrays import Bools, Floats
 
-from .games import (
+from .small_games import (
     all_selections,
     choices_of,
     eighths,

@@ -13,8 +13,8 @@ from assent.game.solve import solve
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 
-from .games import payoffs, random_game
-from .listed import binomial, listed
+from .full_tables import binomial, listed
+from .small_games import payoffs, random_game
 
 FEW = TableSettings(rounds=1, samples=50)
 

@@ -12,8 +12,8 @@ from assent.game.paper.algorithms import Learning, Rewards, algorithm_3
 from assent.game.paper.tables import Gradient, Tables, TableSettings, simplex_shift
 from assent.support.arrays import Floats, Ints, sum_by
 
-from .games import all_selections, payoffs, random_game
-from .listed import listed
+from .full_tables import listed
+from .small_games import all_selections, payoffs, random_game
 
 PRICE = 2.0
 """High enough that the prior, which discloses nearly everything, is far from the best."""

@@ -13,9 +13,8 @@ from assent.game.solve import solve
 from assent.game.turns import Turns
 from assent.support.arrays import Bools, Floats
 
-from .equilibria import code_of, equilibria
-from .games import choices_of, payoffs, random_game, shared
-from .minding import solved, turned_on
+from .small_games import choices_of, code_of, equilibria, payoffs, random_game, shared
+from .solver_rates import solved, turned_on
 
 PRICE = 0.5
 BLIND = pytest.mark.parametrize("blind", [False, True], ids=["effects", "blind"])

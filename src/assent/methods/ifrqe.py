@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from assent.game.certificate import Certificate, certify
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import regret_of, unsure
 from assent.game.paper.algorithms import check_table, solve_table
 from assent.game.paper.tables import Strategy
 from assent.game.players import by_score, check_floors, players_of
 from assent.game.prices import break_even_prices, fits_into, price_path
-from assent.game.regret import regret_of, unsure
 from assent.game.solve import Equilibrium, solve
 from assent.methods.base import Choice, Method
 from assent.models import MF

@@ -7,7 +7,7 @@ from assent.game.paper.algorithms import Histories, Rewards
 from assent.game.paper.tables import Tables, bits_of
 from assent.support.arrays import Floats, Ints
 
-from .games import payoffs
+from .small_games import payoffs
 
 
 def listed(tables: Tables, player: int) -> Floats:

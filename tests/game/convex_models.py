@@ -9,7 +9,7 @@ from scipy.special import expit
 from assent.game.estimates import Estimates
 from assent.support.arrays import Bools, Floats, Ints
 
-from .games import make_game
+from .small_games import make_game
 
 L2 = 1.0
 """Ridge of the regressions, which no selection takes away."""
