@@ -1,4 +1,4 @@
-"""Tables written out in full, and what brute force says about games that are played with them."""
+"""Tables of strategies written out in full, and expected rewards from all joint selections."""
 
 import numpy as np
 

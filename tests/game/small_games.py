@@ -1,6 +1,6 @@
 """Small games in which every effect is known, and what listing all joint selections says about them.
 
-`games` are drawn by hypothesis on a grid, `random_game` by a seed. `payoffs` and `equilibria` are the oracles.
+Hypothesis draws `games` on a grid, a seed draws `random_game`; `payoffs` and `equilibria` are the oracles.
 """
 
 from dataclasses import replace

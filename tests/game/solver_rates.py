@@ -1,9 +1,9 @@
-"""How often minding an interaction more turns it on, and equilibria are found, in small random games.
+"""How often the solver finds an equilibrium, and how often raising an unwillingness turns a row on.
 
     python -m tests.game.solver_rates 150
 
-prints it for 150 games of each kind. A person has a promise for her own best responses alone; in whole
-equilibria the others answer too.
+prints both for 150 small random games of each kind. Best responses never turn on what is minded more; whole
+equilibria may, because the others answer too.
 """
 
 import sys
