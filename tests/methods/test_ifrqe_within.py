@@ -51,10 +51,10 @@ def wishes_of(game: Estimates, kind: str) -> Wishes:
 
 @pytest.mark.parametrize("objective", list(Objective))
 @pytest.mark.parametrize("kind", ["plain", "limits", "dearer"])
-@pytest.mark.parametrize("n_anchors", [1, 2, 3])
+@pytest.mark.parametrize("n_anchors", [1, 2])
 def test_selection_price_and_values_are_the_same(objective: Objective, kind: str, n_anchors: int) -> None:
-    for seed in range(3):
-        game = random_game(seed, n_anchors=n_anchors, n_users=6 + seed, longest=6, disagreement=0.4)
+    for seed in range(2):
+        game = random_game(seed, n_anchors=n_anchors, n_users=5 + seed, longest=4, disagreement=0.4)
         game = replace(game, wishes=wishes_of(game, kind))
         for budget in (0.4, 0.8):
             expected = chosen(game, objective, budget)

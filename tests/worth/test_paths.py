@@ -167,7 +167,7 @@ def test_pairs_that_are_drawn_are_less_certain(few_pairs: list[Paths]) -> None:
 
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_the_fewer_users_stand_for_all_the_less_certain_it_is(share: float) -> None:
-    """The variance covers the error of drawing users and of pairs coming true by chance, and not much more."""
+    """The variance covers the errors of drawn users and of chance, and not much more."""
     users, items = (each.copy() for each in np.argwhere(np.random.default_rng(0).random((100, 50)) < 0.06).T)
     find = partial(find_paths, users, items, n_users=100, n_items=50)
     exact = find(seed=0)
