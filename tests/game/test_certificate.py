@@ -33,7 +33,7 @@ def test_figures_of_one_anchor_agree_with_the_payoffs(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_who_discloses_for_others_could_gain_for_herself(seed: int) -> None:
+def test_players_who_disclose_for_others_could_gain_for_themselves(seed: int) -> None:
     """At the welfare optimum nobody can add to the sum of rewards, but many to their own."""
     game = high_losses(seed)
     best = solve(game, objective=Objective.WELFARE, price=0.5)

@@ -43,7 +43,7 @@ def test_one_anchor_has_the_closed_form_of_the_price_path(objective: Objective, 
 @BOTH
 @pytest.mark.parametrize("seed", range(4))
 def test_several_anchors_fit_and_leave_no_room_for_the_next(objective: Objective, seed: int) -> None:
-    game = random_game(seed, n_anchors=3, n_users=12, longest=6, disagreement=0.4)
+    game = random_game(seed, n_anchors=3, n_users=8, longest=4, disagreement=0.4)
     for share in SHARES:
         allowed = share * float(game.unwillingness.sum())
         found, price = decide_within(game, player_of(game, objective), allowed, objective)
@@ -71,8 +71,8 @@ def test_what_is_played_costs_about_the_price_at_which_it_just_fits() -> None:
 @pytest.mark.parametrize("n_anchors", [1, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_wishes_are_kept_and_filled_up_by_units(objective: Objective, n_anchors: int, seed: int) -> None:
-    game = random_game(seed, n_anchors=n_anchors, n_users=10, longest=6, disagreement=0.3)
-    wishes = Wishes(groups=game.owners * 3 + np.arange(len(game.owners)) % 3, budget=np.full(10, 1.2))
+    game = random_game(seed, n_anchors=n_anchors, n_users=7, longest=5, disagreement=0.3)
+    wishes = Wishes(groups=game.owners * 3 + np.arange(len(game.owners)) % 3, budget=np.full(7, 1.2))
     game = replace(game, wishes=wishes)
     for share in (0.2, 0.5):
         allowed = share * float(game.unwillingness.sum())

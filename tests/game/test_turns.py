@@ -88,7 +88,7 @@ def test_long_histories_settle_where_nobody_gains_more_than_the_regret() -> None
 def test_turns_keep_wishes(kinds: int) -> None:
     count = 0
     for seed in range(8):
-        game = random_game(seed, n_anchors=2, n_users=3, longest=5 if kinds == 3 else 13, disagreement=0.4)
+        game = random_game(seed, n_anchors=2, n_users=3, longest=5 if kinds == 3 else 12, disagreement=0.4)
         wishes = Wishes(
             groups=game.owners * kinds + np.arange(len(game.owners)) % kinds,
             budget=np.full(3, 1.2),

@@ -19,6 +19,7 @@ With millions of interactions only the first few cells are held: it costs little
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -78,6 +79,7 @@ class _Game:
         self.estimates, self.objective, self.price, self.rounds = estimates, objective, price, rounds
         self.players = estimates.players(price)
         self.influence = estimates.values(objective)
+        self.regret_of = partial(regret_of, estimates, objective=objective, price=price)
         self.nearest = np.zeros(estimates.n_anchors, dtype=np.int64)
 
     def nash(self, strategy: Floats) -> Equilibrium:
@@ -204,13 +206,7 @@ class _Game:
         return self.estimates.predicted_total(held.selection, self.price, t)
 
     def _regret(self, held: Held) -> Floats:
-        return regret_of(
-            self.estimates,
-            held.selection,
-            objective=self.objective,
-            price=self.price,
-            payments=held.payments,
-        )
+        return self.regret_of(held.selection, payments=held.payments)
 
 
 def _cell(held: Held) -> int:

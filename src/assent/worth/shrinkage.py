@@ -58,11 +58,8 @@ def is_sure(products: Floats, clusters: Sequence[Ints]) -> bool:
     return bool(mean > _SURE * (1 + ROUNDING) * max(errors))
 
 
-FEATURES = ("shared", "others", "reached", "linked")
-
-
 def features(users: Ints, items: Ints) -> Floats:
-    """The `FEATURES` of rows (`users[Z]`, `items[Z]`), each log(1 + count): [Z, 4].
+    """Four features of rows (`users[Z]`, `items[Z]`), each log(1 + count): [Z, 4].
 
     shared   whether anybody else has the item (0 or 1, no logarithm)
     others   how many others have it
