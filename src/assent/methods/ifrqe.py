@@ -14,10 +14,10 @@ from pydantic import Field
 from assent.game.certificate import certify
 from assent.game.decide import decide_within
 from assent.game.estimates import Estimates
+from assent.game.nearest import unsure
 from assent.game.paper.algorithms import check_table, solve_table
 from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.players import check_floors, players_of
-from assent.game.regret import unsure
 from assent.game.solve import Equilibrium, solve
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
 from assent.lab.lab import Lab, Training

@@ -13,8 +13,8 @@ from pydantic import Field
 from assent.game.certificate import certify
 from assent.game.decide import decide_within
 from assent.game.estimates import Estimates
+from assent.game.nearest import unsure
 from assent.game.players import check_floors, players_of
-from assent.game.regret import unsure
 from assent.game.solve import Equilibrium, solve
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, GameMethod
