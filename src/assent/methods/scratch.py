@@ -1,8 +1,8 @@
 """SCR: the game with a model trained on every explored selection, as the paper compares itself with.
 
-IFRQE predicts what a user's loss would be; SCR retrains. In each of M rounds, L / M joint selections are drawn
-from everybody's strategy (at first: disclose with probability 0.9) and a model is trained on each. From all
-selections so far, a user's loss is estimated as linear in their own bits, averaged over the others' bits:
+IFRQE predicts what a user's loss would be; SCR retrains. In each of M rounds, L / M joint selections are
+drawn from everybody's strategy (at first: disclose with probability 0.9), and a model is trained on each. From
+all selections so far, a user's loss is estimated as linear in their own bits, averaged over the others' bits:
 
     L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m
 
@@ -79,8 +79,8 @@ def play(lab: Lab, settings: Scratch, respond: Callable[[Floats], Bools]) -> tup
 def own_values(owners: Ints, tried: Bools, losses: Floats, rounds: Ints, *, ridge: float) -> Floats:
     """What each interaction takes off its owner's loss, from joint selections `tried[L, Z]`: [Z].
 
-    A ridge regression per user, of their column of `losses[L, n_users]` on their own bits, both centred in each
-    of the `rounds[L]`. A bit that never changed within a round has value 0. `owners[Z]` are sorted.
+    A ridge regression per user, of their column of `losses[L, n_users]` on their own bits, both centred in
+    each of the `rounds[L]`. A bit that never changed within a round has value 0. `owners[Z]` are sorted.
     """
     _, number = np.unique(rounds, return_inverse=True)
     sizes = np.bincount(number)[:, None]
