@@ -2,7 +2,7 @@
 
 IFRQE predicts what a user's loss would be; SCR retrains. In each of M rounds, L / M joint selections are
 drawn from everybody's strategy (at first: disclose with probability 0.9), and a model is trained on each. From
-all selections so far, a user's loss is estimated as linear in their own bits, averaged over the others' bits:
+all selections so far, a user's loss is estimated as linear in their own bits, the others' being averaged over:
 
     L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m
 
