@@ -9,8 +9,8 @@ import torch
 
 import assent
 import own_recommender
+from assent.evaluation.recommendations import recommendations
 from assent.models import model_class
-from assent.serving import recommendations
 from assent.testing import RecommenderContract
 from assent.training.stored import evidence_of
 

@@ -9,7 +9,7 @@ import torch
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.models import MF, Evidence, MFSettings, Recommender, Sizes, model_class, model_name
-from assent.models.contract import check_contract, make_model
+from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError
 from assent.training import TrainingSettings, disclose, train
 from tests.models import broken

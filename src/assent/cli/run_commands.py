@@ -9,10 +9,10 @@ import typer
 from assent.cli import options as o
 from assent.cli.console import out, show_table
 from assent.cli.options import spread
+from assent.evaluation.recommendations import recommendations, rows_of_user
 from assent.report import in_words
 from assent.report.words import minded, not_given, number
 from assent.runs.run import Run, open_run
-from assent.serving import recommendations, rows_of_user
 from assent.support.errors import AssentError
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]

@@ -10,7 +10,7 @@ import torch
 
 from assent.evaluation.evaluate import evaluate, ranked_metrics
 from assent.models import Evidence, Sizes
-from assent.models.contract import check_contract
+from assent.models.checks import check_contract
 from assent.testing.influence import InfluenceContract
 from assent.testing.subject import (
     CHANGES,

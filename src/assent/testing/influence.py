@@ -16,7 +16,7 @@ from assent.influence.estimate import linearise, own_by_groups, social_influence
 from assent.influence.linearised import Linearised
 from assent.influence.settings import InfluenceSettings
 from assent.models import Evidence, Recommender, Sizes, model_class
-from assent.models.contract import make_model
+from assent.models.checks import make_model
 from assent.testing.subject import Subject
 from assent.training import Trained
 

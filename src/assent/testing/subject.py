@@ -24,7 +24,7 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem, make_problem_from_parts, parts_of
 from assent.evaluation.metrics import ranking_metrics, top_hits
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
-from assent.models.contract import checked_class, make_model
+from assent.models.checks import checked_class, make_model
 from assent.settings import Settings
 from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
