@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.influence.linearised import lissa, sampled_rows
+from assent.influence.inverse import lissa, sampled_rows
 from assent.influence.mf_effects import along_lissa_stars, lissa_stars, own_gradients
 from assent.influence.settings import Estimator
 from assent.support.arrays import Floats

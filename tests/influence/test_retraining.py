@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from assent.influence.inverse import conjugate_gradients, system_per_row
 from assent.influence.mf_effects import own_gradients
 from assent.influence.settings import Estimator
-from assent.influence.solvers import conjugate_gradients, system_per_row
 from assent.support.arrays import Floats, Ints
 
 from .cases import settled_case

@@ -28,7 +28,7 @@ _ROWS = 4096
 
 @dataclass(frozen=True)
 class View:
-    """A trained model with its index of each user and item of a problem: `users[n_users]`, `items[n_items]`."""
+    """A trained model, and its index of each user, [n_users], and item, [n_items], of a problem."""
 
     trained: Trained
     users: Ints

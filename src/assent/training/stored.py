@@ -100,14 +100,14 @@ class Trained:
         for here in slices(len(asked), max(1, _SCORES // (len(self.item_ids) + 1))):
             scores = self.scores_of_all(torch.from_numpy(known[here])).to(torch.float64, copy=True).numpy()
             scores[:, -1] = -np.inf  # no unknown item is recommended
-            for row, user in enumerate(asked[here].tolist()):
-                scores[row, hidden.get(user, [])] = -np.inf
+            for place, user in enumerate(asked[here].tolist()):
+                scores[place, hidden.get(user, [])] = -np.inf
             top = top_candidates(scores, known[here], k=min(k, scores.shape[1]), seed=0)
-            row, place = np.nonzero(top >= 0)
-            column = top[row, place]
-            best = {"user": asked[here][row].tolist(), "item": self.item_ids[column].tolist()}
+            rows, places = np.nonzero(top >= 0)
+            columns = top[rows, places]
+            best = {"user": asked[here][rows].tolist(), "item": self.item_ids[columns].tolist()}
             parts.append(
-                pl.DataFrame(best | {"score": scores[row, column], "place": place + 1}, parts[0].schema)
+                pl.DataFrame(best | {"score": scores[rows, columns], "place": places + 1}, parts[0].schema)
             )
         return pl.concat(parts)
 
