@@ -6,7 +6,7 @@
 
     s(u, i) = h_u · b_i + c_i        h_u = Σ_k o_k a_{i_k} / (1 + Σ_k o_k)
 
-where k runs over the user's interactions, and o_k is 1 if interaction k is disclosed and 0 if it is withheld. In
+where k runs over the user's interactions and o_k is 1 if interaction k is disclosed, 0 if it is withheld. In
 this folder, the command line finds the model as `--model own_recommender:Mine`.
 """
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from assent.influence.inverse import conjugate_gradients, system_per_row
-from assent.influence.mf_effects import own_gradients
 from assent.influence.settings import Estimator
 from assent.support.arrays import Floats, Ints
 
@@ -68,7 +67,7 @@ class TestConvex:
         fixed = torch.zeros_like(curvature.tables[1])
         solution = conjugate_gradients(
             lambda x: curvature.product(torch.cat([x, fixed]))[:n_users],
-            own_gradients(curvature),
+            curvature.own_gradient(),
             precondition=lambda x: x,
             dot=system_per_row,
             tolerance=1e-12,
