@@ -140,8 +140,8 @@ def one_disclosed_more(table: pl.DataFrame) -> pl.DataFrame:
 
 def one_disclosed_swapped(table: pl.DataFrame) -> pl.DataFrame:
     here = first_disclosed(table)
-    hers = set(table.filter(user=table.filter(here)["user"][0])["item"])
-    other = next(item for item in sorted(set(table.filter("disclosed")["item"])) if item not in hers)
+    theirs = set(table.filter(user=table.filter(here)["user"][0])["item"])
+    other = next(item for item in sorted(set(table.filter("disclosed")["item"])) if item not in theirs)
     return table.with_columns(item=pl.when(here).then(pl.lit(other)).otherwise(pl.col("item")))
 
 

@@ -18,7 +18,6 @@ from assent.evaluation.evaluate import (
     evaluate,
     ranked_metrics,
     validation_losses,
-    view,
 )
 from assent.models import MF, MFSettings, Sizes
 from assent.models.losses import Loss
@@ -81,14 +80,14 @@ def test_candidate_scores_agree_with_a_plain_loop(problem: Problem, rows: int) -
     trained = partly_known(problem)
     some = np.random.default_rng(0).integers(len(problem.valid), size=rows)
     users, candidates = problem.valid.users[some], problem.valid_candidates[some]
-    found = candidate_scores(view(problem, trained), users, candidates)
+    found = candidate_scores(problem, trained, users, candidates)
     np.testing.assert_allclose(found, naive_scores(problem, trained)[users[:, None], candidates], atol=1e-5)
 
 
 def test_no_rows_have_no_scores(problem: Problem) -> None:
-    seen = view(problem, partly_known(problem))
     none = problem.valid_candidates[:0]
-    assert candidate_scores(seen, problem.valid.users[:0], none).shape == none.shape
+    found = candidate_scores(problem, partly_known(problem), problem.valid.users[:0], none)
+    assert found.shape == none.shape
 
 
 @pytest.mark.parametrize("loss", list(Loss))
@@ -130,7 +129,7 @@ def naive_metrics(ranking: list[int], relevant: set[int]) -> dict[str, float]:
 
 
 def naive_ranked(problem: Problem, trained: Trained) -> dict[str, list[float]]:
-    """Rank for each user with test rows what the protocol says she is to be recommended from."""
+    """Rank for each user with test rows what the protocol recommends from."""
     scores = naive_scores(problem, trained)
     found: dict[str, list[float]] = {name: [] for name in METRICS}
     for user in sorted(set(problem.test.users.tolist())):
@@ -190,7 +189,7 @@ def favourites(problem: Problem, items_of: list[set[int]]) -> Trained:
 
 @pytest.mark.parametrize("protocol", ["full", "paper-text"])
 def test_known_items_are_never_recommended(protocol: str) -> None:
-    """Whoever likes best what is in her training and validation rows is still recommended her test item."""
+    """Users who like best what is in their training and validation rows still get their test item."""
     problem = problem_of(protocol)
     first = problem.test[np.unique(problem.test.users, return_index=True)[1]]
     favoured: list[set[int]] = [set() for _ in range(problem.n_users)]

@@ -174,4 +174,4 @@ CASES = (
 """Every operator is compared with its dense oracle on each of these."""
 
 STAR_CASES = CASES[-2:]
-"""Those for which a user's system in her star is the one that `own` documents, and definite."""
+"""Those for which a user's system in their star is the one that `own` documents, and definite."""

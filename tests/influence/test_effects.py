@@ -51,11 +51,11 @@ def dense_effects(case: Case, settings: InfluenceSettings) -> Floats:
     for user in range(n_users):
         owner = oracle.known_users[user]
         star = oracle.star(user)
-        hers = oracle.samples.items[oracle.samples.users == user, 0]
+        theirs = oracle.samples.items[oracle.samples.users == user, 0]
         for row, item in enumerate(oracle.samples.items[:, 0]):
             place = oracle.places(n_users + item.reshape(1))
             sensitivity = oracle.user_gradients[owner, place] / diagonal[place]
-            if item in hers:
+            if item in theirs:
                 sensitivity = sensitivity + star[place]
             if oracle.samples.users[row] != user:
                 effects[owner, row] = sensitivity @ oracle.train_gradients[row, place]

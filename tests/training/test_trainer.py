@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation.evaluate import candidate_scores, ranked_metrics, view
+from assent.evaluation.evaluate import candidate_scores, ranked_metrics
 from assent.evaluation.metrics import mean_metrics, ranking_metrics, top_hits
 from assent.models import MF, MFSettings, model_name
 from assent.models.losses import sample_losses
@@ -224,7 +224,7 @@ def test_from_nothing_comes_a_model_at_chance(problem: Problem) -> None:
     nothing = fitted(disclose(problem, ~everything(problem)))
     assert (nothing.epochs, nothing.monitor) == (0, None)
     assert (len(nothing.user_ids), len(nothing.item_ids)) == (0, 0)
-    scores = candidate_scores(view(problem, nothing), problem.valid.users, problem.valid_candidates)
+    scores = candidate_scores(problem, nothing, problem.valid.users, problem.valid_candidates)
     assert not scores.any()
     chance = np.mean([5 / (problem.n_items - row) for row in np.bincount(problem.train.users) + 1])
     hit = mean_metrics(ranked_metrics(problem, nothing))["hit"]

@@ -26,29 +26,16 @@ _ROWS = 4096
 """Validation or test rows per block."""
 
 
-@dataclass(frozen=True)
-class View:
-    """A trained model, and its index of each user, [n_users], and item, [n_items], of a problem."""
+def candidate_scores(problem: Problem, trained: Trained, users: Ints, candidates: Ints) -> Floats:
+    """Return the scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m].
 
-    trained: Trained
-    users: Ints
-    items: Ints
-
-
-def view(problem: Problem, trained: Trained) -> View:
-    """Find the problem's users and items in the model; those it does not know get its unknown index."""
-    return View(
-        trained, positions(trained.user_ids, problem.user_ids), positions(trained.item_ids, problem.item_ids)
-    )
-
-
-def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
-    """Return the scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m]."""
+    Users and items that the model does not know get the scores of its unknown ones.
+    """
+    known_users = torch.from_numpy(positions(trained.user_ids, problem.user_ids))
+    known_items = torch.from_numpy(positions(trained.item_ids, problem.item_ids))
     parts = []
     for here in slices(len(users), _ROWS):
-        u = torch.from_numpy(seen.users[users[here]])
-        i = torch.from_numpy(seen.items[candidates[here]])
-        parts.append(seen.trained.scores(u, i))
+        parts.append(trained.scores(known_users[users[here]], known_items[candidates[here]]))
     return torch.cat(parts).double().numpy() if parts else np.zeros(candidates.shape)
 
 
@@ -82,7 +69,7 @@ class Judged:
 
     def losses(self, problem: Problem, trained: Trained, loss: Loss) -> Floats:
         """Return the loss of every user, summed over their samples, 0 without samples: [n_users]."""
-        given = torch.from_numpy(candidate_scores(view(problem, trained), self.rows.users, self.candidates))
+        given = torch.from_numpy(candidate_scores(problem, trained, self.rows.users, self.candidates))
         losses = loss.of(loss.scale(given) * given).numpy()
         return sum_by(self.rows.users, losses, problem.n_users)
 
@@ -98,7 +85,7 @@ def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE)
 
 def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:
     """Return NDCG@k of every validation row's own item among its sampled negatives: [len(valid)]."""
-    hits = _hits_among(problem, problem.valid, problem.valid_candidates, view(problem, trained), k)
+    hits = _hits_among(problem, trained, problem.valid, problem.valid_candidates, k)
     return ranking_metrics(hits, np.ones(len(hits), dtype=np.int64))["ndcg"]
 
 
@@ -145,10 +132,9 @@ def ranked_metrics(
     all items are ranked: 2**23 scores are 32 MB.
     """
     ks = checked_cutoffs(k)
-    seen = view(problem, trained)
     if problem.test_candidates is not None:
         with progress.task("ranking sampled items", 1):
-            hits = _hits_among(problem, problem.test, problem.test_candidates, seen, max(ks))
+            hits = _hits_among(problem, trained, problem.test, problem.test_candidates, max(ks))
         return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
     users, n_relevant = np.unique(problem.test.users, return_counts=True)
     past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
@@ -156,26 +142,28 @@ def ranked_metrics(
     parts = []
     with progress.task("ranking all items", len(blocks)) as advance:
         for here in blocks:
-            parts.append(_full_hits(problem, seen, users[here], past=past, future=future, k=max(ks)))
+            parts.append(_full_hits(problem, trained, users[here], past=past, future=future, k=max(ks)))
             advance()
     return metrics_at(ks, np.concatenate(parts), n_relevant)
 
 
-def _hits_among(problem: Problem, rows: Rows, candidates: Ints, seen: View, k: int) -> Bools:
+def _hits_among(problem: Problem, trained: Trained, rows: Rows, candidates: Ints, k: int) -> Bools:
     """Return the hits of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n, k]."""
-    scores = candidate_scores(seen, rows.users, candidates)
+    scores = candidate_scores(problem, trained, rows.users, candidates)
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
     return top_hits(scores, relevant, rows.users, k=k, seed=problem.seed)
 
 
-def _full_hits(problem: Problem, seen: View, users: Ints, *, past: Rows, future: Rows, k: int) -> Bools:
+def _full_hits(problem: Problem, trained: Trained, users: Ints, *, past: Rows, future: Rows, k: int) -> Bools:
     """Rank all items that a user has no `past` row of, withheld or not; return the hits: [len(users), k].
 
     The candidates do not depend on the selection, so all selections are compared on the same task.
     """
-    of_all = seen.trained.scores_of_all(torch.from_numpy(seen.users[users]))
-    scores = of_all[:, torch.from_numpy(seen.items)].numpy()
+    known_users = positions(trained.user_ids, problem.user_ids[users])
+    known_items = positions(trained.item_ids, problem.item_ids)
+    of_all = trained.scores_of_all(torch.from_numpy(known_users))
+    scores = of_all[:, torch.from_numpy(known_items)].numpy()
     scores[_pairs(past, users)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[_pairs(future, users)] = True
