@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from assent.evaluation.metrics import RewardForm
-from assent.report.data import way_of
+from assent.results.comparison import Comparison
+from assent.results.records import way_of
+from assent.results.table import mark
 from assent.runs.compare import compare
 from assent.runs.frontier import parse_methods
-from assent.runs.outcome import Outcome, mark
 from assent.runs.pool import cores
 from assent.settings import Settings
 from common import load, verdict
@@ -87,9 +88,9 @@ def main(options: argparse.Namespace, folder: Path) -> None:
                 jobs=options.jobs,
                 folder=folder / "cells",
             )
-            outcome = Outcome(records, form, OURS)
-            outcome.write(folder / f"{name}-{form}")
-            rows += outcome.rows
+            comparison = Comparison(records, form, OURS)
+            comparison.write(folder / f"{name}-{form}")
+            rows += comparison.standings()
             print((folder / f"{name}-{form}" / "compare.md").read_text())
         judged(rows, options.rivals.split(","), form)
 

@@ -1,13 +1,14 @@
 """`assent compare`: methods against each other at prices, by true rewards."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from assent.cli import options as o
 from assent.cli import options as w
-from assent.cli.console import notice, out, show_table, watcher
+from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.judge_commands import CELLS, OutFolder
 from assent.cli.options import read_settings, spread
 from assent.data.problem import Problem
@@ -16,11 +17,12 @@ from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.methods import Method
 from assent.models.losses import Loss
-from assent.report.data import Way, way_of
-from assent.report.words import name
+from assent.results.comparison import Comparison
+from assent.results.records import Way, name
+from assent.results.table import rows_by
+from assent.results.writers import terminal
 from assent.runs.compare import compare
 from assent.runs.frontier import parse_methods
-from assent.runs.outcome import MARKS, Outcome, ahead_text, reward_text
 from assent.runs.pool import cores
 from assent.runs.records import REFERENCES, check_price
 from assent.settings import Settings
@@ -104,10 +106,10 @@ def compare_command(
         folder=out and out / CELLS,
         progress=progress,
     )
-    outcome = Outcome(records, settings[0].reward, against, notes, settings)
-    _show(outcome)
+    comparison = Comparison(records, settings[0].reward, against, notes, settings)
+    _show(comparison)
     output.write(records)
-    for file in outcome.write(out) if out else []:
+    for file in comparison.write(out) if out else []:
         notice(f"Written: {file}")
 
 
@@ -214,25 +216,17 @@ def _game(settings: Settings) -> str:
     return f"Values: {source} at each anchor for itself ({anchors}), strategies: {settings.strategy}."
 
 
-def _show(outcome: Outcome) -> None:
+def _show(comparison: Comparison) -> None:
     """Print a table per model, then what follows."""
-    rows = outcome.rows
-    for model in dict.fromkeys(str(row["model"]) for row in rows):
-        lines = [
-            [
-                f"{row['price']:g}",
-                name(way_of(row)),
-                reward_text(row),
-                ahead_text(row),
-                f"{100 * row['violation_share']:.1f}",
-                f"{row['trainings']:.0f}",
-            ]
-            for row in rows
-            if row["model"] == model
-        ]
-        lines.sort(key=lambda line: float(line[0]))
-        columns = ["price", "method", "reward", "ahead by", "viol. %", "trained"]
-        show_table(f"{outcome.title}, {model}", columns, lines, texts=("method",))
-    ahead = f"Ahead by: the reward of {name(outcome.reference)} minus the row's."
-    for sentence in (ahead, MARKS, *outcome.said):
-        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    table = comparison.shown("dataset", "model")
+    short = {"reward": "reward", "violation_share": "viol. %", "trainings": "trained"}
+    columns = [
+        replace(each, heading=short.get(each.key, each.heading))
+        for each in table.columns
+        if each.key in (*short, "ahead")
+    ]
+    for (model,), rows in rows_by(table.rows, "model").items():
+        title = f"{comparison.title}, {model}"
+        show_table(*terminal(replace(table, title=title, columns=columns, rows=rows)))
+    for sentence in comparison.said:
+        say(sentence)

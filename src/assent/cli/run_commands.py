@@ -9,8 +9,8 @@ import typer
 from assent.cli import options as o
 from assent.cli.console import out, show_table
 from assent.cli.options import spread
-from assent.report import in_words
-from assent.report.words import minded, not_given, number
+from assent.report.people import in_words
+from assent.results.words import minded, not_given, number
 from assent.runs.run import Run, open_run
 from assent.serving import recommendations, rows_of_user
 from assent.support.errors import AssentError

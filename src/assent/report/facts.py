@@ -1,27 +1,13 @@
-"""What the measured frontier says, one sentence per fact.
-
-How far the decision can be trusted, one sentence per fact of its certificate.
-"""
+"""What the frontier says of the run's method, and how far to trust its decision: a sentence per fact."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assent.models.losses import Loss
-from assent.report.data import (
-    ALL,
-    Gap,
-    Points,
-    Record,
-    ReportData,
-    Way,
-    budgeted_ways,
-    by_point,
-    gap,
-    kept,
-    reference,
-)
-from assent.report.html import Html, bullets, tag
-from assent.report.words import METRIC, fixed, listed, name, number, percent, plural, share
+from assent.report.data import Gap, Points, ReportData, budgeted_ways, by_point, gap, kept, reference
+from assent.results.html import Html, bullets, tag
+from assent.results.records import ALL, Flat, Way, name
+from assent.results.words import fixed, listed, number, percent, plural, share
 
 _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
@@ -39,14 +25,14 @@ def frontier_facts(data: ReportData) -> list[str]:
     everything = reference(data, ALL)
     return [
         _keeping(data.way, ours, everything),
-        *_above_all(data.way, ours, everything),
-        *(_against(data.way, ours, rival, by_point(data.frontier, rival)) for rival in rivals),
+        *_above_all(ours, everything),
+        *(_against(ours, rival, by_point(data.frontier, rival), data.metric) for rival in rivals),
         _certainty(len({record["seed"] for points in ours.values() for record in points})),
     ]
 
 
-def _keeping(way: Way, ours: Points, everything: Sequence[Record]) -> str:
-    """Down to which point the quality stays nearly All's, without a gap above it."""
+def _keeping(way: Way, ours: Points, everything: Sequence[Flat]) -> str:
+    """The lowest point down to which the quality stays nearly All's at every point."""
     lowest = None
     for point, records in ours.items():
         quality = kept(records, everything)
@@ -59,13 +45,13 @@ def _keeping(way: Way, ours: Points, everything: Sequence[Record]) -> str:
     return f"{name(way)} keeps at least {goal} down to {share(lowest)} of All’s violation."
 
 
-def _above_all(way: Way, ours: Points, everything: Sequence[Record]) -> list[str]:
+def _above_all(ours: Points, everything: Sequence[Flat]) -> list[str]:
     """Where using less is better than using everything."""
     ahead = _signed(_gaps(ours, dict.fromkeys(ours, everything)), 1)
     return [f"It is better than using everything at {_places(ahead)}."] if ahead else []
 
 
-def _against(way: Way, ours: Points, rival: Way, theirs: Points) -> str:
+def _against(ours: Points, rival: Way, theirs: Points, metric: str) -> str:
     """Where the run's method is ahead of another, level with it, or behind."""
     gaps = _gaps(ours, theirs)
     if not gaps:
@@ -74,7 +60,7 @@ def _against(way: Way, ours: Points, rival: Way, theirs: Points) -> str:
     for sign, word in ((1, "ahead"), (0, "level"), (-1, "behind")):
         if here := _signed(gaps, sign):
             where = "every point" if len(here) == len(gaps) > 1 else _places(here)
-            parts.append(f"{word} at {where}{_largest(here) if sign else ''}")
+            parts.append(f"{word} at {where}{_largest(here, metric) if sign else ''}")
     return f"Against {name(rival)}: {'; '.join(parts)}."
 
 
@@ -91,10 +77,10 @@ def _places(gaps: Mapping[float, Gap]) -> str:
     return listed([share(point) for point in gaps])
 
 
-def _largest(gaps: Mapping[float, Gap]) -> str:
+def _largest(gaps: Mapping[float, Gap], metric: str) -> str:
     """The largest difference, and where it is if there are several."""
     point = max(gaps, key=lambda each: abs(gaps[each].difference))
-    points = f"{fixed(100 * abs(gaps[point].difference), 1)} points of {METRIC}"
+    points = f"{fixed(100 * abs(gaps[point].difference), 1)} points of {metric}"
     return f" (most at {share(point)}, by {points})" if len(gaps) > 1 else f" (by {points})"
 
 
@@ -151,11 +137,11 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
 
 
 def _values(whom: str, reliability: Mapping[str, float]) -> str:
-    """How reliable the values on one level are (`value.shrinkage.Reliability`)."""
+    """How reliable the values on one level are (`worth.shrinkage.Reliability`)."""
     explained, measurement = reliability["explained"], reliability["measurement"]
     if not explained and not measurement:
         return (
-            f"What an interaction is worth to {whom} could not be told from noise by measuring it: so far "
+            f"Measuring could not tell what an interaction is worth to {whom} from noise: as far as it goes, "
             "all count the same."
         )
     return (
@@ -171,16 +157,16 @@ _SOURCES = {
     "measured": "what was measured",
     "structure": "the paths between people",
 }
-"""What is tried (`value.trial.Kind`), in words."""
+"""The sources that are tried (`worth.trial.Kind`), in words."""
 
 
 def _trial(trial: Mapping[str, Any]) -> str:
-    """What came of trying each source of values within one budget (`value.trial.Trial.facts`)."""
+    """How each source of values did in the trial of one budget (`worth.trial.Trial.facts`)."""
     ranked = sorted(_SOURCES, key=lambda kind: -trial[kind]["ndcg"])
     ranks = listed([f"{_SOURCES[kind]} {percent(trial[kind]['ndcg'], 1)}" for kind in ranked])
     counts = listed([f"{_SOURCES[kind]} {share(trial[kind]['weight'])}" for kind in ranked])
     alone = trial["unwillingness"]["weight"] == 1
-    verdict = "None is for certain better than unwillingness alone, which decides there"
+    verdict = "None is significantly better than unwillingness alone, which decides there"
     return (
         f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
         f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. "
@@ -189,11 +175,11 @@ def _trial(trial: Mapping[str, Any]) -> str:
 
 
 def _unheard(trial: Mapping[str, Any]) -> str:
-    """Why structure does not count although it ranks better than unwillingness, if others do."""
+    """Why the paths have weight 0 although they rank better than unwillingness, if other sources count."""
     structure, alone = trial["structure"], trial["unwillingness"]
     if structure["weight"] or structure["ndcg"] <= alone["ndcg"] or alone["weight"] == 1:
         return ""
-    return " The paths between people, not ahead of unwillingness alone for certain, are not heard."
+    return " The paths between people, not significantly better than unwillingness alone, have weight 0."
 
 
 AIMED_AT = 0.01
@@ -221,27 +207,27 @@ def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) ->
 
 
 def _own_gains(figures: Mapping[str, float]) -> str:
-    """What people give up who decide for the good of all."""
+    """What people give up by deciding for everybody."""
     if not figures["own_gainers"]:
-        return "Nor could anybody gain for herself."
+        return "Nor could anybody gain for themselves."
     return (
-        f"For herself alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
-        f"{number(figures['largest_own_gain'])} loss units, on average of all "
-        f"{number(figures['mean_own_gain'])}: so much is given for others."
+        f"For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
+        f"{number(figures['largest_own_gain'])} loss units, {number(figures['mean_own_gain'])} on average of "
+        "all users: so much is given for others."
     )
 
 
 def _anarchy(figures: Mapping[str, float]) -> str:
     ratio = f", {number(figures['price_of_anarchy'])} times the cost" if "price_of_anarchy" in figures else ""
     return (
-        f"If each decided for herself at {_price(figures)}, all together would lose "
+        f"If people decided for themselves at {_price(figures)}, all together would lose "
         f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
         f"all{ratio} (the price of anarchy)."
     )
 
 
 def _price(figures: Mapping[str, float]) -> str:
-    """The price that was decided at, which a budget finds for itself."""
+    """The price of the decision; a budget finds its own."""
     return f"a price of {number(figures['price'])}" if "price" in figures else "this price"
 
 
@@ -250,7 +236,7 @@ def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) ->
     true = f"The true reward{at} after training is {number(figures['true_reward'])} per person"
     if {"reward_loss", "reward_form"} <= certificate.keys():
         kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"
-        true += f", by the {certificate['reward_form']} of her{kind} losses"
+        true += f", by the {certificate['reward_form']} of their{kind} losses"
     if "predicted_reward" not in figures:
         return f"{true}; nothing was predicted."
     off = f", {percent(figures['prediction_error'], 1)} off" if "prediction_error" in figures else ""

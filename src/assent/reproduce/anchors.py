@@ -1,9 +1,6 @@
-"""Figure: how far the predicted validation loss is from that of a retrained model.
+"""Two figures about anchors: how well they predict a retrained model's loss, and how many are worth it."""
 
-Figure: reward and time of IFRQE++ with T = 1 to 10 anchors.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,15 +8,16 @@ import numpy as np
 
 from assent.evaluation.evaluate import validation_losses
 from assent.influence.estimate import predicted_losses
-from assent.report.words import MINUS, plural
 from assent.reproduce import item as m
 from assent.reproduce import paper
-from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
-from assent.reproduce.cells import Cell, Desk, Record, settings_key
-from assent.reproduce.charts import Chart, rows_by, series_by, series_of
-from assent.reproduce.grid import Column, Grid, grid
+from assent.reproduce.cells import Cell, Desk, settings_key
 from assent.reproduce.item import Findings, Item
+from assent.reproduce.paper import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
 from assent.reproduce.plan import OURS, SIMULATION, Plan
+from assent.results.plot import charts
+from assent.results.records import Flat
+from assent.results.table import Column, Row, Table
+from assent.results.words import MINUS, plural
 from assent.runs.store import Key
 from assent.settings import Settings
 from assent.support.arrays import Bools
@@ -83,6 +81,8 @@ class Approximation(Item):
         "change” takes the first anchor's loss for that of every selection. Where its error is as small, the "
         "selections hardly change the mean loss, and a small error does not show that changes are predicted."
     )
+    labels: ClassVar[Mapping[str, str]] = m.PLACE
+    columns: ClassVar[Sequence[Column]] = COLUMNS
 
     def cells(self, plan: Plan) -> list[Cell]:
         """Selections for every model, data set and repeat."""
@@ -95,29 +95,31 @@ class Approximation(Item):
             for number in range(plan.selections)
         ]  # fmt: skip
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table of errors, a chart per data set, the paper's four numbers."""
-        table = grid(
-            self.name,
-            f"{self.title}, {plan.selections} selections",
-            list(_errors(records)),
-            labels={"dataset": "data set", "model": "model"},
-            columns=COLUMNS,
-        )
-        wins = sum(_at(row.amounts, "ifrqe++") <= _at(row.amounts, "ifrqe") for row in table.rows)
-        idle = sum(_at(row.amounts, "unchanged") <= _at(row.amounts, "ifrqe++") for row in table.rows)
+        table = self.table(list(_errors(records)), f", {plan.selections} selections")
+        wins = sum(_at(row, "ifrqe++") <= _at(row, "ifrqe") for row in table.rows)
+        idle = sum(_at(row, "unchanged") <= _at(row, "ifrqe++") for row in table.rows)
         said = [
             f"Over {plural(len(table.rows), 'combination')} of data set and model, two anchors are at least "
             f"as accurate as one in {wins}.",
             f"In {idle} of them predicting no change at all is at least as accurate as IFRQE++.",
             table.legend,
         ]
-        return Findings([table], list(_charts(table)), list(_beside(plan, table)), said)
+        names = {
+            "error_ifrqe": "IFRQE",
+            "error_ifrqe++": "IFRQE++, two anchors",
+            "error_unchanged": "no change",
+        }
+        pictures = charts(
+            table, "dataset", along="model", x="model", y="error of the loss, %", figures=names, factor=100
+        )
+        return Findings(table, pictures, [*_beside(plan, table)], said)
 
 
-def _errors(records: Sequence[Record]) -> Iterator[Record]:
+def _errors(records: Sequence[Flat]) -> Iterator[Flat]:
     """One record per data set, model and repeat: errors of losses that are averaged over selections."""
-    groups: dict[tuple[str, str, int], list[Record]] = {}
+    groups: dict[tuple[str, str, int], list[Flat]] = {}
     for each in records:
         groups.setdefault((each["dataset"], each["model"], each["seed"]), []).append(each)
     for (dataset, model, seed), group in groups.items():
@@ -132,22 +134,11 @@ def _errors(records: Sequence[Record]) -> Iterator[Record]:
         yield {"dataset": dataset, "model": model, "seed": seed, **errors}
 
 
-def _at(amounts: Any, name: str) -> float:
-    return float(amounts[f"error_{name}"].mean)
+def _at(row: Row, name: str) -> float:
+    return row.amounts[f"error_{name}"].mean or 0.0
 
 
-def _charts(table: Grid) -> Iterator[Chart]:
-    names = {
-        "error_ifrqe": "IFRQE",
-        "error_ifrqe++": "IFRQE++, two anchors",
-        "error_unchanged": "no change",
-    }
-    for (dataset,), rows in rows_by(table.rows, "dataset").items():
-        series = series_of(rows, names, along="model")
-        yield Chart(f"{table.name}-{dataset}", dataset, "model", "error of the loss, %", series, 100)
-
-
-def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
+def _beside(plan: Plan, table: Table) -> Iterator[Beside]:
     for dataset in plan.among(("diginetica", "amazon-video-games")):
         row = table.row(dataset=dataset, model="mf")
         for column, theirs in zip(COLUMNS, ("IFRQE", "IFRQE++"), strict=False):
@@ -170,6 +161,8 @@ class Anchors(Item):
     about: ClassVar[str] = (
         "IFRQE++ at price 1 with T anchors: reward, and seconds of anchors, game and final training."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "anchors": "T"}
+    columns: ClassVar[Sequence[Column]] = (m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """IFRQE++ for every T."""
@@ -183,32 +176,23 @@ class Anchors(Item):
             )
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and two charts per model: reward and seconds."""
-        table = grid(
-            self.name,
-            f"{self.title}, IFRQE++, price 1",
-            records,
-            labels={"dataset": "data set", "model": "model", "anchors": "T"},
-            columns=[m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS],
-            reference={"anchors": min(plan.numbers_of_anchors)},
-        )
-        charts = [
-            Chart(
-                f"{self.name}-{key}-{model}",
-                f"IFRQE++, {model}",
-                "T, anchors",
-                y,
-                series_by(rows, "dataset", along="anchors", key=key),
-            )
-            for (model,), rows in rows_by(table.rows, "model").items()
+        fewest = min(plan.numbers_of_anchors)
+        table = self.table(records, ", IFRQE++, price 1", {"anchors": fewest})
+        pictures = [
+            chart
             for key, y in (("reward_mean", "reward"), ("seconds", "seconds"))
-        ]
-        why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*_gains(plan, records), table.legend], not_comparable=why)
+            for chart in charts(
+                table, "model", along="anchors", x="T, anchors", y=y, figures=key, by="dataset",
+                prefix=f"{self.name}-{key}", title="IFRQE++, {}",
+            )
+        ]  # fmt: skip
+        said = [*_gains(plan, records), table.legend]
+        return Findings(table, pictures, said=said, not_comparable=m.PICTURE_ONLY)
 
 
-def _gains(plan: Plan, records: Sequence[Record]) -> Iterator[str]:
+def _gains(plan: Plan, records: Sequence[Flat]) -> Iterator[str]:
     """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat."""
     rewards: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
     for each in records:

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from assent.game.estimates import Objective
 from assent.methods import Method, make_method
-from assent.report.data import Way
 from assent.reproduce.plan import DataSource, Where, fingerprint_of, problem_of
+from assent.results.records import Way
 from assent.runs.pool import run_all
 from assent.runs.store import Kept, Key, Store, choice_key, digest, unit_key
 from assent.runs.units import Models, Step, Wanted, fill

@@ -21,7 +21,7 @@ from assent.data.split import make_problem
 from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
 from assent.evaluation.metrics import RewardForm
 from assent.models.losses import Loss
-from assent.report.data import Way
+from assent.results.records import Way
 from assent.settings import Settings
 from assent.support.hashing import string_keys
 from assent.worth.settings import Source

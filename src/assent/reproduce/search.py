@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from assent.reproduce import paper
-from assent.reproduce.beside import Beside
-from assent.reproduce.cells import Cell, Desk, Record, method_of
-from assent.reproduce.grid import Column, grid
-from assent.reproduce.item import Findings, Item
+from assent.reproduce.cells import Cell, Desk, method_of
+from assent.reproduce.item import PLACE, Findings, Item
+from assent.reproduce.paper import Beside
 from assent.reproduce.plan import OURS, Plan, merged
+from assent.results.records import Flat
+from assent.results.table import Column, tabulate
 from assent.runs.store import Key, choice_key, digest
 from assent.runs.units import Models, Wanted
 from assent.settings import Settings
@@ -145,7 +146,7 @@ class Search(Item):
             for model in plan.of(plan.one_model)
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The best settings, and the paper's beside them."""
         columns = [
             Column("reward_of_defaults", "reward, assent's settings", decimals=3),
@@ -155,20 +156,15 @@ class Search(Item):
                 for name in RANGES
             ),
         ]
-        table = grid(
-            self.name,
-            f"{self.title}, {plan.trials} trials",
-            records,
-            labels={"dataset": "data set", "model": "model"},
-            columns=columns,
-        )
-        return Findings([table], beside=_beside(records))
+        title = f"{self.title}, {plan.trials} trials"
+        table = tabulate(records, PLACE, columns, name=self.name, title=title)
+        return Findings(table, beside=_beside(records))
 
 
 _SMALL = ("learning_rate", "drop")
 
 
-def _beside(records: Sequence[Record]) -> list[Beside]:
+def _beside(records: Sequence[Flat]) -> list[Beside]:
     """The paper's choices beside ours."""
     theirs = paper.numbers()["settings"]
     names = {"dimension": "embedding_size", "drop": "drop_ratio", "anchors": "T"}

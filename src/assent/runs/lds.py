@@ -27,7 +27,7 @@ from assent.influence.estimate import own_influence, predicted_losses, social_in
 from assent.influence.linearised import Linearised
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.models import code_of, model_class
-from assent.report.words import listed
+from assent.results.words import listed
 from assent.runs.rank_scores import Scored, score_orders
 from assent.runs.store import code_state, digest
 from assent.settings import Settings

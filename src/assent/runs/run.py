@@ -28,7 +28,8 @@ from assent.data.rules import for_the_record
 from assent.game.estimates import Objective
 from assent.methods import Choice, make_method
 from assent.models import code_of
-from assent.report import ReportData, build_report
+from assent.report.data import ReportData
+from assent.report.page import build_report
 from assent.runs.folder import MARKER, REPORT, WORK, claimed, forget_replaced
 from assent.runs.frontier import frontier, parse_methods
 from assent.runs.records import Stopwatch, certificate_of, check_price, record

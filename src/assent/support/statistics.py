@@ -3,8 +3,8 @@
 What too few values cannot tell is None, never NaN, so that every result can be written as JSON.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,38 +71,6 @@ def correlation(first: Floats, second: Floats) -> float | None:
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])
-
-
-def summarise(
-    records: Sequence[Mapping[str, Any]], by: Sequence[str], keys: Sequence[str]
-) -> list[dict[str, Any]]:
-    """One record per group of flat `records` that agree on the labels `by`, in order of first appearance.
-
-    A group's record has its labels (None where the records have no such label), `runs` (how many records it
-    is made of) and for each figure in `keys` its mean as `<key>` and its standard error as `<key>_error`;
-    both are None for a figure that none of its records has. A figure that only some have is an error, since
-    `runs` would not say what the mean is made of.
-    """
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for record in records:
-        groups.setdefault(tuple(record.get(label) for label in by), []).append(record)
-    return [_summary(dict(zip(by, labels, strict=True)), group, keys) for labels, group in groups.items()]
-
-
-def _summary(
-    labels: dict[str, Any], group: Sequence[Mapping[str, Any]], keys: Sequence[str]
-) -> dict[str, Any]:
-    """The record of one group."""
-    summary = labels | {"runs": len(group)}
-    for key in keys:
-        values = [record[key] for record in group if record.get(key) is not None]
-        if 0 < len(values) < len(group):
-            place = ", ".join(f"{name}={value}" for name, value in labels.items())
-            raise AssentError(
-                f"records of {place}: {len(values)} of {len(group)} have '{key}'; all or none must"
-            )
-        summary[key], summary[f"{key}_error"] = mean_and_error(values) if values else (None, None)
-    return summary
 
 
 def _vector(values: npt.ArrayLike) -> Floats:
