@@ -11,7 +11,6 @@ import numpy.typing as npt
 from scipy import stats
 
 from assent.support.arrays import Floats
-from assent.support.errors import AssentError
 
 FEWEST = 3
 """Pairs that a test needs: two leave one degree of freedom, which tells nothing."""
