@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.report.data import Kept, gap, kept, spread
+from assent.report.data import Kept, kept, spread
 from assent.report.facts import frontier_facts
 from assent.report.headline import headline, in_figures
 from assent.results.words import MINUS, THIN, decimals_for, fixed, listed, minded, number, percent, share
@@ -122,7 +122,9 @@ def test_kept_is_exact_where_the_ratio_is() -> None:
     assert kept(half[:1], everything) == Kept(
         half[0]["ndcg"] / (sum(r["ndcg"] for r in everything) / 3), None
     )
-    assert gap(half[:1], everything[1:]) is None
+    apart = kept(half[:1], everything[1:])
+    assert apart is not None
+    assert apart.error is None
 
 
 @given(st.floats(0, 1, allow_subnormal=False))

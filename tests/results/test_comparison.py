@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from assent.evaluation.metrics import RewardForm
-from assent.results.comparison import Comparison, sentences, wins
+from assent.results.comparison import Comparison, Wins, sentences, wins
 from assent.results.records import FIGURES
 
 OURS = ("ifrqe++", "nash")
@@ -91,11 +91,10 @@ def test_the_form_decides_which_reward_is_judged(records: list[dict[str, Any]]) 
 
 def test_wins_are_counted_per_rival(records: list[dict[str, Any]]) -> None:
     found = wins(Comparison(records, RewardForm.SUM, OURS).table, "reward")
-    # places, at or above, significantly above, significantly below, and where
-    assert {each["rival"]: tuple(each.values())[1:] for each in found} == {
-        "Random": (2, 2, 1, 0, []),
-        "All": (2, 1, 1, 1, ["price 0.1"]),
-        "Nothing": (2, 1, 1, 0, []),
+    assert found == {
+        "Random": Wins(2, 2, 1, []),
+        "All": Wins(2, 1, 1, ["price 0.1"]),
+        "Nothing": Wins(2, 1, 1, []),
     }
 
 
@@ -135,6 +134,10 @@ def test_it_is_written_for_people_and_programs(records: list[dict[str, Any]], tm
     whole = json.loads((tmp_path / "compare.json").read_text())
     assert whole["records"] == [*records, *more]
     assert whole["reward"] == "sum"
+    assert whole["wins"][1] == {
+        "method": "all", "objective": "", "places": 4, "at_or_above": 2, "significantly_above": 2,
+        "significantly_below": 2,
+    }  # fmt: skip
     text = (tmp_path / "compare.md").read_text()
     assert r"| mf | 0.1 | Random | −1.600 ±0.058 ↓\* | +0.500 ±0.058 |" in text
     assert "| mf | 1 | Nothing | **−1.900 ±0.000** |" in text

@@ -76,24 +76,6 @@ def checked(data: ReportData) -> ReportData:
     return data
 
 
-Points = Mapping[float, Sequence[Flat]]
-"""The records of one method by the point of the frontier, the largest first."""
-
-
-def by_point(frontier: Sequence[Flat], way: Way) -> Points:
-    """The frontier's records of one method and objective, by falling point."""
-    groups: dict[float, list[Flat]] = {}
-    for record in frontier:
-        if way_of(record) == way:
-            groups.setdefault(record["point"], []).append(record)
-    return dict(sorted(groups.items(), reverse=True))
-
-
-def budgeted_ways(frontier: Sequence[Flat]) -> list[Way]:
-    """The methods that a frontier compares, in their order; not All and Nothing, its ends."""
-    return [way for way in dict.fromkeys(way_of(record) for record in frontier) if way not in ENDS]
-
-
 def reference(data: ReportData, way: Way) -> list[Flat]:
     """All's or Nothing's records: those measured with the frontier or else those of the run."""
     return [record for record in data.frontier if way_of(record) == way] or data.of(way)
@@ -118,29 +100,6 @@ def standard_error(records: Sequence[Flat], key: str = QUALITY) -> float | None:
     return mean_and_error([record[key] for record in records])[1]
 
 
-class Gap(NamedTuple):
-    """How much better ours is than theirs in NDCG, over the seeds that both have."""
-
-    difference: float
-    error: float | None
-    """Standard error of the difference; None for one seed."""
-
-    @property
-    def sign(self) -> int:
-        """1 ahead or −1 behind by more than the standard error, 0 level; without an error, of the mean."""
-        return int(self.difference > (self.error or 0)) - int(self.difference < -(self.error or 0))
-
-
-def gap(ours: Sequence[Flat], theirs: Sequence[Flat], scale: float = 1.0) -> Gap | None:
-    """Mean over common seeds of NDCG(ours) − scale · NDCG(theirs), paired by seed; None without any."""
-    first, second = ({record["seed"]: record[QUALITY] for record in records} for records in (ours, theirs))
-    seeds = sorted(first.keys() & second.keys())
-    if not seeds:
-        return None
-    found = paired_difference([first[seed] for seed in seeds], [scale * second[seed] for seed in seeds])
-    return Gap(found.mean, found.error)
-
-
 class Kept(NamedTuple):
     """Quality as a ratio to All's, with the standard error of that ratio (None for one seed)."""
 
@@ -154,8 +113,12 @@ def kept(ours: Sequence[Flat], everything: Sequence[Flat]) -> Kept | None:
     if not base:
         return None
     ratio = mean(ours) / base
-    around = gap(ours, everything, scale=ratio)
-    return Kept(ratio, around.error / base if around and around.error is not None else None)
+    first, second = (
+        {record["seed"]: record[QUALITY] for record in records} for records in (ours, everything)
+    )
+    pairs = [(first[seed], ratio * second[seed]) for seed in sorted(first.keys() & second.keys())]
+    error = paired_difference(*zip(*pairs, strict=True)).error if pairs else None
+    return Kept(ratio, None if error is None else error / base)
 
 
 def spread(data: ReportData) -> float | None:

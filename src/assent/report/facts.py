@@ -1,12 +1,14 @@
 """What the frontier says of the run's method, and how far to trust its decision: a sentence per fact."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from assent.models.losses import Loss
-from assent.report.data import Gap, Points, ReportData, budgeted_ways, by_point, gap, kept, reference
+from assent.report.data import QUALITY, ReportData, mean, reference
 from assent.results.html import Html, bullets, tag
-from assent.results.records import ALL, Flat, Way, name
+from assent.results.records import ALL, ENDS, METHOD, name, named, way_of
+from assent.results.table import Amount, Column, rows_by, tabulate
 from assent.results.words import fixed, listed, number, percent, plural, share
 
 _NEARLY_ALL = 0.95
@@ -18,69 +20,75 @@ _FEW_SEEDS = 3
 
 def frontier_facts(data: ReportData) -> list[str]:
     """How the run's method compares with All and with every other method, and what that rests on."""
-    ours = by_point(data.frontier, data.way)
-    rivals = [way for way in budgeted_ways(data.frontier) if way != data.way]
-    if not ours:
-        return [f"This frontier was measured for {listed([name(way) for way in rivals])} only."]
-    everything = reference(data, ALL)
+    measured = [record for record in data.frontier if way_of(record) not in ENDS]
+    own = [record for record in measured if way_of(record) == data.way]
+    if not own:
+        rivals = dict.fromkeys(name(way_of(record)) for record in measured)
+        return [f"This frontier was measured for {listed([*rivals])} only."]
+    ours, points = name(data.way), sorted({record["point"] for record in own}, reverse=True)
+    everywhere = [{**record, "point": point} for point in points for record in reference(data, ALL)]
+    table = tabulate(
+        named([*everywhere, *measured]),
+        {METHOD: "", "point": ""},
+        [Column(QUALITY, "", better=1)],
+        reference={METHOD: ours},
+        corrected=False,
+    )
+    found: dict[str, dict[float, Amount]] = {}
+    for (method,), rows in rows_by(table.rows, METHOD).items():
+        found[method] = {row.labels["point"]: row.amounts[QUALITY] for row in rows}
+    base = mean(reference(data, ALL))
+    ratios = {point: (found[ours][point].mean or 0.0) / base if base else 0.0 for point in points}
+    above = [point for point in points if _ahead(found[name(ALL)][point]) == 1]
     return [
-        _keeping(data.way, ours, everything),
-        *_above_all(ours, everything),
-        *(_against(ours, rival, by_point(data.frontier, rival), data.metric) for rival in rivals),
-        _certainty(len({record["seed"] for points in ours.values() for record in points})),
+        _keeping(ours, ratios),
+        *([f"It is better than using everything at {_places(above)}."] if above else []),
+        *(_against(rival, found[rival], data.metric) for rival in found if rival not in (ours, name(ALL))),
+        _certainty(len({record["seed"] for record in own})),
     ]
 
 
-def _keeping(way: Way, ours: Points, everything: Sequence[Flat]) -> str:
-    """The lowest point down to which the quality stays nearly All's at every point."""
-    lowest = None
-    for point, records in ours.items():
-        quality = kept(records, everything)
-        if quality is None or quality.ratio < _NEARLY_ALL:
-            break
-        lowest = point
+def _keeping(method: str, ratios: Mapping[float, float]) -> str:
+    """The lowest point down to which the quality stays nearly All's; `ratios` are by falling point."""
+    kept = list(takewhile(lambda point: ratios[point] >= _NEARLY_ALL, ratios))
     goal = f"{share(_NEARLY_ALL)} of All’s quality"
-    if lowest is None:
-        return f"{name(way)} falls below {goal} already at {share(max(ours))} of All’s violation."
-    return f"{name(way)} keeps at least {goal} down to {share(lowest)} of All’s violation."
+    if not kept:
+        return f"{method} falls below {goal} already at {share(max(ratios))} of All’s violation."
+    return f"{method} keeps at least {goal} down to {share(kept[-1])} of All’s violation."
 
 
-def _above_all(ours: Points, everything: Sequence[Flat]) -> list[str]:
-    """Where using less is better than using everything."""
-    ahead = _signed(_gaps(ours, dict.fromkeys(ours, everything)), 1)
-    return [f"It is better than using everything at {_places(ahead)}."] if ahead else []
-
-
-def _against(ours: Points, rival: Way, theirs: Points, metric: str) -> str:
+def _against(rival: str, amounts: Mapping[float, Amount], metric: str) -> str:
     """Where the run's method is ahead of another, level with it, or behind."""
-    gaps = _gaps(ours, theirs)
-    if not gaps:
-        return f"{name(rival)} was measured at other points or seeds and cannot be compared."
+    known = {point: amounts[point] for point in sorted(amounts, reverse=True)}
+    known = {point: amount for point, amount in known.items() if amount.difference is not None}
+    if not known:
+        return f"{rival} was measured at other points or seeds and cannot be compared."
     parts = []
     for sign, word in ((1, "ahead"), (0, "level"), (-1, "behind")):
-        if here := _signed(gaps, sign):
-            where = "every point" if len(here) == len(gaps) > 1 else _places(here)
+        here = {point: abs(each.difference or 0) for point, each in known.items() if _ahead(each) == sign}
+        if here:
+            where = "every point" if len(here) == len(known) > 1 else _places(here)
             parts.append(f"{word} at {where}{_largest(here, metric) if sign else ''}")
-    return f"Against {name(rival)}: {'; '.join(parts)}."
+    return f"Against {rival}: {'; '.join(parts)}."
 
 
-def _gaps(ours: Points, theirs: Points) -> dict[float, Gap]:
-    found = {point: gap(records, theirs[point]) for point, records in ours.items() if point in theirs}
-    return {point: each for point, each in found.items() if each is not None}
+def _ahead(theirs: Amount) -> int:
+    """1 where ours is ahead of theirs by more than the standard error, −1 behind, 0 level.
+
+    For one seed, which has no error, the difference alone decides.
+    """
+    difference, error = theirs.difference or 0.0, theirs.difference_error or 0.0
+    return int(-difference > error) - int(difference > error)
 
 
-def _signed(gaps: Mapping[float, Gap], sign: int) -> dict[float, Gap]:
-    return {point: each for point, each in gaps.items() if each.sign == sign}
+def _places(points: Iterable[float]) -> str:
+    return listed([share(point) for point in points])
 
 
-def _places(gaps: Mapping[float, Gap]) -> str:
-    return listed([share(point) for point in gaps])
-
-
-def _largest(gaps: Mapping[float, Gap], metric: str) -> str:
+def _largest(gaps: Mapping[float, float], metric: str) -> str:
     """The largest difference, and where it is if there are several."""
-    point = max(gaps, key=lambda each: abs(gaps[each].difference))
-    points = f"{fixed(100 * abs(gaps[point].difference), 1)} points of {metric}"
+    point = max(gaps, key=lambda each: gaps[each])
+    points = f"{fixed(100 * gaps[point], 1)} points of {metric}"
     return f" (most at {share(point)}, by {points})" if len(gaps) > 1 else f" (by {points})"
 
 

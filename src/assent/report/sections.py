@@ -13,7 +13,7 @@ import polars as pl
 from assent.report.data import Predicted, ReportData, charted, mean, predicted_path, reference
 from assent.report.facts import frontier_facts
 from assent.results.html import Html, bullets, header, join, paragraph, scrolling, tag
-from assent.results.records import ALL, ENDS, METHOD, Flat, described, name, named, way_of
+from assent.results.records import ALL, ENDS, METHOD, Flat, described, k_of, name, named, way_of
 from assent.results.table import Amount, Column, Table, metric_columns, tabulate
 from assent.results.words import decimals_for, fixed, number, percent, plural, share
 from assent.results.writers import html
@@ -127,8 +127,8 @@ def _measured(data: ReportData) -> Html:
     figure = chart.html(f"{data.metric} at each share of All’s violation: {spoken}.")
     caption = (
         f"Up is better, left is kinder. Bars are standard errors over seeds. {data.metric} says how far up "
-        f"the right item stands among the first suggestions: {percent(1)} is always first, {percent(0)} "
-        "never among them."
+        f"the right item stands among the first {k_of(data.records)} suggestions: {percent(1)} is always "
+        f"first, {percent(0)} never among them."
     )
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
     return join([_captioned(figure, caption), facts])
@@ -210,12 +210,10 @@ def _columns(records: list[Flat]) -> list[Column]:
         Column("reward_mean", "Reward (mean)", better=1),
         Column("seconds", "Seconds"),
     ]
-    whole = tabulate(records, {"method": "", "objective": "", "point": ""}, columns)
-    largest = {
-        column.key: [column.factor * (row.amounts[column.key].mean or 0.0) for row in whole.rows]
-        for column in columns
-    }
-    digits = [replace(column, decimals=max(1, decimals_for(largest[column.key]))) for column in columns]
+    digits = [
+        replace(each, decimals=max(1, decimals_for(each.factor * record[each.key] for record in records)))
+        for each in columns
+    ]
     return [*digits, Column("decided", "Price", decimals=None)]
 
 

@@ -16,12 +16,11 @@ from assent.reproduce.paper import OWN_SETTINGS, Beside, beside, data_reasons, p
 from assent.reproduce.plan import OURS, SIMULATION, Plan
 from assent.results.plot import charts
 from assent.results.records import Flat
-from assent.results.table import Column, Row, Table
+from assent.results.table import Column, Row, Table, rows_by, tabulate
 from assent.results.words import MINUS, plural
 from assent.runs.store import Key
 from assent.settings import Settings
 from assent.support.arrays import Bools
-from assent.support.statistics import paired_difference
 
 ANCHORS = 2
 """Of IFRQE++ here, as in the paper."""
@@ -194,20 +193,17 @@ class Anchors(Item):
 
 def _gains(plan: Plan, records: Sequence[Flat]) -> Iterator[str]:
     """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat."""
-    rewards: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
-    for each in records:
-        place = rewards.setdefault((each["dataset"], each["model"]), {})
-        place.setdefault(each["anchors"], {})[each["seed"]] = each["reward_mean"]
-    for (dataset, model), by_number in rewards.items():
-        few, usual = min(by_number), plan.anchors.get(dataset)
-        many = usual if usual in by_number and usual != few else max(by_number)
-        seeds = sorted(by_number[few].keys() & by_number[many].keys())
-        if many == few or not seeds:
-            continue
-        found = paired_difference(*([by_number[number][seed] for seed in seeds] for number in (many, few)))
-        sure = "no test" if found.p is None else f"p = {found.p:.2g}"
-        gain = f"{found.mean:+.4f}".replace("-", MINUS)
-        yield (
-            f"{dataset}, {model}: the reward with T = {many} minus that with T = {few} is {gain} on average "
-            f"({plural(len(seeds), 'repeat')}, paired t-test: {sure})."
-        )
+    few = min(plan.numbers_of_anchors)
+    table = tabulate(records, Anchors.labels, [m.REWARD], reference={"anchors": few}, corrected=False)
+    for (dataset, model), rows in rows_by(table.rows, "dataset", "model").items():
+        rewards = {row.labels["anchors"]: row.amounts["reward_mean"] for row in rows}
+        usual = plan.anchors.get(dataset)
+        many = usual if usual in rewards and usual != few else max(rewards)
+        found = rewards[many]
+        if found.difference is not None:
+            sure = "no test" if found.p is None else f"p = {found.p:.2g}"
+            gain = f"{found.difference:+.4f}".replace("-", MINUS)
+            yield (
+                f"{dataset}, {model}: the reward with T = {many} minus that with T = {few} is {gain} on "
+                f"average ({plural(found.runs or 0, 'repeat')}, paired t-test: {sure})."
+            )

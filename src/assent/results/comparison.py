@@ -15,7 +15,6 @@ from assent.results.records import (
     METHOD,
     METRICS,
     NOTHING,
-    WAYS,
     Flat,
     Way,
     k_of,
@@ -24,7 +23,7 @@ from assent.results.records import (
     named,
     way_of,
 )
-from assent.results.table import Column, Row, Table, metric_columns, rows_by, shown, tabulate
+from assent.results.table import Amount, Column, Row, Table, metric_columns, rows_by, shown, tabulate
 from assent.results.words import plural
 from assent.results.writers import markdown, starred
 from assent.settings import Settings
@@ -35,43 +34,51 @@ _LISTED = 6
 """Largest number of places that a sentence lists."""
 
 
-def wins(table: Table, key: str) -> list[dict[str, Any]]:
-    """Per rival of the table's reference: in how many places the reference is at or above it, and surely so.
+@dataclass(frozen=True)
+class Wins:
+    """In how many places a table's reference is at or above a rival, and significantly above or below."""
 
-    A place counts where both have the figure `key`, of which large is good.
-    """
-    (reference,) = (table.reference or {}).values()
-    found = []
+    places: int
+    at_or_above: int
+    significantly_above: int
+    below: Sequence[str]
+    """The places where it is significantly below."""
+
+    def counts(self) -> dict[str, int]:
+        """The counts as compare.json has them."""
+        return {
+            "places": self.places,
+            "at_or_above": self.at_or_above,
+            "significantly_above": self.significantly_above,
+            "significantly_below": len(self.below),
+        }
+
+
+def wins(table: Table, key: str) -> dict[str, Wins]:
+    """By rival of the table's reference; a place counts where both have the figure `key` (large is good)."""
+    found = {}
     for (rival,), rows in rows_by(table.rows, METHOD).items():
         paired = [row for row in rows if row.amounts[key].difference is not None]
-        if rival == reference or not paired:
-            continue
         signs = [row.amounts[key].sign[:1] for row in paired]
-        found.append(
-            {
-                "rival": rival,
-                "places": len(paired),
-                "at_or_above": sum((row.amounts[key].difference or 0.0) <= 0 for row in paired),
-                "significantly_above": signs.count("↓"),
-                "significantly_below": signs.count("↑"),
-                "below": [_place(table, row) for row, sign in zip(paired, signs, strict=True) if sign == "↑"],
-            }
-        )
+        level = sum((row.amounts[key].difference or 0.0) <= 0 for row in paired)
+        below = [_place(table, row) for row, sign in zip(paired, signs, strict=True) if sign == "↑"]
+        if paired:
+            found[rival] = Wins(len(paired), level, signs.count("↓"), below)
     return found
 
 
 def sentences(table: Table, key: str) -> Iterator[str]:
     """How often the reference is above each rival, and where withholding everything is best."""
     (reference,) = (table.reference or {}).values()
-    for each in wins(table, key):
-        below = f" ({'; '.join(each['below'])})" if each["below"] else ""
+    for rival, each in wins(table, key).items():
+        where = f" ({'; '.join(each.below)})" if each.below else ""
         tested = (
-            f", significantly above in {each['significantly_above']}, significantly below in "
-            f"{each['significantly_below']}{below}"
+            f", significantly above in {each.significantly_above}, significantly below in "
+            f"{len(each.below)}{where}"
         )
         yield (
-            f"{reference} is at or above {each['rival']} in {each['at_or_above']} of "
-            f"{plural(each['places'], 'place')}{tested if table.repeats >= FEWEST else ''}."
+            f"{reference} is at or above {rival} in {each.at_or_above} of "
+            f"{plural(each.places, 'place')}{tested if table.repeats >= FEWEST else ''}."
         )
     best, whole = nothing_wins(table, key)
     if best:
@@ -135,38 +142,39 @@ class Comparison:
         )
 
     def _tabulated(self, *columns: Column) -> Table:
-        reference = name(self.reference)
         records = [each | {"reward": each[f"reward_{self.form}"]} for each in named(self.records)]
-        rewards = {(*map(each.get, _PLACE), each["seed"], each[METHOD]): each["reward"] for each in records}
-        for each in records:
-            level = rewards.get((*map(each.get, _PLACE), each["seed"], reference))
-            each["ahead"] = None if level is None or each[METHOD] == reference else level - each["reward"]
         places = list(dict.fromkeys(tuple(map(each.get, _PLACE)) for each in records))
-        return tabulate(
+        table = tabulate(
             sorted(records, key=lambda each: places.index(tuple(map(each.get, _PLACE)))),
             {"dataset": "data set", "model": "model", "price": "price", METHOD: "method"},
             columns,
-            reference={METHOD: reference},
+            reference={METHOD: name(self.reference)},
             corrected=False,
             title=self.title,
         )
+        rows = [replace(row, amounts={**row.amounts, "ahead": _ahead(row)}) for row in table.rows]
+        return replace(table, rows=rows)
 
     def standings(self) -> list[dict[str, Any]]:
         """The rows as flat records: labels, means and standard errors of every figure, and the test."""
         further = [key for metric in METRICS for key in metric_keys(metric, self.records)[1:]]
-        figures = tuple(Column(key, key) for key in (*FIGURES, *further, "ahead"))
+        figures = (Column(key, key) for key in (*FIGURES, *further))
         table = self._tabulated(Column("reward", "reward", decimals=None, better=1), *figures)
-        ways = {name(way): way for way in map(way_of, self.records)}
         found = []
         for row in table.rows:
             labels = dict(row.labels)
-            method, objective = ways[labels.pop(METHOD)]
+            method, objective = self.ways[labels.pop(METHOD)]
             line = labels | {"method": method, "objective": objective, "runs": row.runs}
             for key, amount in row.amounts.items():
                 line |= {key: amount.mean, f"{key}_error": amount.error}
             tested = row.amounts["reward"]
             found.append(line | {"p": tested.p, "best": tested.best, "k": k_of(self.records)})
         return found
+
+    @property
+    def ways(self) -> dict[str, Way]:
+        """Methods and objectives by name."""
+        return {name(way): way for way in map(way_of, self.records)}
 
     @property
     def title(self) -> str:
@@ -202,7 +210,10 @@ class Comparison:
             "notes": list(self.notes),
             "settings": {each.model: each.model_dump(mode="json") for each in self.settings},
             "standings": standings,
-            "wins": [_win(each) for each in wins(self.table, "reward")],
+            "wins": [
+                dict(zip(("method", "objective"), self.ways[rival], strict=True)) | each.counts()
+                for rival, each in wins(self.table, "reward").items()
+            ],
             "records": [dict(record) for record in self.records],
         }
         write_json(json, contents)
@@ -218,12 +229,12 @@ class Comparison:
         return [csv, json, text, *pictures]
 
 
-def _win(counts: dict[str, Any]) -> dict[str, Any]:
-    """The counts against a rival as compare.json has them."""
-    method, objective = WAYS.get(counts["rival"], (counts["rival"], ""))
-    return {"method": method, "objective": objective} | {
-        key: value for key, value in counts.items() if key not in ("rival", "below")
-    }
+def _ahead(row: Row) -> Amount:
+    """The reference's reward minus the row's."""
+    reward = row.amounts["reward"]
+    if reward.difference is None:
+        return Amount(None)
+    return Amount(0.0 - reward.difference, reward.difference_error, reward.runs)
 
 
 _PLACE = ("dataset", "model", "price")

@@ -43,6 +43,8 @@ class Amount:
     """How many repeats it is the mean of; None where it is no mean."""
     difference: float | None = None
     """From the reference: the mean over the repeats that both have; None where there is none."""
+    difference_error: float | None = None
+    """Standard error of the difference; None for a single pair."""
     p: float | None = None
     """Of the paired t-test against the reference."""
     best: bool = False
@@ -199,7 +201,7 @@ def _compared(
     if not pairs:
         return amount
     found = paired_difference(*zip(*pairs, strict=True))
-    return replace(amount, difference=found.mean, p=found.p)
+    return replace(amount, difference=found.mean, difference_error=found.error, p=found.p)
 
 
 def _read(mean: float, column: Column) -> float:

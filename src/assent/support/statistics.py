@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from assent.support.arrays import Floats
 
@@ -49,6 +48,8 @@ def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
     mean, error = mean_and_error(first - second)
     if not error or len(first) < FEWEST or error <= _ROUNDING * np.abs([first, second]).max():
         return PairedDifference(mean, error, None, None)
+    from scipy import stats  # noqa: PLC0415 (takes long to load)
+
     t = mean / error
     return PairedDifference(mean, error, t, 2 * float(stats.t.sf(abs(t), len(first) - 1)))
 

@@ -91,8 +91,9 @@ def test_the_page_is_drawn_on_a_desk_and_on_a_phone(page: str, tmp_path: Path) -
             lines = seen[: len(seen) // LINE * LINE].reshape(-1, LINE * width, 3)
             blank = [top + LINE * place for place, line in enumerate(lines) if line.std() < 0.01]
             assert not blank, f"{width} pixels wide: blank at {blank}"
-            assert shares(seen[::3], COLOURS["card"]) > 0.3
-            assert shares(seen[::3], COLOURS["ink"]) > 0.002
+            if len(lines):  # the last slice may be the page's lower edge alone
+                assert shares(seen[::3], COLOURS["card"]) > 0.3
+                assert shares(seen[::3], COLOURS["ink"]) > 0.002
             # Nothing sticks out: the right edge is the page's ground all the way down.
             assert seen[:, -3:].std() < 0.01
 
