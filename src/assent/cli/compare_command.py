@@ -1,29 +1,30 @@
 """`assent compare`: methods against each other at prices, by true rewards."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, spread
-from assent.cli.console import notice, out, show_table, watcher
+from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import Anchors, Asked, EstimatorOption, Methods, Set, WorkOptions, read_asked
 from assent.cli.judge_commands import CELLS, OutFolder, reward_form
 from assent.data.problem import Problem
 from assent.data.unwillingness import for_the_record
 from assent.evaluation.metrics import RewardForm
 from assent.lab.store import Store
-from assent.methods import REFERENCES, GameMethod, Method
+from assent.methods import GameMethod, Method
 from assent.methods.exploring import ExploringMethod
 from assent.methods.ifrqe import IFRQE
 from assent.methods.worth import WorthMethod
 from assent.models.losses import Loss
-from assent.report.data import Way, way_of
-from assent.report.words import name
+from assent.results.comparison import Comparison
+from assent.results.records import REFERENCES, Way, check_price, name
+from assent.results.table import rows_by
+from assent.results.writers import terminal
 from assent.runs.compare import USUAL, compare
-from assent.runs.outcome import MARKS, Outcome, ahead_text, reward_text
-from assent.runs.records import check_price
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite
 from assent.worth.estimate import Source
@@ -111,10 +112,10 @@ def compare_command(
             progress=progress,
         )
     settings = [each.settings for each in asked]
-    outcome = Outcome(records, reward_form(chosen), against, notes, settings)
-    _show(outcome)
+    comparison = Comparison(records, reward_form(chosen), against, notes, settings)
+    _show(comparison)
     output.write(records)
-    for file in outcome.write(out) if out else []:
+    for file in comparison.write(out) if out else []:
         notice(f"Written: {file}")
 
 
@@ -189,25 +190,17 @@ def _notes_on(problem: Problem, source: str) -> Iterator[str]:
         yield f"Wishes: {', '.join(listed)}. All and Nothing heed none."
 
 
-def _show(outcome: Outcome) -> None:
+def _show(comparison: Comparison) -> None:
     """Print a table per model, then what follows."""
-    rows = outcome.rows
-    for model in dict.fromkeys(str(row["model"]) for row in rows):
-        lines = [
-            [
-                f"{row['price']:g}",
-                name(way_of(row)),
-                reward_text(row),
-                ahead_text(row),
-                f"{100 * row['violation_share']:.1f}",
-                f"{row['trainings']:.0f}",
-            ]
-            for row in rows
-            if row["model"] == model
-        ]
-        lines.sort(key=lambda line: float(line[0]))
-        columns = ["price", "method", "reward", "ahead by", "viol. %", "trained"]
-        show_table(f"{outcome.title}, {model}", columns, lines, texts=("method",))
-    ahead = f"Ahead by: the reward of {name(outcome.reference)} minus the row's."
-    for sentence in (ahead, MARKS, *outcome.said):
-        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    table = comparison.shown("dataset", "model")
+    short = {"reward": "reward", "violation_share": "viol. %", "trainings": "trained"}
+    columns = [
+        replace(each, heading=short.get(each.key, each.heading))
+        for each in table.columns
+        if each.key in (*short, "ahead")
+    ]
+    for (model,), rows in rows_by(table.rows, "model").items():
+        title = f"{comparison.title}, {model}"
+        show_table(*terminal(replace(table, title=title, columns=columns, rows=rows)))
+    for sentence in comparison.said:
+        say(sentence)

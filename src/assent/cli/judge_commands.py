@@ -8,28 +8,25 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, between, spread
-from assent.cli.console import notice, number, percent, show_table, watcher
-from assent.cli.console import out as terminal
+from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, Set, WorkOptions, read_asked
 from assent.evaluation.evaluate import HeldOut
 from assent.evaluation.metrics import RewardForm
 from assent.lab.store import Store
 from assent.methods import GameMethod, Method
 from assent.methods.worth import WorthMethod
-from assent.report import frontier_lines, frontier_svg
-from assent.report.data import way_of
-from assent.report.words import name
+from assent.results.records import METHOD, named
+from assent.results.table import Column, metric_columns, tabulate
+from assent.results.words import NONE, fixed
+from assent.results.writers import terminal
 from assent.runs.compare import frontier
 from assent.runs.lds import AVERAGED, LdsPlan, predict_orders
-from assent.runs.records import FIGURES
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
-from assent.support.statistics import summarise
 
 CELLS = "cells"
 """Folder of the records that are done."""
 PICTURE = "frontier.svg"
-"""Them, drawn."""
 
 
 def no_file(path: Path | None) -> Path | None:
@@ -102,7 +99,9 @@ def frontier_command(
     show_frontier(records, title, reward_form(chosen))
     output.write(records)
     if out:
-        write_text(out / PICTURE, frontier_svg(frontier_lines(records), title))
+        from assent.results.plot import quality_chart
+
+        write_text(out / PICTURE, quality_chart(records, title=title).svg())
         notice(f"Picture: {out / PICTURE}")
 
 
@@ -130,20 +129,18 @@ def parse_points(text: str, option: str) -> list[float]:
 
 def show_frontier(records: list[dict[str, Any]], title: str, form: RewardForm) -> None:
     """Print mean and standard error over seeds of every method at every point; the records have the rest."""
-    labels = ("method", "objective", "point")
-    summary = summarise(records, by=labels, keys=FIGURES)
-    summary.sort(key=lambda row: (-row["point"], row["method"], row["objective"]))
-    rows = [
+    ordered = sorted(named(records), key=lambda each: (-each["point"], each["method"], each["objective"]))
+    table = tabulate(
+        [{**each, "budget": 100 * each["point"]} for each in ordered],
+        {METHOD: "method", "budget": "budget %"},
         [
-            name(way_of(row)),
-            f"{100 * row['point']:g}",
-            percent(row["violation_share"]),
-            percent(row["ndcg"], row["ndcg_error"]),
-            number(row[f"reward_{form}"], row[f"reward_{form}_error"]),
-        ]
-        for row in summary
-    ]
-    show_table(title, ["method", "budget %", "violation %", "NDCG@5 %", f"reward ({form})"], rows)
+            Column("violation_share", "violation %", 100, spread=False),
+            *metric_columns("ndcg", records),
+            Column(f"reward_{form}", f"reward ({form})", decimals=3),
+        ],
+        title=title,
+    )
+    show_table(*terminal(table))
 
 
 @spread
@@ -205,10 +202,10 @@ def lds_command(
         [
             record["estimator"],
             record["level"],
-            number(record["lds"]),
-            f"{number(record['low'])} .. {number(record['high'])}",
-            number(record["behind"]),
-            f"{number(record['behind_low'])} .. {number(record['behind_high'])}",
+            _score(record["lds"]),
+            f"{_score(record['low'])} .. {_score(record['high'])}",
+            _score(record["behind"]),
+            f"{_score(record['behind_low'])} .. {_score(record['behind_high'])}",
         ]
         for record in sorted(records, key=lambda record: (record["level"], -(record["lds"] or -1.0)))
     ]
@@ -220,5 +217,9 @@ def lds_command(
         texts=("level",),
     )
     for verdict in orders.verdicts():
-        terminal.print(verdict, highlight=False, soft_wrap=True)
+        say(verdict)
     output.write(records)
+
+
+def _score(value: float | None) -> str:
+    return NONE if value is None else fixed(value, 3)

@@ -27,7 +27,7 @@ from assent.lab.store import Entry, Found, Key, Store, digest
 from assent.methods.worth import WorthMethod
 from assent.models import model_class
 from assent.models.losses import Loss
-from assent.report.words import listed
+from assent.results.words import listed
 from assent.runs.rank_scores import Scored, score_orders
 from assent.support.arrays import Bools, Floats, Ints, sum_by
 from assent.support.hashing import mixed

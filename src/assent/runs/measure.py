@@ -17,7 +17,8 @@ from assent.lab.lab import Lab, Task, Training, compute
 from assent.lab.store import Found, Key, Store
 from assent.methods import Choice, Method
 from assent.methods.exploring import check_wishes
-from assent.runs.records import check_price, record
+from assent.results.records import check_price
+from assent.runs.records import record
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress, timed_task
 from assent.training import Settings

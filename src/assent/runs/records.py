@@ -9,33 +9,9 @@ from assent.game.certificate import wishes_broken, with_truth
 from assent.game.players import players_of
 from assent.lab.anchors import loss_weights
 from assent.lab.lab import Lab
-from assent.methods import REFERENCES, Choice, GameMethod, Method, influence_settings
-from assent.support.errors import AssentError
+from assent.methods import Choice, GameMethod, Method, influence_settings
+from assent.results.records import REFERENCES, Record
 from assent.training import Trained
-
-FIGURES = (
-    "violation",
-    "violation_share",
-    "reward_sum",
-    "reward_mean",
-    "precision",
-    "recall",
-    "f1",
-    "ndcg",
-    "mrr",
-    "hit",
-    "seconds",
-    "trainings",
-)
-"""The keys of a record that are measured; the others say what was measured."""
-DEAREST = 1e100
-"""The largest price: rewards stay finite."""
-
-
-def check_price(price: float) -> None:
-    """Refuse a price at which nothing can be decided or written down."""
-    if not 0 <= price <= DEAREST:
-        raise AssentError(f"price {price:g}: accepted: a number from 0 to {DEAREST:g}")
 
 
 def record(
@@ -56,7 +32,8 @@ def record(
     keys.
     """
     cost = choice.cost + trained.cost
-    return {
+    figures = evaluate(lab.problem, trained, choice.selection, price=price, k=k, progress=lab.progress)
+    about = {
         "dataset": lab.problem.name,
         "model": lab.settings.model,
         "method": method.name,
@@ -64,12 +41,12 @@ def record(
         "price": price,
         "seed": lab.seed,
         "k": k[0],
-        **evaluate(lab.problem, trained, choice.selection, price=price, k=k, progress=lab.progress),
         "seconds": cost.seconds,
         "trainings": cost.trainings,
         "decision_price": choice.price if method.plays_for else None,
         "point": point,
     }
+    return Record.from_flat({**about, **figures}).flat()
 
 
 def certificate_of(

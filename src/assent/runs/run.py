@@ -14,14 +14,16 @@ from assent.data.unwillingness import for_the_record
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Store
-from assent.methods import REFERENCES, Choice, Method, make_method
+from assent.methods import Choice, Method, make_method
 from assent.methods.worth import WorthMethod
 from assent.models import code_of
-from assent.report import ReportData, build_report
+from assent.report.data import ReportData
+from assent.report.page import build_report
+from assent.results.records import REFERENCES, check_price
 from assent.runs.compare import frontier, parse_methods
 from assent.runs.decisions import held_out_table, selection_table
 from assent.runs.folder import FORMAT, REPORT, WORK, Run, claimed, forget_replaced, open_run
-from assent.runs.records import certificate_of, check_price, record
+from assent.runs.records import certificate_of, record
 from assent.support.files import write_json, write_text, write_with
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
