@@ -381,7 +381,7 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
         lines = list(csv.DictReader(file))
     assert len(lines) == 2 * 6 * 3  # of the model that was asked for
     ours = next(line for line in lines if line["model"] == "MF" and line["method"] == "Threshold")
-    assert (ours["figure"], ours["paper"]) == ("F1 %", "1.7")
+    assert (ours["figure"], ours["paper"]) == ("F1@5 %", "1.7")
     assert float(ours["difference"]) == pytest.approx(float(ours["ours"]) - 1.7)
     assert "smaller version" in ours["not_comparable"]
     assert ours["runs"] == "2"
