@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from assent.cli.app import app
-from assent.runs.run import open_run
+from assent.runs.folder import open_run
 from common import ROOT, Cost, Option, log_path, measure, read_options, verdict, with_error
 
 

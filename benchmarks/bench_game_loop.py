@@ -8,9 +8,9 @@ each solution discloses, and what a player could still gain by deviating from it
 import numpy as np
 
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import regret_of
 from assent.game.paper.algorithms import Rewards, algorithm_2, draw_all
 from assent.game.paper.tables import Gradient, TableSettings
-from assent.game.regret import regret_of
 from assent.game.solve import solve
 from assent.lab import Lab
 from assent.methods.ifrqe import IFRQEpp
