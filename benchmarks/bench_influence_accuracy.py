@@ -12,7 +12,7 @@ import torch
 
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import own_by_groups, own_influence
-from assent.influence.linearised import inverse_product
+from assent.influence.inverse import inverse_product
 from assent.influence.mf_curvature import Curvature
 from assent.influence.settings import InfluenceSettings
 from assent.lab import Lab
