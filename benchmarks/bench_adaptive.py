@@ -11,12 +11,12 @@ seeds, with standard errors of the differences to none.
 import argparse
 
 import numpy as np
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.evaluation.evaluate import evaluate
 from assent.methods import make_method
 from assent.runs.records import certificate_of
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import PAPERS_GAME, load
 
 POINTS = (0.5, 0.25, 0.1)

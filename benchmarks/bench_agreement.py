@@ -7,11 +7,11 @@ damping of the default were chosen with this and with `assent lds`.
 import itertools
 
 import numpy as np
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.influence.settings import InfluenceSettings
 from assent.models.losses import Loss
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import PAPERS_GAME, load
 
 if __name__ == "__main__":

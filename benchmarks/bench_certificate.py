@@ -6,12 +6,13 @@ paper's, with influence at each anchor; by default values are pooled, and one an
 
 import sys
 
+from assent.settings import Settings
+from assent.workbench import Workbench
+
 from assent.game.certificate import certify
 from assent.game.estimates import Objective
 from assent.game.solve import solve
 from assent.models.losses import Loss
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import PAPERS_GAME, load, verdict
 
 DATA = ("diginetica", "steam", "amazon_video_games")

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from assent.runs.frontier import parse_methods
+from assent.settings import Settings
+
 from assent.evaluation.metrics import RewardForm
 from assent.report.data import way_of
 from assent.runs.compare import compare
-from assent.runs.frontier import parse_methods
 from assent.runs.outcome import Outcome, mark
-from assent.runs.pool import cores
-from assent.settings import Settings
+from assent.support.runtime import cores
 from common import load, verdict
 
 OURS = ("ifrqe++", "nash")

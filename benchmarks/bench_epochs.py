@@ -3,11 +3,11 @@
 import time
 
 import numpy as np
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.problem import Problem
 from assent.models import MODELS
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import load, verdict
 
 EPOCHS = 10

@@ -14,14 +14,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from assent.runs.frontier import frontier, parse_methods
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.cli.options import read_settings
 from assent.data.problem import Problem
 from assent.game.estimates import Objective
-from assent.runs.frontier import frontier, parse_methods
-from assent.settings import Settings
 from assent.support.arrays import Floats
-from assent.workbench import Workbench
 from common import load, seconds, verdict
 
 POINTS = (0.75, 0.5, 0.25, 0.1)

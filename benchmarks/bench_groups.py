@@ -2,13 +2,13 @@
 
 import numpy as np
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import own_by_groups, own_influence
 from assent.influence.linearised import inverse_product
 from assent.influence.mf_curvature import Curvature
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import PAPERS_GAME, load
 
 USERS = 100

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+from assent.settings import Settings
+from assent.workbench import Workbench
+
 from assent.game.estimates import Objective
 from assent.game.solve import solve
 from assent.influence.estimate import own_influence, social_influence
 from assent.models import MODELS
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import PAPERS_GAME, load, seconds, verdict
 
 DATA = ("diginetica", "steam", "amazon_video_games")

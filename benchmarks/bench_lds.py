@@ -18,12 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from assent.settings import Settings
+from assent.worth.settings import Source
+
 from assent.evaluation.evaluate import HeldOut
 from assent.influence.settings import Estimator
 from assent.models import MF, MODELS
 from assent.runs.lds import AVERAGED, LEVELS, RETRAINED, RIVALS, LdsPlan, Orders, predict_orders
-from assent.settings import Settings
-from assent.worth.settings import Source
 from common import load, verdict
 
 DATASETS = ("diginetica", "steam", "amazon_video_games", "simulation")

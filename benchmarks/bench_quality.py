@@ -9,12 +9,12 @@ import sys
 import time
 
 import numpy as np
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.evaluation.evaluate import evaluate
 from assent.models import MODELS
-from assent.settings import Settings
 from assent.support.statistics import mean_and_error
-from assent.workbench import Workbench
 from baselines import item_knn, popularity
 from common import load, ndcg, verdict
 

@@ -3,11 +3,11 @@
 import time
 
 import numpy as np
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.problem import Protocol
 from assent.evaluation.evaluate import ranked_metrics
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import load, verdict
 
 if __name__ == "__main__":

@@ -12,14 +12,15 @@ other work on the machine makes caches cold and CPU time long.
 import sys
 import time
 
-from assent.game.estimates import Objective
 from assent.game.retraining import ScratchSettings
+from assent.settings import Settings
+from assent.workbench import Workbench
+
+from assent.game.estimates import Objective
 from assent.influence.settings import InfluenceSettings
 from assent.methods import Choice, make_method
 from assent.models.losses import Loss
-from assent.runs.pool import one_thread
-from assent.settings import Settings
-from assent.workbench import Workbench
+from assent.support.runtime import one_thread
 from common import PAPERS_GAME, load, verdict
 
 PRICE = 1.0

@@ -3,9 +3,9 @@
 import time
 
 import numpy as np
-
 from assent.settings import Settings
 from assent.workbench import Workbench
+
 from common import PAPERS_GAME, load, verdict
 
 BATCH = 20

@@ -14,12 +14,12 @@ from multiprocessing import get_context
 
 import numpy as np
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from assent.data.problem import Problem
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import load, verdict
 
 EPOCHS = 20

@@ -4,12 +4,12 @@ Two seeds, on everything; on Diginetica also on nine tenths of the rows, where l
 """
 
 import numpy as np
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.problem import Problem
 from assent.models import MODELS
-from assent.settings import Settings
 from assent.support.arrays import Bools
-from assent.workbench import Workbench
 from baselines import item_knn, popularity
 from common import load, ndcg, validation_ndcg
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.interactions import Interactions
 from assent.data.named import cut
@@ -23,7 +24,6 @@ from assent.evaluation import evaluate as evaluation
 from assent.evaluation.metrics import ranking_metrics, top_hits
 from assent.support.arrays import Floats
 from assent.training import Trained
-from assent.worth.settings import Source, ValueSettings
 
 PAPERS_GAME = ValueSettings(source=Source.INFLUENCE)
 """Influence at every anchor for itself."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import optuna
+from assent.settings import Settings
+from assent.workbench import Workbench
 from optuna.trial import FrozenTrial, Trial
 
 from assent.models import MODELS
-from assent.settings import Settings
-from assent.workbench import Workbench
 from common import load, validation_ndcg
 
 SEEDS = (0, 1)

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from assent.settings import Settings
+from assent.workbench import Workbench
 from hypothesis import assume, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from safetensors import safe_open
 
 from assent.models import MFSettings
-from assent.settings import Settings
 from assent.support.progress import SILENT, Advance, Progress
 from assent.testing.subject import (
     CHANGES,
@@ -34,7 +35,6 @@ from assent.testing.subject import (
 )
 from assent.training import Trained, TrainingSettings, checkpoint, disclose, train
 from assent.training.stored import save
-from assent.workbench import Workbench
 
 MODEL = MFSettings(dimension=4)
 STEADY = TrainingSettings(epochs=4, learning_rate=0.05, batch_size=64, evaluate_every=2)

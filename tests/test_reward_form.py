@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -17,11 +20,9 @@ from assent.methods import make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.runs.records import certificate_of
-from assent.settings import Settings
-from assent.support.arrays import Floats, SparseMatrix, sum_by
+from assent.support.arrays import Floats, sum_by
+from assent.support.sparse import SparseMatrix
 from assent.training import TrainingSettings
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),

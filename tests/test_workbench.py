@@ -3,6 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -10,11 +13,8 @@ from assent.data.split import make_problem
 from assent.methods import Choice
 from assent.models import MFSettings
 from assent.runs.records import Stopwatch
-from assent.settings import Settings
 from assent.support.arrays import Bools
 from assent.training import Trained, TrainingSettings, disclose, train
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),

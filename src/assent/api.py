@@ -5,7 +5,7 @@ read_interactions → assign (unwillingness) → make_problem → Lab → make_m
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
-from assent.data.readers import Columns, read_interactions
+from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
 from assent.data.split import make_problem, make_problem_from_parts
@@ -18,8 +18,9 @@ from assent.lab import Lab, Processes, Store, Training
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MODELS, Recommender
 from assent.runs.compare import compare, frontier, parse_methods
+from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
-from assent.runs.run import Run, RunPlan, fit, open_run
+from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
 
@@ -28,7 +29,6 @@ __all__ = [
     "MODELS",
     "AssentError",
     "Choice",
-    "Columns",
     "HeldOut",
     "Interactions",
     "Lab",
@@ -51,6 +51,7 @@ __all__ = [
     "compare",
     "evaluate",
     "fit",
+    "from_frame",
     "frontier",
     "make_method",
     "make_problem",

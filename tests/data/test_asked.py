@@ -49,7 +49,7 @@ def test_numbers_rules_and_files_are_read(log: Interactions, problem: Problem, t
     floors = tmp_path / "floors.csv"
     floors.write_text("user,floor\nann,2\ncem,1\n")
     wishes = read_wishes(
-        log, problem, user_budget="ann=1.5,*=4", user_floor=str(floors), prior="0.4", utility="power:1.5"
+        log, problem, user_budget="ann=1.5,*=4", user_floor=floors, prior=0.4, utility="power:1.5"
     )
     assert wishes.budget is not None
     assert wishes.floor is not None
@@ -116,11 +116,11 @@ def test_a_category_is_one_decision_per_user(log: Interactions, problem: Problem
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"user_budget": "-1"}, r"--user-budget is '-1'; accepted: a number from 0 on"),
-        ({"user_floor": "1.5"}, r"--user-floor is '1.5'; accepted: a whole number"),
-        ({"prior": "1.5"}, r"--prior is '1.5'; accepted: a probability from 0 to 1"),
+        ({"user_budget": "-1"}, r"user_budget is '-1'; accepted: a number from 0 on"),
+        ({"user_floor": "1.5"}, r"user_floor is '1.5'; accepted: a whole number"),
+        ({"prior": "1.5"}, r"prior is '1.5'; accepted: a probability from 0 to 1"),
         ({"prior": "ann=2"}, r"ann=2: 'ann' is '2'; accepted: a probability"),
-        ({"utility": "cubic"}, r"--utility cubic: accepted: linear, quadratic or power:P"),
+        ({"utility": "cubic"}, r"utility='cubic': accepted: linear, quadratic or power:P"),
         ({"utility": "power:0"}, r"utility: power 0; accepted: a number above 0"),
         ({"utility": "power:1e9"}, r"utility: power 1e\+09; accepted: a number above 0, at most 10"),
         ({"user_budget": "nobody"}, r"'nobody': not a rule"),
@@ -173,9 +173,7 @@ def test_the_rest_takes_a_number_or_a_mean_and_never_0_or_1() -> None:
     certain = fill_rest(pl.Series(["a", "a"]), pl.Series([1.0, None]), "own-mean")
     assert certain[0] == 1.0
     assert certain[1] < 1.0
-    with pytest.raises(
-        AssentError, match="1 interactions have none; accepted: one each, or --rest: own-mean"
-    ):
+    with pytest.raises(AssentError, match="1 interactions have none; accepted: one each, or rest=own-mean"):
         fill_rest(pl.Series(["a"]), pl.Series([None], dtype=pl.Float64), None)
     with pytest.raises(AssentError, match="nobody gave an"):
         fill_rest(pl.Series(["a"]), pl.Series([None], dtype=pl.Float64), "mean")

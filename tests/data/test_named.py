@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assent.data import named as originals
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.named import NAMED, cut, read_named
 from assent.support.errors import AssentError
@@ -103,7 +102,7 @@ def test_a_missing_data_set_says_where_to_get_it_and_how_to_lay_it_out(tmp_path:
         for folder in (None, tmp_path, tmp_path / "nowhere"):
             with pytest.raises(AssentError) as error:
                 read_named(name, folder)
-            for part in (name, wanted.home, *wanted.originals, "--data-dir or ASSENT_DATA"):
+            for part in (name, wanted.home, *wanted.originals, "folder=FOLDER"):
                 assert part in str(error.value)
 
 
@@ -210,28 +209,39 @@ def test_of_repeated_pairs_the_first_is_kept(tmp_path: Path) -> None:
     assert log.table.filter(pl.col("item") == "i1-0")["time"].to_list() == [10]
 
 
-def test_what_was_read_of_an_original_file_is_found_again_until_it_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_read_of_an_original_file_is_found_again_until_it_changes(tmp_path: Path) -> None:
     data, kept = tmp_path / "data", tmp_path / "kept"
     data.mkdir()
     as_games(data)
     first = read_named("steam", data, kept)
     (file,) = kept.iterdir()
-    with monkeypatch.context() as patched:
-        patched.setattr(originals, "read_original", lambda *_: pytest.fail("read again"))
-        assert read_named("steam", data, kept).table.equals(first.table)
+    original = data / "steam_reviews.json.gz"
+    whole, now = original.read_bytes(), original.stat()
+    original.write_bytes(bytes(len(whole)))  # unreadable, yet of the same size and time: it is not read
+    os.utime(original, ns=(now.st_atime_ns, now.st_mtime_ns))
+    assert read_named("steam", str(data), str(kept)).table.equals(first.table)
+    original.write_bytes(whole)
+    os.utime(original, ns=(now.st_atime_ns, now.st_mtime_ns))
     file.write_bytes(b"damaged")
     assert read_named("steam", data, kept).table.equals(first.table)
-    as_games(data)
-    os.utime(data / "steam_reviews.json.gz", (1, 1))
+    os.utime(original, (1, 1))
     assert read_named("steam", data, kept).table.equals(first.table)
     assert len(list(kept.iterdir())) == 2
 
 
-def test_large_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    as_games(tmp_path)
-    whole = read_named("steam", tmp_path).table
-    monkeypatch.setattr(originals, "_PIECE", 4)
-    assert read_named("steam", tmp_path).table.equals(whole)
-    assert whole["time"].to_list()[0] == 1512086400.0
+def test_large_files_are_read_whole(tmp_path: Path) -> None:
+    people, each = 800, 15
+    rows = [
+        repr({"username": f"u{n // each}", "product_id": f"i{n}", "date": f"2017-12-{n % each + 1:02}"})
+        for n in range(people * each)
+    ]
+    (tmp_path / "steam_reviews.json.gz").write_bytes(gzip.compress("\n".join(rows).encode(), 1))
+    table = read_named("steam", tmp_path).table
+    assert table.height == people * each
+    assert set(table["item"]) == {f"i{n}" for n in range(people * each)}
+    assert table["time"][0] == 1512086400.0
+
+
+def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssentError, match="netflix: unknown data set; accepted: diginetica, steam, amazon"):
+        read_named("netflix", tmp_path)

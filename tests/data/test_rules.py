@@ -1,11 +1,10 @@
 import json
-import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from assent.data.rules import Rules, for_the_record, read_rules
+from assent.data.rules import Rules, read_rules
 from assent.support.errors import AssentError
 
 FORMS = {
@@ -76,25 +75,3 @@ def test_a_missing_rules_file_is_named(name: str, tmp_path: Path) -> None:
 def test_a_wrong_text_is_named(text: str, message: str) -> None:
     with pytest.raises(AssentError, match=message):
         read_rules(text, "user")
-
-
-@pytest.mark.parametrize(
-    ("source", "kept"),
-    [
-        ("column", "column"),
-        ("simulated:0.5,1,1", "simulated:0.5,1,1"),
-        ("category:Health=0.9,*=0.1", "category:Health=0.9,*=0.1"),
-        ("category:/home/ann/rules.yaml", "category:rules.yaml"),
-        ("user:secret/wishes.CSV", "user:wishes.CSV"),
-        ("file:/home/ann/wishes", "file:wishes"),
-    ],
-)
-def test_the_record_of_a_source_names_no_folder(source: str, kept: str) -> None:
-    assert for_the_record(source) == kept
-
-
-def test_the_record_of_rules_by_user_names_nobody() -> None:
-    kept = for_the_record("user:ann=1,ben=0.5,*=0")
-    assert re.fullmatch(r"user: 3 rules \([0-9a-f]{8}\)", kept)
-    assert kept != for_the_record("user:ann=1,eve=0.5,*=0")
-    assert for_the_record("user:ann=1").startswith("user: 1 rule (")

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.runs.frontier import parse_methods
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -16,12 +20,8 @@ from assent.influence.settings import InfluenceSettings
 from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.runs.compare import compare
-from assent.runs.frontier import parse_methods
-from assent.settings import Settings
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, train
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 Records = list[dict[str, Any]]
 SETTINGS = Settings(

@@ -4,6 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.runs.frontier import all_methods, frontier, parse_methods
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -11,14 +15,10 @@ from assent.data.split import make_problem
 from assent.game.estimates import Objective
 from assent.methods import METHODS, Choice
 from assent.models import MFSettings
-from assent.runs.frontier import all_methods, frontier, parse_methods
 from assent.runs.records import FIGURES, Stopwatch
-from assent.settings import Settings
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, train
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 Records = list[dict[str, Any]]
 

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 from scipy import stats
 
 from assent.data.problem import Problem, Protocol
@@ -30,13 +33,10 @@ from assent.runs.lds import (
     with_own,
 )
 from assent.runs.rank_scores import SCORES, score_orders
-from assent.settings import Settings
 from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import mixed
 from assent.training import TrainingSettings
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 Record = dict[str, Any]
 

@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from assent.runs.pool import run_all
+
 from assent.support.errors import AssentError
 from assent.support.progress import Advance, Progress
 

@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.runs.store import Kept, Store, choice_key, code_state, digest, unit_key
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
@@ -18,12 +22,8 @@ from assent.game.estimates import Objective
 from assent.methods import make_method
 from assent.runs import lds, run
 from assent.runs import store as stores
-from assent.runs.store import Kept, Store, choice_key, code_state, digest, unit_key
-from assent.settings import Settings
 from assent.support.files import read_json
 from assent.training import checkpoint, disclose
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.simulate import simulate
@@ -15,10 +17,8 @@ from assent.influence.mf_curvature import Curvature
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.models import MF, MFSettings, Sizes
 from assent.models.losses import Loss
-from assent.settings import Settings
 from assent.support.arrays import Bools
 from assent.training import Trained, TrainingSettings
-from assent.workbench import Workbench
 
 from .oracle import Oracle, minimise
 

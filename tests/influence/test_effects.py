@@ -3,6 +3,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 from torch.testing import assert_close
 
 from assent.data.problem import Protocol
@@ -12,11 +15,9 @@ from assent.influence.mf_effects import effect_matrix
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.models import MFSettings
 from assent.models.losses import Loss
-from assent.settings import Settings
-from assent.support.arrays import Bools, Floats, SparseMatrix
+from assent.support.arrays import Bools, Floats
+from assent.support.sparse import SparseMatrix
 from assent.training import TrainingSettings
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 from .cases import CASES, STAR_CASES, Case, settled_case, trained_case
 

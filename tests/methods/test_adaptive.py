@@ -4,6 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -16,12 +19,9 @@ from assent.game.solve import solve
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.runs.records import Stopwatch, record
-from assent.settings import Settings
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, disclose, train
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 PRICE = 0.3
 SETTINGS = Settings(

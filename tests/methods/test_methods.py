@@ -4,6 +4,11 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from assent.game.retraining import ProactiveSettings, ScratchSettings
+from assent.settings import Settings
+from assent.valuers import AtPlace
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem, Rows
 from assent.data.simulate import simulate
@@ -14,18 +19,13 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.paper.algorithms import solve_table
 from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.prices import break_even_prices, price_path
-from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.influence.settings import InfluenceSettings
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
-from assent.settings import Settings
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
 from assent.training import TrainingSettings
-from assent.valuers import AtPlace
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=8),

@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.game.retraining import ProactiveSettings, ScratchSettings
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm
-from assent.game.retraining import ProactiveSettings, ScratchSettings
 from assent.methods import make_method
 from assent.methods.exploring import Explorer
 from assent.methods.proactive import has_converged, learn
 from assent.methods.scratch import own_values, play
 from assent.models import MFSettings
-from assent.settings import Settings
 from assent.support.arrays import Bools, Floats, sum_by
 from assent.training import Trained, TrainingSettings, train
-from assent.workbench import Workbench
 
 SETTINGS = Settings(
     model_settings=MFSettings(dimension=4),

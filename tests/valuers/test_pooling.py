@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.settings import Settings
+from assent.valuers import pooling, trying
+from assent.workbench import Workbench
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -15,11 +18,8 @@ from assent.game.players import cheapest_first
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.runs.records import Stopwatch
-from assent.settings import Settings
 from assent.support.arrays import Bools, Floats
 from assent.training import Trained, TrainingSettings
-from assent.valuers import pooling, trying
-from assent.workbench import Workbench
 from assent.worth.folds import Level, deal, measure, pool, targets
 from assent.worth.paths import Paths, find_paths
 from assent.worth.shrinkage import features, shrink

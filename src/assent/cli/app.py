@@ -1,39 +1,77 @@
-"""The commands, one function each; the work itself is elsewhere."""
+"""The commands by name. A command's module is loaded when the command is run, so that `--help` is fast."""
 
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from assent.cli import (
-    compare_command,
-    data_commands,
-    fit_commands,
-    judge_commands,
-    reproduce_command,
-    run_commands,
-)
 from assent.cli.console import out, run_guarded
+
+
+class Lazy(NamedTuple):
+    """Where a command is, and what it does in a line."""
+
+    module: str
+    function: str
+    help: str
+
+
+COMMANDS = {
+    "demo": Lazy("fit_commands", "demo", "The whole way on simulated data, with a report."),
+    "fit": Lazy("fit_commands", "fit_command", "Choose what is worth disclosing, train on that, report."),
+    "frontier": Lazy("judge_commands", "frontier_command", "Measure quality against violation."),
+    "compare": Lazy("compare_command", "compare_command", "Compare methods at prices by true rewards."),
+    "lds": Lazy("judge_commands", "lds_command", "Can the estimates be trusted? Compare with retraining."),
+    "reproduce": Lazy("reproduce_command", "reproduce_command", "Run the paper's tables and figures again."),
+    "recommend": Lazy("run_commands", "recommend", "Print what a run's model recommends to a person."),
+    "explain": Lazy("run_commands", "explain", "Print what was used of a person's data, and why."),
+    "simulate": Lazy("data_commands", "simulate_command", "Write a simulated log with unwillingness."),
+    "settings": Lazy("fit_commands", "settings_command", "List every setting, with its default."),
+    "store": Lazy("data_commands", "store_command", "Say how large a store is, and prune it."),
+    "data": Lazy("data_commands", "app", "Look at data."),
+}
+"""Every command; a new one is a function and an entry here."""
+
+
+class LazyGroup(TyperGroup):
+    """A group that loads a command when it is run; its help needs the table alone."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; while help is written, a stand-in with its line."""
+        if cmd_name not in COMMANDS:
+            return None
+        found = COMMANDS[cmd_name]
+        if ctx.obj == "help":
+            return TyperCommand(cmd_name, help=found.help)
+        loaded: Any = getattr(import_module(f"assent.cli.{found.module}"), found.function)
+        if isinstance(loaded, typer.Typer):
+            return get_command(loaded)
+        one = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
+        one.command(cmd_name)(loaded)
+        return get_command(one)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands."""
+        ctx.obj = "help"
+        super().format_help(ctx, formatter)
+
 
 app = typer.Typer(
     name="assent",
+    cls=LazyGroup,
     help="Recommendation that asks before it uses.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command("demo")(fit_commands.demo)
-app.command("fit")(fit_commands.fit_command)
-app.command("frontier")(judge_commands.frontier_command)
-app.command("compare")(compare_command.compare_command)
-app.command("lds")(judge_commands.lds_command)
-app.command("reproduce")(reproduce_command.reproduce_command)
-app.command("recommend")(run_commands.recommend)
-app.command("explain")(run_commands.explain)
-app.command("simulate")(data_commands.simulate_command)
-app.command("settings")(fit_commands.settings_command)
-app.add_typer(data_commands.app, name="data")
 
 
 @app.callback(invoke_without_command=True)
@@ -46,5 +84,5 @@ def _root(
 
 
 def main() -> None:
-    """Entry point of the `assent` command."""
+    """Run the `assent` command."""
     run_guarded(lambda: app(standalone_mode=True))

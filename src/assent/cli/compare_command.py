@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
+from assent.cli.command import OutputOptions, spread
 from assent.cli.console import notice, out, show_table, watcher
 from assent.cli.how import Anchors, Asked, EstimatorOption, Methods, Set, WorkOptions, read_asked
 from assent.cli.judge_commands import CELLS, OutFolder, reward_form
-from assent.cli.options import spread
 from assent.data.problem import Problem
-from assent.data.rules import for_the_record
+from assent.data.unwillingness import for_the_record
 from assent.evaluation.metrics import RewardForm
 from assent.lab.store import Store
 from assent.methods import REFERENCES, GameMethod, Method
@@ -65,7 +65,7 @@ def compare_command(
     given: o.ProblemOptions,
     wishes: o.WishOptions,
     out: OutFolder = None,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Compare methods at prices: each chooses, a model is trained on its choice, true rewards are measured.
 

@@ -1,6 +1,7 @@
 """What the commands share: where they print, how they show progress, how they fail."""
 
 import os
+import re
 import sys
 import threading
 import time
@@ -42,9 +43,31 @@ def run_guarded(command: Callable[[], object]) -> None:
     try:
         command()
     except AssentError as error:
-        _fail(str(error))
+        _fail(with_dashes(str(error)))
     except OSError as error:
         _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
+
+
+_ARGUMENTS = (
+    "columns", "duplicates", "folder", "items", "negatives", "out", "prior", "rest", "user_budget",
+    "user_floor", "utility",
+)  # fmt: skip
+"""Arguments of the library that are options here."""
+
+
+def with_dashes(message: str) -> str:
+    """Return the library's message with options where it names arguments: rest='x' becomes --rest x."""
+    for python, option in (
+        ("replace=True", "--replace"),
+        ("gaps=True", "--rest"),
+        ("folder=", "--data-dir="),
+    ):
+        message = message.replace(python, option)
+    message = re.sub(r"columns=\{'(\w+)': '([^']*)'\}", r"--columns \1=\2", message)
+    for name in _ARGUMENTS:
+        option = f"--{name.replace('_', '-')}"
+        message = re.sub(rf"(?<![\w.-]){name}(?:=| is )('?)([^\s';,]*)\1", rf"{option} \2", message)
+    return message
 
 
 def _fail(message: str) -> None:

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
+from assent.cli.command import OutputOptions, between, spread
 from assent.cli.console import notice, out, show_table, watcher
-from assent.cli.options import spread
-from assent.data.describe import describe
+from assent.data.interactions import describe
 from assent.data.simulate import Preference, simulate
+from assent.lab.store import Store
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_with
 
@@ -23,7 +24,7 @@ def _data() -> None:
 
 @app.command("describe")
 @spread
-def describe_command(given: o.LogOptions, output: o.OutputOptions) -> None:
+def describe_command(given: o.LogOptions, output: OutputOptions) -> None:
     """Print how large and how dense a log is, and what is known of its items.
 
     Examples:
@@ -67,15 +68,15 @@ def simulate_command(
     users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
     items: Annotated[int, typer.Option(min=20, help="Items.")] = 1000,
     eta: Annotated[
-        float, typer.Option(callback=o.between(0, 1), help="η, threshold of interacting, 0 to 1.")
+        float, typer.Option(callback=between(0, 1), help="η, threshold of interacting, 0 to 1.")
     ] = 0.5,
     noise: Annotated[
         float,
-        typer.Option(callback=o.between(0, 1), help="Share of accidental interactions, 0 to 1 (learnable)."),
+        typer.Option(callback=between(0, 1), help="Share of accidental interactions, 0 to 1 (learnable)."),
     ] = 0.2,
     sensitivity: Annotated[str, typer.Option(help="a1,a2,a3 of the unwillingness.")] = "0.5,1,1",
     seed: o.Seed = 0,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Write a simulated log with unwillingness: the paper's recipe, or one with preferences to learn.
 
@@ -118,3 +119,30 @@ def _three_numbers(text: str) -> tuple[float, float, float]:
     except ValueError:
         raise AssentError(f"--sensitivity {text}: accepted: three numbers, for instance 0.5,1,1") from None
     return a1, a2, a3
+
+
+def store_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that --out or a reproduction keeps results in.")],
+    *,
+    prune: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="DAYS", help="Delete what nobody has written for so many days."),
+    ] = None,
+) -> None:
+    """Say how large a store of kept results is; with --prune, delete old ones.
+
+    Stores hold models that may know withheld interactions.
+
+    Examples:
+
+    ```
+    assent store front/cells
+    assent store reproduced-quick/cells --prune 30
+    ```
+    """
+    if not folder.is_dir():
+        raise AssentError(f"{folder}: no such folder")
+    store = Store(folder)
+    if prune is not None:
+        out.print(f"{store.prune(days=prune):,} bytes deleted", highlight=False)
+    out.print(f"{store.size():,} bytes", highlight=False)

@@ -8,10 +8,10 @@ import typer
 from pydantic import BaseModel
 
 from assent.cli import options as o
+from assent.cli.command import OutputOptions, spread
 from assent.cli.console import notice, number, out, percent, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
 from assent.cli.judge_commands import parse_points, reward_form, show_frontier
-from assent.cli.options import spread
 from assent.data.problem import Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
@@ -22,8 +22,9 @@ from assent.models import MODELS
 from assent.report import certificate_facts
 from assent.report.data import way_of
 from assent.report.words import name
+from assent.runs.folder import Run
 from assent.runs.records import merged
-from assent.runs.run import Run, RunPlan, fit
+from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
 from assent.training import Settings
@@ -60,7 +61,7 @@ def fit_command(
     work: WorkOptions,
     given: o.ProblemOptions,
     wishes: o.WishOptions,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Choose what is worth disclosing, train on that alone, and report what it costs.
 
@@ -87,20 +88,20 @@ def fit_command(
     compared_methods = asked.methods(frontier_methods, "--frontier-methods") if points else []
     wishes.check([made])
     progress = watcher()
-    log, problem, source = given.make(progress, wishes)
-    plan = RunPlan(
-        method=made,
-        price=price,
-        budget=budget,
-        seed=given.seed,
-        k=how.ks,
-        unwillingness=source,
-        rest=given.rest,
-        points=points,
-        frontier_seeds=frontier_seeds,
-        frontier_methods=tuple(compared_methods),
-    )
     with work.executor() as executor:
+        log, problem, source = given.make(progress, wishes)
+        plan = RunPlan(
+            method=made,
+            price=price,
+            budget=budget,
+            seed=given.seed,
+            k=how.ks,
+            unwillingness=source,
+            rest=given.rest,
+            points=points,
+            frontier_seeds=frontier_seeds,
+            frontier_methods=tuple(compared_methods),
+        )
         run = fit(
             log,
             problem,
@@ -114,7 +115,7 @@ def fit_command(
     _show(run, output, f"{problem.name}, all methods within budgets", [made])
 
 
-def _show(run: Run, output: o.OutputOptions, title: str, methods: Sequence[Method]) -> None:
+def _show(run: Run, output: OutputOptions, title: str, methods: Sequence[Method]) -> None:
     """Print a run and its frontier, if it has one, and write their records."""
     file = run.folder / "frontier.json"
     compared = read_json(file) if file.exists() else []
@@ -131,7 +132,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="The run folder to make.")] = Path("demo"),
     seed: o.Seed = DEMO_SEED,
     work: WorkOptions,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """The whole way on simulated data: choose, train, compare with other methods, report.
 
@@ -171,7 +172,7 @@ def demo(
 
 
 @spread
-def settings_command(*, model: Model = "mf", output: o.OutputOptions) -> None:
+def settings_command(*, model: Model = "mf", output: OutputOptions) -> None:
     """List every setting that `--set` takes, with its default.
 
     Settings of the base model come first, then those of influence, then those of each method.

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from assent.cli import options as o
+from assent.cli.command import OutputOptions, between, spread
 from assent.cli.console import notice, number, percent, show_table, watcher
 from assent.cli.console import out as terminal
 from assent.cli.how import HowOptions, Methods, Model, Set, WorkOptions, read_asked
-from assent.cli.options import spread
 from assent.evaluation.evaluate import HeldOut
 from assent.evaluation.metrics import RewardForm
 from assent.lab.store import Store
@@ -61,7 +61,7 @@ def frontier_command(
     given: o.ProblemOptions,
     wishes: o.WishOptions,
     out: OutFolder = None,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Measure quality against violation for every method, the budget reached by moving the price.
 
@@ -151,7 +151,7 @@ def lds_command(
     *,
     selections: Annotated[int, typer.Option(min=10, help="R, random selections to retrain on.")] = 32,
     rate: Annotated[
-        float, typer.Option(callback=o.between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
+        float, typer.Option(callback=between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
     ] = 0.8,
     truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
     rows: Annotated[
@@ -162,7 +162,7 @@ def lds_command(
     work: WorkOptions,
     given: o.ProblemOptions,
     out: OutFolder = None,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 

@@ -6,12 +6,11 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from assent.cli import options as o
+from assent.cli.command import OutputOptions, spread
 from assent.cli.console import out, show_table
-from assent.cli.options import spread
 from assent.report import in_words
 from assent.report.words import minded, not_given, number
-from assent.runs.run import Run, open_run
+from assent.runs.folder import Run, open_run
 from assent.serving import recommendations, rows_of_user
 from assent.support.errors import AssentError
 
@@ -25,7 +24,7 @@ def recommend(
     *,
     user: User,
     k: Annotated[int, typer.Option("--k", min=1, help="How many items.")] = 10,
-    output: o.OutputOptions,
+    output: OutputOptions,
 ) -> None:
     """Print the items that the model recommends to a user.
 
@@ -66,7 +65,7 @@ def _why_nothing(run: Run, user: str) -> str:
 
 
 @spread
-def explain(run: RunFolder, *, user: User, output: o.OutputOptions) -> None:
+def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     """Print what was used of a user's interactions, what was not, and why.
 
     What is held out for validation and test is shown too: nobody decides on it.

@@ -1,1 +1,1 @@
-"""From files to a problem: readers, splits, the simulator."""
+"""From a log to a problem: readers, unwillingness, wishes, splits, simulated and named data sets."""

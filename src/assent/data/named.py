@@ -1,11 +1,8 @@
-"""The paper's data sets as they were published first: each file as a table of user, item and time.
+"""The paper's data sets by name, from a folder with RecBole's files or the original ones.
 
-Files are large: they are read in pieces, and nothing but these three columns is kept of them.
-
-The paper's data sets by name, from a folder that the user has: RecBole's files or the original ones.
-
-Whatever the file, the paper's cut is applied: each pair once, users with 5 to 20 interactions, items with at
-most so many, until both hold. Files that were cut so before stay as they are.
+The paper's cut is applied to whatever is read: each (user, item) pair once, then users with 5 to 20
+interactions and items with at most a given number, until both hold. A file that was cut before stays as it
+is. A new data set is one function that reads its original file and one entry of `NAMED`.
 """
 
 import ast
@@ -28,15 +25,37 @@ from assent.data.readers import read_interactions
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 
-_PIECE = 100_000
-"""Lines that are held as Python's own objects at once."""
+FEWEST, MOST = 5, 20
+"""Interactions of a user in the paper's cut."""
+_FORMAT = 1
+"""Raise it when files would be read differently from before, so that kept ones are not used."""
+_ENDINGS = ("", "-not-merged", "-merged")
+"""Endings of RecBole's names: some data sets come with repeated pairs on rows of their own, or merged."""
+_RECBOLE = "https://github.com/RUCAIBox/RecSysDatasets"
+_PIECE = 10_000
+"""Lines that are held as Python objects at once, to bound memory."""
 _FIELDS = {"user": pl.String, "item": pl.String, "time": pl.String}
 
 
-def read_original(path: Path, read: Callable[[Path], pl.DataFrame], accepted: str) -> pl.DataFrame:
-    """Each pair once, the first in time: user (String), item (String), time (Float64, may be null).
+@dataclass(frozen=True)
+class Named:
+    """A data set that can be read by name."""
 
-    Whatever is wrong with the file is an `AssentError` that names it and what is accepted.
+    name: str
+    most: int
+    """Largest number of interactions of an item."""
+    home: str
+    """Where to get it."""
+    originals: tuple[str, ...]
+    """Names of the original files; one of them is enough."""
+    read: Callable[[Path], pl.DataFrame]
+    """Reads an original file: user, item, time."""
+
+
+def _each_pair_once(path: Path, read: Callable[[Path], pl.DataFrame], accepted: str) -> pl.DataFrame:
+    """Read each pair of an original file once, the first in time: user, item, time (Float64, may be null).
+
+    A damaged file is an `AssentError` that names it and what is accepted.
     """
     try:
         table = read(path)
@@ -48,20 +67,17 @@ def read_original(path: Path, read: Callable[[Path], pl.DataFrame], accepted: st
 
 
 def diginetica(path: Path) -> pl.DataFrame:
-    """train-item-views.csv of the CIKM Cup 2016: sessions are the users, as in the paper's counts.
-
-    Copies of it call its columns session_id and item_id.
-    """
+    """Read train-item-views.csv of the CIKM Cup 2016; sessions are the users, as in the paper's counts."""
     table = pl.scan_csv(path, separator=";", infer_schema=False)
-    copied = "session_id" in table.collect_schema()
-    user, item = ("session_id", "item_id") if copied else ("sessionId", "itemId")
+    is_copy = "session_id" in table.collect_schema()  # copies of the file have other headers
+    user, item = ("session_id", "item_id") if is_copy else ("sessionId", "itemId")
     return table.select(user=user, item=item, time=pl.col("timeframe").cast(pl.Float64)).collect(
         engine="streaming"
     )
 
 
 def steam(path: Path) -> pl.DataFrame:
-    """steam_reviews.json.gz: a Python dictionary per line; dates become seconds since 1970."""
+    """Read steam_reviews.json.gz, a Python dictionary per line; dates become seconds since 1970."""
     return _table(
         path,
         ast.literal_eval,
@@ -71,7 +87,7 @@ def steam(path: Path) -> pl.DataFrame:
 
 
 def amazon(path: Path) -> pl.DataFrame:
-    """ratings_Video_Games.csv (user, item, rating, time; no header) or reviews_Video_Games.json.gz."""
+    """Read ratings_Video_Games.csv (user, item, rating, time; no header) or reviews_Video_Games.json.gz."""
     if path.suffix != ".csv":
         fields = ("reviewerID", "asin", "unixReviewTime")
         return _table(path, json.loads, fields, pl.col("time").cast(pl.Float64))
@@ -87,7 +103,7 @@ def amazon(path: Path) -> pl.DataFrame:
 
 
 def _table(path: Path, parse: Callable[[str], Any], fields: tuple[str, ...], time: pl.Expr) -> pl.DataFrame:
-    """The `fields` (user, item, time) of a file of records, a line each."""
+    """Read the `fields` (user, item, time) of a compressed file with a record per line."""
     rows, pieces = _rows(path, parse, fields), []
     while piece := list(islice(rows, _PIECE)):
         pieces.append(pl.DataFrame(piece, schema=_FIELDS, orient="row").with_columns(time))
@@ -95,7 +111,7 @@ def _table(path: Path, parse: Callable[[str], Any], fields: tuple[str, ...], tim
 
 
 def _rows(path: Path, parse: Callable[[str], Any], fields: tuple[str, ...]) -> Iterator[list[str | None]]:
-    """The `fields` of every record as text."""
+    """Yield the `fields` of each record as text."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -108,53 +124,29 @@ def _rows(path: Path, parse: Callable[[str], Any], fields: tuple[str, ...]) -> I
             yield [None if value is None else str(value) for value in found]
 
 
-FEWEST, MOST = 5, 20
-"""Interactions of a user in the paper's cut."""
-_FORMAT = 1
-"""Raised whenever a file that was read before would be read differently."""
-_ENDINGS = ("", "-not-merged", "-merged")
-"""Of RecBole's names: it offers some data sets with repeats of a pair on rows of their own, or as one."""
+def read_named(name: str, folder: str | Path | None, kept: str | Path | None = None) -> Interactions:
+    """Read the paper's cut of a data set of `NAMED`, from `folder`/NAME or `folder` itself.
 
-_RECBOLE = "https://github.com/RUCAIBox/RecSysDatasets"
-"""Where RecBole offers data sets in its own format."""
-
-
-@dataclass(frozen=True)
-class Named:
-    """A data set that a name is enough for."""
-
-    name: str
-    most: int
-    """Largest number of interactions of an item."""
-    home: str
-    """Where it can be had."""
-    originals: tuple[str, ...]
-    """Names of the original files, any of which is enough."""
-    read: Callable[[Path], pl.DataFrame]
-    """An original file as a table: user, item, time."""
-
-
-def read_named(name: str, folder: Path | None, kept: Path | None = None) -> Interactions:
-    """The paper's cut of a data set of `NAMED`, from `folder`/NAME (or `folder` itself).
-
-    A missing one is an `AssentError` that says where to get it and how to lay it out. Original files take
-    minutes to read: with `kept`, what is left of one after the cut is written into that folder, and found
-    there by whoever reads the same file again.
+    A missing data set is an `AssentError` that says where to get it and where to put it. Original files take
+    minutes to read: with `kept`, the cut of one is written into that folder and used the next time.
     """
+    if name not in NAMED:
+        raise AssentError(f"{name}: unknown data set; accepted: {', '.join(NAMED)}")
     wanted = NAMED[name]
     if folder is None:
         raise AssentError(f"{name}: no folder is named. {layout(wanted)}")
-    for place in _places(wanted, folder):
-        if file := _atomic(place, wanted):
-            return cut(_read_atomic(wanted, file), wanted.most)
+    for place in _places(wanted, Path(folder)):
+        atomic = next(_called(wanted, sorted(place.glob("*.inter"))), None)
+        if atomic is not None:
+            return cut(_read_atomic(wanted, atomic), wanted.most)
         for original in wanted.originals:
             if (place / original).is_file():
-                return _read_original(wanted, place / original, kept)
+                return _read_original(wanted, place / original, None if kept is None else Path(kept))
     raise AssentError(f"{name}: not in {folder}. {layout(wanted)}")
 
 
 def _read_atomic(wanted: Named, file: Path) -> Interactions:
-    """RecBole's file, with what its file of items says where there is one."""
+    """Read RecBole's file, with its file of items if there is one."""
     items = file.with_suffix(".item")
     try:
         log = read_interactions(file, items=items if items.is_file() else None, duplicates="first")
@@ -164,13 +156,13 @@ def _read_atomic(wanted: Named, file: Path) -> Interactions:
 
 
 def _read_original(wanted: Named, file: Path, kept: Path | None) -> Interactions:
-    """The cut of an original file, read or found again."""
+    """Read the cut of an original file, or take the one that was kept."""
     here = kept and kept / f"{wanted.name}-{_mark(wanted, file)}.parquet"
     if here and here.is_file():
         with suppress(pl.exceptions.PolarsError):
             return Interactions(wanted.name, pl.read_parquet(here), NO_ITEMS)
     accepted = f"the public file; {layout(wanted)}"
-    table = read_original(file, wanted.read, accepted)
+    table = _each_pair_once(file, wanted.read, accepted)
     log = cut(Interactions(wanted.name, table, NO_ITEMS), wanted.most)
     if here:
         write_with(here, log.table.write_parquet)
@@ -178,24 +170,24 @@ def _read_original(wanted: Named, file: Path, kept: Path | None) -> Interactions
 
 
 def _mark(wanted: Named, file: Path) -> str:
-    """A short name for a file as it is now, and for how it is cut."""
+    """Hash of a file's state (path, size, time of change) and of how it is cut."""
     now = file.stat()
     about = [_FORMAT, str(file.resolve()), now.st_size, now.st_mtime_ns, FEWEST, MOST, wanted.most]
     return blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
 
 
 def layout(wanted: Named) -> str:
-    """Where a data set can be had and where its file has to lie, in a sentence."""
+    """Where to get a data set and where to put its file, in a sentence."""
     folder = wanted.name.replace("-", "_")
     files = " or ".join((f"{folder}.inter (RecBole's)", *wanted.originals))
     return (
         f"Get it from {wanted.home} (RecBole's file from {_RECBOLE}) and put {files} into "
-        f"FOLDER/{folder}, with FOLDER named by --data-dir or ASSENT_DATA"
+        f"FOLDER/{folder}, with folder=FOLDER"
     )
 
 
 def cut(log: Interactions, most: int) -> Interactions:
-    """Users with `FEWEST` to `MOST` interactions and items with at most `most`, until both hold."""
+    """Keep users with `FEWEST` to `MOST` interactions and items with at most `most`, until both hold."""
     table, before = log.table, -1
     while table.height != before:
         before = table.height
@@ -210,20 +202,15 @@ def cut(log: Interactions, most: int) -> Interactions:
 
 
 def _places(wanted: Named, folder: Path) -> Iterator[Path]:
-    """Folders of the data set's name, in any spelling, then the folder itself."""
+    """Folders that are named like the data set, in any spelling, then the folder itself."""
     if folder.is_dir():
         there = [each for each in sorted(folder.iterdir()) if each.is_dir()]
         yield from _called(wanted, there)
         yield folder
 
 
-def _atomic(place: Path, wanted: Named) -> Path | None:
-    """RecBole's log of the data set in a folder, if it holds one."""
-    return next(_called(wanted, sorted(place.glob("*.inter"))), None)
-
-
 def _called(wanted: Named, paths: Sequence[Path]) -> Iterator[Path]:
-    """Those of the paths that have the data set's name, with one of RecBole's endings or none."""
+    """Paths that are named like the data set, with one of RecBole's endings or none."""
     for ending in _ENDINGS:
         yield from (path for path in paths if _plain(path.stem) == _plain(wanted.name + ending))
 
@@ -258,4 +245,4 @@ NAMED: dict[str, Named] = {
         ),
     )
 }
-"""Every data set by name; a new one is an entry here."""
+"""All data sets by name."""

@@ -1,4 +1,4 @@
-"""What every later stage works on: a split log as integer arrays, with unwillingness and candidates."""
+"""A problem: a split log as integer arrays, with unwillingness and candidates. Methods start from it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ from assent.support.hashing import Keys, string_keys
 
 
 class Protocol(StrEnum):
-    """How a log is split and how the test rows are ranked."""
+    """How a log is split and how test rows are ranked."""
 
     PAPER_TEXT = "paper-text"
     """70/10/20 per user in order of time; ranking over all items."""
@@ -26,7 +26,7 @@ class Protocol(StrEnum):
 
 @dataclass(frozen=True)
 class Rows:
-    """Interactions as index pairs: `users[n]` into `Problem.user_ids`, `items[n]` into `Problem.item_ids`."""
+    """Interactions as indices: `users[n]` into `Problem.user_ids`, `items[n]` into `Problem.item_ids`."""
 
     users: Ints
     items: Ints
@@ -35,7 +35,7 @@ class Rows:
         return len(self.users)
 
     def __getitem__(self, which: Bools | Ints | slice) -> "Rows":
-        """The rows at a mask or index array."""
+        """The rows of a mask, an index array or a slice."""
         return Rows(self.users[which], self.items[which])
 
 
@@ -44,10 +44,10 @@ class Problem:
     """A split log: the input of every method.
 
     `user_ids` and `item_ids` are the sorted ids of all rows that are not "never". `unwillingness[len(train)]`
-    belongs to the training rows, which are sorted by user and, within a user, by time.
-    `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its sampled negatives:
-    the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for the test rows, or None where
-    the protocol ranks all items. `wishes` is what people ask for beyond their unwillingness.
+    is that of the training rows, which are sorted by user and, within a user, by time.
+    `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its n sampled negatives:
+    the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for test rows, or None if the
+    protocol ranks all items.
     """
 
     name: str
@@ -66,8 +66,8 @@ class Problem:
     def __post_init__(self) -> None:
         if not ((self.unwillingness >= 0) & (self.unwillingness < 1)).all():
             raise AssentError(
-                f"{self.name}: unwillingness of training rows; accepted: from 0 to below 1 (rows of 1 are no "
-                "training rows)"
+                f"{self.name}: unwillingness of a training row is not a number from 0 to below 1; "
+                "accepted: from 0 to below 1 (rows of 1 are not trained on)"
             )
         self.wishes.check(self.train.users, self.n_users)
 
@@ -83,20 +83,20 @@ class Problem:
 
     @cached_property
     def user_keys(self) -> Keys:
-        """A key per user, of her id alone: [n_users]."""
+        """A key per user, made of the id alone: [n_users]."""
         return string_keys(self.user_ids)
 
     @cached_property
     def item_keys(self) -> Keys:
-        """A key per item, of its id alone: [n_items]."""
+        """A key per item, made of the id alone: [n_items]."""
         return string_keys(self.item_ids)
 
     def valid_samples(self) -> Ints:
-        """How many validation samples |T^u| each user has: [n_users]."""
+        """Number of validation samples |T^u| of each user: [n_users]."""
         return samples_of(self.valid, self.valid_candidates, self.n_users)
 
     def fingerprint(self) -> str:
-        """A short name for this problem: the same for equal problems, on every machine."""
+        """Hash of this problem, the same on every machine."""
         digest = blake2b(f"{self.name}/{self.protocol}".encode(), digest_size=16)
         tests = () if self.test_candidates is None else (self.test_candidates,)
         for rows in (self.train, self.valid, self.test):
@@ -107,12 +107,12 @@ class Problem:
         return digest.hexdigest()
 
     def violation(self, selection: Bools | None = None) -> float:
-        """Mean over users of the unwillingness that a selection discloses (the paper's wv); None is All."""
+        """Mean over users of the unwillingness that a selection discloses (the paper's wv); None is all."""
         disclosed = self.unwillingness if selection is None else self.unwillingness[selection]
         return float(disclosed.sum()) / self.n_users
 
 
 def samples_of(rows: Rows, candidates: Ints, n_users: int) -> Ints:
-    """How many samples each user has: her `rows[n]`, each with all its `candidates[n, m]`: [n_users]."""
+    """Number of samples of each user: m for each of their `rows[n]` with `candidates[n, m]`: [n_users]."""
     samples: Ints = candidates.shape[1] * np.bincount(rows.users, minlength=n_users)
     return samples

@@ -1,27 +1,30 @@
-"""Reading a log of interactions, and what is known of its items, from a file or a folder."""
+"""Reading a log of interactions, and what is known of its items, from a file, a folder or a data frame."""
 
 import re
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 
-from assent.data import tables as cells
+from assent.data.columns import (
+    ITEM_FILES,
+    LOG_FILES,
+    Table,
+    listed,
+    no_values,
+    quoted,
+    read_table,
+    table_of,
+)
 from assent.data.interactions import NO_ITEMS, PARTS, Interactions
-from assent.data.tables import Table, listed, no_values, quoted, read_table
 from assent.support.errors import AssentError
 
-LOG_FILES = (".inter", ".parquet", ".csv", ".tsv")
-"""Kinds of file that hold interactions."""
-ITEM_FILES = (".item", ".parquet", ".csv", ".tsv")
-"""Kinds of file that hold items."""
-
-Role = Literal["user", "item", "time", "unwillingness", "category", "title", "split"]
 Duplicates = Literal["error", "first", "last"]
 
-GUESSES: dict[Role, tuple[str, ...]] = {
+GUESSES: dict[str, tuple[str, ...]] = {
     "user": ("userid", "user", "uid", "customerid", "visitorid", "reviewerid", "sessionid"),
     "item": ("itemid", "item", "iid", "productid", "movieid", "asin", "articleid", "trackid", "businessid"),
     "time": ("timestamp", "time", "datetime", "date", "ts", "eventtime", "createdat", "unixreviewtime"),
@@ -30,63 +33,123 @@ GUESSES: dict[Role, tuple[str, ...]] = {
     "title": ("title", "itemtitle", "itemname", "movietitle", "productname", "appname"),
     "split": ("split",),
 }
-"""What columns are usually called, most telling first; letters and digits only, in lower case.
+"""Roles of columns, and the usual names of each, best first: letters and digits only, in lower case.
 
-A split that is not named is only taken where each of its values is one of `PARTS`.
+A column that is only called split is taken for the split if each of its values is one of `PARTS`.
 """
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of columns as they stand in the file; None means: guess from `GUESSES`.
-
-    `category` and `title` are columns of the items file, or of the log itself where there is no such file.
-    """
-
-    user: str | None = None
-    item: str | None = None
-    time: str | None = None
-    unwillingness: str | None = None
-    category: str | None = None
-    title: str | None = None
-    split: str | None = None
-
-
-GUESS_ALL = Columns()
-"""No column is named."""
-
-
 def read_interactions(
-    path: Path,
+    path: str | Path,
     *,
-    columns: Columns = GUESS_ALL,
-    items: Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    items: str | Path | None = None,
     duplicates: Duplicates = "error",
     gaps: bool = False,
 ) -> Interactions:
     """Read the log at `path`: a csv, tsv, parquet or `.inter` file, or a folder that holds one.
 
-    A folder is read as RecBole lays it out: `<folder>.inter`, or else its only data file, with its `.item`
-    file if there is one. Rows keep the order of the file. Ids become text, times seconds since 1970 (UTC
-    where they name no zone; plain numbers are taken as they are). Categories are a list as it is, or text
-    split at `|`; an item on several rows has the first title and all the categories of those rows. A split
-    that the file gives is kept as a column, for `parts_of`.
+    `columns` names columns by role, such as {"user": "member", "item": "film"}; other roles are guessed from
+    `GUESSES`. Categories and titles are columns of the file `items`, or of the log if there is none.
 
-    A (user, item) pair on several rows is an error, or its row first or last in time is kept, with the
-    largest unwillingness of all of them: dropping a repeat never makes anybody more willing. With `gaps`, an
-    empty unwillingness is null, for the `rest` of `unwillingness.assign`; else it is an error.
+    A folder is read as RecBole lays it out: `<folder>.inter`, or else its only data file, with its `.item`
+    file if there is one. Rows keep their order. Ids become text. Dates become seconds since 1970 (UTC unless
+    they name a zone); plain numbers stay as they are. Categories are a list, or text split at `|`; an item on
+    several rows has the first title and all categories of those rows. A split is kept as a column.
+
+    A (user, item) pair on several rows is an error, or `duplicates` keeps the row first or last in time. The
+    kept row gets the largest unwillingness of all of them, so that nobody becomes more willing. With `gaps`,
+    an empty unwillingness is null, to be filled by `assign(rest=...)`; else it is an error.
     """
+    path = Path(path)
+    roles = _Roles(dict(columns or {}), "columns={{{role!r}: {name!r}}}")
     is_folder = path.is_dir()
     log_path = _log_in(path) if is_folder else path
     items_path = _items_in(path, log_path) if is_folder and items is None else items
     table = read_table(log_path, LOG_FILES)
-    log = _log(table, columns, gaps=gaps)
-    if items_path is None:
-        known = _items_of_log(table, log["item"], columns)
-    else:
-        known = _items_of_file(read_table(items_path, ITEM_FILES), columns)
+    known = None if items_path is None else read_table(Path(items_path), ITEM_FILES)
     name = path.resolve().name if is_folder else path.stem
-    return Interactions(name, _each_pair_once(log, log_path, duplicates), known)
+    return _interactions(name, table, known, roles, duplicates, gaps=gaps)
+
+
+def from_frame(
+    frame: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    unwillingness: str | None = None,
+    category: str | None = None,
+    title: str | None = None,
+    split: str | None = None,
+    items: Any = None,
+    name: str = "frame",
+    duplicates: Duplicates = "error",
+    gaps: bool = False,
+) -> Interactions:
+    """Take a log from a polars or pandas DataFrame, with the checks and rules of `read_interactions`.
+
+    `user` to `split` name columns; those that are None are guessed from `GUESSES`. `items` is a data frame of
+    titles and categories. Messages call the log `name` and count rows from 1.
+    """
+    named = {
+        "user": user,
+        "item": item,
+        "time": time,
+        "unwillingness": unwillingness,
+        "category": category,
+        "title": title,
+        "split": split,
+    }
+    roles = _Roles({role: each for role, each in named.items() if each is not None}, "{role}={name!r}")
+    known = None if items is None else table_of(items, f"{name} items")
+    return _interactions(name, table_of(frame, name), known, roles, duplicates, gaps=gaps)
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """Columns that the caller named, by role, and how the caller names one: a format of `role` and `name`."""
+
+    named: Mapping[str, str]
+    example: str
+
+    def __post_init__(self) -> None:
+        for role, name in self.named.items():
+            if role not in GUESSES:
+                how = self.example.format(role=role, name=name)
+                raise AssentError(f"{how}: unknown role {role!r}; accepted: {', '.join(GUESSES)}")
+
+    def find(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str | None:
+        """The column of `table` that plays a role: the named one, else the best guess, else None."""
+        named = self.named.get(role)
+        if named is None:
+            plain = {re.sub("[^a-z0-9]", "", name.lower()): name for name in reversed(table.names)}
+            return next((plain[guess] for guess in (*GUESSES[role], *also) if guess in plain), None)
+        if named not in table.names:
+            how = self.example.format(role=role, name=named)
+            raise AssentError(f"{table.origin}: no column {named!r} ({how}); columns: {listed(table.names)}")
+        return named
+
+    def find_needed(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str:
+        """The column of `table` that plays a role; an `AssentError` if there is none."""
+        found = self.find(table, role, also)
+        if found is None:
+            raise AssentError(
+                f"{table.origin}: which column is the {role}? columns: {listed(table.names)}; "
+                f"accepted: {', '.join((*GUESSES[role], *also))} in any spelling such as {role.title()}_ID, "
+                f"or name it with {self.example.format(role=role, name='NAME')}"
+            )
+        return found
+
+
+def _interactions(
+    name: str, table: Table, items: Table | None, roles: _Roles, duplicates: Duplicates, *, gaps: bool
+) -> Interactions:
+    if duplicates not in get_args(Duplicates):
+        raise AssentError(f"duplicates={duplicates!r}: accepted: {', '.join(get_args(Duplicates))}")
+    log = _log(table, roles, gaps=gaps)
+    known = _items_of_log(table, log["item"], roles) if items is None else _items_of_file(items, roles)
+    return Interactions(name, _each_pair_once(log, table.origin, duplicates), known)
 
 
 def _log_in(folder: Path) -> Path:
@@ -109,13 +172,13 @@ def _items_in(folder: Path, log: Path) -> Path | None:
     if len(found) > 1:
         raise AssentError(
             f"{folder}: the folder holds {listed([file.name for file in found])}; "
-            f"accepted: {log.stem}.item, or exactly one file of .item, or the path of one with --items"
+            f"accepted: {log.stem}.item, or exactly one file of .item, or items=PATH"
         )
     return found[0] if found else None
 
 
 def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Files of these kinds in the folder, in order of name; hidden ones are leavings of other programs."""
+    """Files with one of the suffixes, sorted by name; hidden ones are leftovers of other programs."""
     return sorted(
         file
         for file in folder.iterdir()
@@ -123,61 +186,34 @@ def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     )
 
 
-def _find(table: Table, role: Role, columns: Columns, also: tuple[str, ...] = ()) -> str | None:
-    """The column that plays `role`: the one that `columns` names, else the best guess, else None."""
-    present = table.frame.columns
-    named: str | None = getattr(columns, role)
-    if named is None:
-        plain = {re.sub("[^a-z0-9]", "", name.lower()): name for name in reversed(present)}
-        return next((plain[guess] for guess in (*GUESSES[role], *also) if guess in plain), None)
-    if named not in present:
-        raise AssentError(
-            f"{table.path}: no column {named!r} (--columns {role}=); columns: {listed(present)}"
-        )
-    return named
-
-
-def _find_needed(table: Table, role: Role, columns: Columns, also: tuple[str, ...] = ()) -> str:
-    found = _find(table, role, columns, also)
-    if found is None:
-        raise AssentError(
-            f"{table.path}: which column is the {role}? columns: {listed(table.frame.columns)}; "
-            f"accepted: {', '.join((*GUESSES[role], *also))} in any spelling such as {role.title()}_ID, "
-            f"or name it with --columns {role}=NAME"
-        )
-    return found
-
-
-def _log(table: Table, columns: Columns, *, gaps: bool) -> pl.DataFrame:
-    """The `Interactions.table` of a file, with its repeated pairs."""
-    user, item = _find_needed(table, "user", columns), _find_needed(table, "item", columns)
+def _log(table: Table, roles: _Roles, *, gaps: bool) -> pl.DataFrame:
+    """The `Interactions.table` of a file, repeated pairs included."""
+    user, item = roles.find_needed(table, "user"), roles.find_needed(table, "item")
     if user == item:
-        raise AssentError(f"{table.path}: column {user!r} is both user and item; accepted: two columns")
-    time, unwillingness = _find(table, "time", columns), _find(table, "unwillingness", columns)
-    log = pl.DataFrame(
-        {
-            "user": cells.ids(table, user),
-            "item": cells.ids(table, item),
-            "time": cells.times(table, time) if time else no_values(table.frame.height, pl.Float64()),
-        }
-    )
-    split = _split(table, columns)
+        raise AssentError(f"{table.origin}: column {user!r} is both user and item; accepted: two columns")
+    time, unwillingness = roles.find(table, "time"), roles.find(table, "unwillingness")
+    log = {
+        "user": table.ids(user),
+        "item": table.ids(item),
+        "time": table.times(time) if time else no_values(table.height, pl.Float64()),
+    }
+    split = _split(table, roles)
     if split is not None:
-        log = log.with_columns(split.alias("split"))
-    if unwillingness is None:
-        return log
-    return log.with_columns(cells.unwillingness(table, unwillingness, gaps=gaps).alias("unwillingness"))
+        log["split"] = split
+    if unwillingness is not None:
+        log["unwillingness"] = table.unwillingness(unwillingness, gaps=gaps)
+    return pl.DataFrame(log)
 
 
-def _split(table: Table, columns: Columns) -> pl.Series | None:
-    """Which part each row belongs to, where a column is named for that or has its name and its values.
+def _split(table: Table, roles: _Roles) -> pl.Series | None:
+    """The part of each row, if a column is named for it, or is called split and holds nothing but parts.
 
-    A column that only has the name may mean anything: it is left alone, with a warning.
+    A column that is called split and holds anything else is ignored, with a warning.
     """
-    name = _find(table, "split", columns)
-    if name is None or columns.split is not None:
-        return cells.parts(table, name) if name else None
-    values = table.frame[name]
+    name = roles.find(table, "split")
+    if name is None or "split" in roles.named:
+        return table.texts(name) if name else None
+    values = table.column(name)
     is_text = values.dtype in (pl.String, pl.Categorical, pl.Enum)
     texts = values.cast(pl.String) if is_text else no_values(len(values), pl.String())
     other = (~texts.is_in(PARTS).fill_null(False)).arg_true()
@@ -185,14 +221,15 @@ def _split(table: Table, columns: Columns) -> pl.Series | None:
         return texts
     row = other[0]
     warnings.warn(
-        f"{table.path}: column {name!r} is ignored, since row {row + 1} says {quoted(values[row])}; "
-        f"accepted: {', '.join(PARTS)} in every row, or insist on it with --columns split={name}",
-        stacklevel=4,
+        f"{table.origin}: column {name!r} is ignored, since row {row + 1} says {quoted(values[row])}; "
+        f"accepted: {', '.join(PARTS)} in every row, or insist on it with "
+        f"{roles.example.format(role='split', name=name)}",
+        stacklevel=5,
     )
     return None
 
 
-def _each_pair_once(log: pl.DataFrame, path: Path, duplicates: Duplicates) -> pl.DataFrame:
+def _each_pair_once(log: pl.DataFrame, origin: str, duplicates: Duplicates) -> pl.DataFrame:
     pair = ["user", "item"]
     repeated = log.select(pair).is_duplicated()
     if not repeated.any():
@@ -202,9 +239,9 @@ def _each_pair_once(log: pl.DataFrame, path: Path, duplicates: Duplicates) -> pl
         _, user, item = rows.row(0)
         earlier, later = rows.filter(user=user, item=item)["row"].head(2)
         raise AssentError(
-            f"{path}: rows {earlier} and {later} both have user {quoted(user)} and item {quoted(item)} "
+            f"{origin}: rows {earlier} and {later} both have user {quoted(user)} and item {quoted(item)} "
             f"({rows.height - rows.n_unique(pair)} such repetitions in all); "
-            "accepted: each pair once, or keep one with --duplicates first|last"
+            "accepted: each pair once, or keep one with duplicates='first' or duplicates='last'"
         )
     if "unwillingness" in log.columns:
         log = log.with_columns(pl.col("unwillingness").max().over(pair))
@@ -212,24 +249,24 @@ def _each_pair_once(log: pl.DataFrame, path: Path, duplicates: Duplicates) -> pl
     return in_time.unique(pair, keep=duplicates, maintain_order=True).sort("row").drop("row")
 
 
-def _items_of_file(table: Table, columns: Columns) -> pl.DataFrame:
-    # The name of the log's item column need not hold for this file.
-    ours = columns if columns.item in table.frame.columns else replace(columns, item=None)
-    ids = cells.ids(table, _find_needed(table, "item", ours, also=("id",)))
-    # "name" is tried here only: in a log it may well be the person's.
-    title = _find(table, "title", columns, also=("name",))
-    return _items(table, ids, title, _find(table, "category", columns))
+def _items_of_file(table: Table, roles: _Roles) -> pl.DataFrame:
+    # The log's item column may have another name in this file.
+    ours = {role: name for role, name in roles.named.items() if role != "item" or name in table.names}
+    ids = table.ids(_Roles(ours, roles.example).find_needed(table, "item", also=("id",)))
+    # "name" is tried here only: in a log it may be the person's.
+    title = roles.find(table, "title", also=("name",))
+    return _items(table, ids, title, roles.find(table, "category"))
 
 
-def _items_of_log(table: Table, ids: pl.Series, columns: Columns) -> pl.DataFrame:
-    title, category = _find(table, "title", columns), _find(table, "category", columns)
+def _items_of_log(table: Table, ids: pl.Series, roles: _Roles) -> pl.DataFrame:
+    title, category = roles.find(table, "title"), roles.find(table, "category")
     return _items(table, ids, title, category) if title or category else NO_ITEMS
 
 
 def _items(table: Table, ids: pl.Series, title: str | None, category: str | None) -> pl.DataFrame:
     """An `Interactions.items` in which the rows of an item are merged into one."""
-    titles = cells.titles(table, title) if title else no_values(len(ids), pl.String())
-    lists = cells.categories(table, category) if category else no_values(len(ids), pl.List(pl.String))
+    titles = table.titles(title) if title else no_values(len(ids), pl.String())
+    lists = table.categories(category) if category else no_values(len(ids), pl.List(pl.String))
     categories = pl.col("category").explode().str.strip_chars().replace("", None).drop_nulls()
     return (
         pl.DataFrame({"item": ids, "title": titles, "category": lists})

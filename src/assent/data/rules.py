@@ -1,9 +1,11 @@
-"""Rules: one value per category or per user, of unwillingness or a wish, from a small file or a text."""
+"""Rules: one value per category or user, from a small file or a text; people's wishes made of them.
+
+A rule gives an unwillingness, a budget, a floor or a prior.
+"""
 
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,25 +13,23 @@ import numpy as np
 import polars as pl
 import yaml
 
-from assent.data import tables as cells
+from assent.data.columns import TABLES, read_table
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
-from assent.data.tables import read_table
 from assent.data.wishes import USUAL_PRIOR, Wishes
 from assent.support.arrays import Floats, Ints
 from assent.support.errors import AssentError
 from assent.support.files import read_json
 
 EVERYTHING_ELSE: Final = "*"
-"""The key that gives the unwillingness of whatever the other rules do not name."""
-TABLES: Final = (".csv", ".tsv", ".parquet")
+"""The key for everything that no other rule names."""
 FILES: Final = (".yaml", ".yml", ".json", *TABLES)
-"""Kinds of file that hold rules."""
+"""Suffixes of files that may hold rules."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a rule gives: its name, the largest value it may have, whether it is whole, and this in words."""
+    """What a rule gives: its name, its largest value (the smallest is 0), and what is accepted, in words."""
 
     name: str
     largest: float
@@ -37,7 +37,7 @@ class Quantity:
     is_whole: bool = False
 
     def parse(self, value: object, place: str) -> float:
-        """A value that stands somewhere as a number or a text; `place` begins the message about it."""
+        """Parse a number or a text; an `AssentError` begins with `place`."""
         try:
             number = np.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -52,9 +52,9 @@ UNWILLINGNESS: Final = Quantity("unwillingness", 1, "a number from 0 (use freely
 
 @dataclass(frozen=True)
 class Rules:
-    """A quantity by key (a category or a user), and that of all other keys, or None.
+    """Values by key (a category or a user), and the value of all other keys, or None.
 
-    `origin` is the file or text that the rules come from; messages begin with it.
+    `origin` is the file or text of the rules; messages begin with it.
     """
 
     origin: str
@@ -63,11 +63,10 @@ class Rules:
 
 
 def read_rules(text: str, key: str, quantity: Quantity = UNWILLINGNESS) -> Rules:
-    """Rules by `key` ("category" or "user") from a file or a text.
+    """Read rules by `key` ("category" or "user") from a file or a text.
 
-    A yaml or json file holds a mapping; a csv, tsv or parquet file has the columns `key` and the quantity's.
-    Any other text is taken for the rules themselves, such as Action=0.9,*=0.2. The key * is for everything
-    else.
+    A yaml or json file holds a mapping. A csv, tsv or parquet file has two columns, called like the key and
+    the quantity. Any other text is the rules themselves, such as Action=0.9,*=0.2; * is for everything else.
     """
     path = Path(text)
     match path.suffix.lower():
@@ -88,31 +87,11 @@ def read_rules(text: str, key: str, quantity: Quantity = UNWILLINGNESS) -> Rules
     return Rules(text, values, otherwise)
 
 
-def for_the_record(source: str) -> str:
-    """A source of unwillingness as a run remembers it: no id of a person, no folder of the machine.
-
-    Rules by user become their number and a hash that tells other rules from these; of a file its name stays.
-    """
-    kind, _, argument = source.partition(":")
-    if kind == "file" or (kind in ("category", "user") and Path(argument).suffix.lower() in FILES):
-        return f"{kind}:{Path(argument).name}"
-    if kind != "user":
-        return source
-    count = argument.count(",") + 1
-    mark = blake2b(argument.encode(), digest_size=4).hexdigest()
-    return f"user: {count} rule{'' if count == 1 else 's'} ({mark})"
-
-
-def parse_unwillingness(value: object, place: str) -> float:
-    """An unwillingness that stands somewhere as a number or a text; `place` begins the message about it."""
-    return UNWILLINGNESS.parse(value, place)
-
-
 def _mapped(content: object, origin: str, quantity: Quantity) -> Iterator[tuple[str, float]]:
     if not isinstance(content, dict):
         raise AssentError(f"{origin}: not a mapping; accepted: names, each with its {quantity.name}")
     for name, value in content.items():
-        # YAML reads yes, null and 1.50 as values whose text is another.
+        # YAML reads yes, null and 1.50 as values that are written differently.
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise AssentError(
                 f"{origin}: {name!r} is not a name; accepted: text in quotes, or a whole number"
@@ -123,10 +102,10 @@ def _mapped(content: object, origin: str, quantity: Quantity) -> Iterator[tuple[
 def _tabled(path: Path, key: str, quantity: Quantity) -> Iterator[tuple[str, float]]:
     table = read_table(path, TABLES)
     for name in (key, quantity.name):
-        if name not in table.frame.columns:
+        if name not in table.names:
             raise AssentError(f"{path}: no column {name!r}; accepted: the columns {key} and {quantity.name}")
-    values = enumerate(table.frame[quantity.name], 1)
-    for name, (row, value) in zip(cells.ids(table, key), values, strict=True):
+    values = enumerate(table.column(quantity.name), 1)
+    for name, (row, value) in zip(table.ids(key), values, strict=True):
         yield name, quantity.parse(value, f"{path}: row {row}, column {quantity.name!r}")
 
 
@@ -151,8 +130,8 @@ def _read_yaml(path: Path) -> Any:
         raise AssentError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
 
 
-BUDGET: Final = Quantity("budget", np.inf, "a number from 0 on, the most unwillingness to disclose")
-FLOOR: Final = Quantity("floor", 2.0**31, "a whole number from 0 on, of interactions", is_whole=True)
+BUDGET: Final = Quantity("budget", np.inf, "a number from 0 on, the largest sum of unwillingness disclosed")
+FLOOR: Final = Quantity("floor", 2.0**31, "a whole number of interactions, from 0 on", is_whole=True)
 PRIOR: Final = Quantity("prior", 1, "a probability from 0 to 1")
 UTILITIES: Final = {"linear": 1.0, "quadratic": 2.0}
 
@@ -162,31 +141,32 @@ def read_wishes(
     problem: Problem,
     *,
     by_category: bool = False,
-    user_budget: str | None = None,
-    user_floor: str | None = None,
-    prior: str | None = None,
+    user_budget: float | str | Path | None = None,
+    user_floor: float | str | Path | None = None,
+    prior: float | str | Path | None = None,
     utility: str = "linear",
 ) -> Wishes:
-    """The wishes of a problem's users, made from `log`.
+    """Read the wishes of the users of `problem`, which was made from `log`.
 
     A budget, a floor or a prior is a number for everybody, rules such as ann=2,*=5, or a file of rules (yaml,
-    json, or a table with the columns user and budget, floor or prior). People that no rule names have no
-    limit, no floor, and the usual prior. A table for the prior may have a column item too: then it is of
-    single interactions. `utility` is linear, quadratic or power:P.
+    json, or a table with the columns user and budget, floor or prior). People without a rule have no limit,
+    no floor and the usual prior. A table of priors may also have a column item, for single interactions.
+    `by_category` makes one decision for all of a person's interactions with a category. `utility` is linear,
+    quadratic or power:P.
     """
     return Wishes(
         groups=categories(log, problem) if by_category else None,
-        budget=None if user_budget is None else _by_user(user_budget, BUDGET, np.inf, problem),
-        floor=None if user_floor is None else _by_user(user_floor, FLOOR, 0, problem).astype(np.int64),
-        prior=None if prior is None else _prior(prior, log, problem),
+        budget=None if user_budget is None else _by_user(str(user_budget), BUDGET, np.inf, problem),
+        floor=None if user_floor is None else _by_user(str(user_floor), FLOOR, 0, problem).astype(np.int64),
+        prior=None if prior is None else _prior(str(prior), log, problem),
         power=_power(utility),
     )
 
 
 def categories(log: Interactions, problem: Problem) -> Ints:
-    """A number per training interaction that those of a user with items of one category share: [Z].
+    """Number the groups of training interactions that share a user and a category: [Z].
 
-    An item counts under the first of its categories; one without any is a category of its own.
+    An item counts under the first of its categories; an item without any is a category of its own.
     """
     first = log.items.select("item", first=pl.col("category").list.first())
     items = pl.DataFrame({"item": problem.item_ids}).join(first, on="item", how="left", maintain_order="left")
@@ -203,7 +183,7 @@ def categories(log: Interactions, problem: Problem) -> Ints:
 def _by_user(text: str, quantity: Quantity, otherwise: float, problem: Problem) -> Floats:
     """The quantity of each user: [N]."""
     if _is_number(text):
-        return np.full(problem.n_users, quantity.parse(text, f"--user-{quantity.name}"))
+        return np.full(problem.n_users, quantity.parse(text, f"user_{quantity.name}"))
     rules = read_rules(text, "user", quantity)
     unknown = sorted(rules.values.keys() - set(problem.user_ids.tolist()))
     if unknown:
@@ -220,17 +200,17 @@ def _prior(text: str, log: Interactions, problem: Problem) -> Floats:
     users, items = problem.train.users, problem.train.items
     if Path(text).suffix.lower() not in TABLES:
         if _is_number(text):
-            return np.full(len(users), PRIOR.parse(text, "--prior"))
+            return np.full(len(users), PRIOR.parse(text, "prior"))
         return _by_user(text, PRIOR, USUAL_PRIOR, problem)[users]
     table = read_table(Path(text), TABLES)
-    if "item" not in table.frame.columns:
+    if "item" not in table.names:
         return _by_user(text, PRIOR, USUAL_PRIOR, problem)[users]
     for name in ("user", PRIOR.name):
-        if name not in table.frame.columns:
+        if name not in table.names:
             raise AssentError(f"{text}: no column {name!r}; accepted: the columns user, item and prior")
-    pairs = zip(cells.ids(table, "user"), cells.ids(table, "item"), strict=True)
+    pairs = zip(table.ids("user"), table.ids("item"), strict=True)
     given: dict[tuple[str, str], float] = {}
-    for row, (pair, value) in enumerate(zip(pairs, table.frame[PRIOR.name], strict=True), 1):
+    for row, (pair, value) in enumerate(zip(pairs, table.column(PRIOR.name), strict=True), 1):
         if pair in given:
             raise AssentError(f"{text}: row {row}: {' and '.join(pair)} occur twice; accepted: once")
         if (pair[0] == EVERYTHING_ELSE) != (pair[1] == EVERYTHING_ELSE):
@@ -250,7 +230,7 @@ def _power(utility: str) -> float:
         return UTILITIES[utility] if kind != "power" else float(power)
     except (KeyError, ValueError):
         accepted = f"{', '.join(UTILITIES)} or power:P, for instance power:1.5"
-        raise AssentError(f"--utility {utility}: accepted: {accepted}") from None
+        raise AssentError(f"utility={utility!r}: accepted: {accepted}") from None
 
 
 def _is_number(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Made-up logs: the paper's simulation, and one in which there is something to learn."""
+"""Simulated logs: the paper's simulation, and one with preferences that a recommender can learn."""
 
 from typing import Final, Literal, get_args
 
@@ -14,15 +14,15 @@ from assent.support.errors import AssentError
 Preference = Literal["paper", "learnable"]
 
 FEWEST, MOST = 5, 20
-"""How many items a user is shown: uniform between these."""
+"""Number of items that a user is shown: uniform between these."""
 TASTE: Final = 15.0
-"""How strongly the learnable setting shows items in the direction of a user's features (a cosine)."""
+"""Weight of cos(e_u, e_v) in what the learnable simulation shows a user."""
 POPULARITY: Final = 1.5
-"""Standard deviation of an item's popularity there, on the same scale."""
+"""Standard deviation of an item's popularity, on the same scale."""
 LAST: Final = 1e6
-"""Taken from a score, this puts an item behind all others."""
+"""Subtracted from a score, this puts an item behind all others."""
 BLOCK: Final = 2**22
-"""How many pairs of users and items are scored at once: it bounds the memory."""
+"""Number of (user, item) pairs that are scored at once, to bound memory."""
 
 
 def simulate(
@@ -36,15 +36,15 @@ def simulate(
     sensitivity: Sensitivity = PAPER_SENSITIVITY,
     seed: int = 0,
 ) -> Interactions:
-    """A made-up log, with unwillingness `simulated` from the same features e_u, e_v that drive taste.
+    """Simulate a log, with unwillingness `simulated` from the features e_u, e_v that also make preferences.
 
     Each user is shown 5 to 20 items:
 
-    - "paper": they are drawn uniformly, and the user interacts with those where σ(e_u · e_v) >= `eta`. What
-      users meet is chance, so that a recommender finds next to nothing to learn. There is no `noise`.
+    - "paper": they are drawn uniformly, and the user interacts with those where σ(e_u · e_v) >= `eta`. There
+      is next to nothing to learn, since what users see is chance. `noise` is not used.
     - "learnable": they are drawn with weights exp(TASTE · cos(e_u, e_v) + popularity_v), where those with
-      σ(e_u · e_v) < `eta` come last, and the user interacts with all of them. A share `noise` are accidents,
-      drawn uniformly from all items.
+      σ(e_u · e_v) < `eta` come last, and the user interacts with all of them. A share `noise` is drawn
+      uniformly from all items instead.
 
     Time counts the interactions of a user. The category of an item is the largest of its features.
     """
@@ -76,7 +76,7 @@ def simulate(
 
 
 def _met_by_chance(is_liked: Bools, rng: np.random.Generator) -> Ints:
-    """The items that each user interacts with, [users, MOST] in order of time, -1 where there is none."""
+    """The items that each user of "paper" interacts with, in order of time, padded with -1: [users, MOST]."""
     is_shown = _first(rng.integers(FEWEST, MOST, len(is_liked), endpoint=True))
     shown = _largest(rng.random(is_liked.shape))
     is_kept = is_shown & np.take_along_axis(is_liked, shown, axis=1)
@@ -84,11 +84,11 @@ def _met_by_chance(is_liked: Bools, rng: np.random.Generator) -> Ints:
 
 
 def _met_by_taste(pull: Floats, noise: float, rng: np.random.Generator) -> Ints:
-    """The same where the log-weights `pull` [users, items] draw users to items, but for accidents."""
+    """The items that each user of "learnable" interacts with, for log-weights `pull[users, items]`."""
     counts = rng.integers(FEWEST, MOST, len(pull), endpoint=True)
     accidents = _largest(rng.random(pull.shape))
     is_accident = _first(rng.binomial(counts, noise))
-    # The largest of log-weights with Gumbel noise are a draw without replacement (Gumbel top-k).
+    # The largest log-weights with Gumbel noise are a draw without replacement (Gumbel top-k).
     scores = pull + rng.gumbel(size=pull.shape)
     scores[np.nonzero(is_accident)[0], accidents[is_accident]] = np.inf
     shown = np.where(_first(counts), _largest(scores), -1)
@@ -96,20 +96,20 @@ def _met_by_taste(pull: Floats, noise: float, rng: np.random.Generator) -> Ints:
 
 
 def _first(counts: Ints) -> Bools:
-    """Whether a slot is one of the first `counts` of its row, [len(counts), MOST]."""
+    """True for the first `counts[n]` slots of row n: [len(counts), MOST]."""
     is_first: Bools = np.arange(MOST) < counts[:, None]
     return is_first
 
 
 def _largest(scores: Floats) -> Ints:
-    """The places of the MOST largest scores of each row, largest first."""
+    """Indices of the MOST largest scores of each row, largest first."""
     places = np.argpartition(scores, -MOST, axis=1)[:, -MOST:]
     order = np.argsort(np.take_along_axis(scores, places, axis=1), axis=1)[:, ::-1]
     return np.take_along_axis(places, order, axis=1)
 
 
 def _ids(letter: str, count: int) -> pl.Series:
-    """Ids from 1 on, padded so that their order is that of the numbers."""
+    """Ids from 1 on, padded with zeros so that text and numbers have the same order."""
     width = len(str(count))
     return pl.Series([f"{letter}{number:0{width}}" for number in range(1, count + 1)])
 

@@ -1,4 +1,4 @@
-"""From a log to a `Problem`: what is trained on, what is validated and tested, and against which items."""
+"""From a log to a `Problem`: training, validation and test rows, and the candidates that rank them."""
 
 from dataclasses import replace
 from typing import Final
@@ -14,17 +14,17 @@ from assent.support.errors import AssentError
 
 TRAIN, VALID, TEST = range(3)
 NEEDED: Final = 3
-"""Rows that a user needs to have one in each part."""
+"""Fewest rows of a user who has one in each part."""
 
 
 def make_problem(
     interactions: Interactions, protocol: Protocol | str, *, seed: int = 0, negatives: int = 99
 ) -> Problem:
-    """Split a log, with its unwillingness assigned, in the way of `protocol`.
+    """Split a log that has unwillingness, by `protocol`.
 
-    Rows that are "never" are dropped before anything else. A user with fewer than three other rows has all
-    of them in training; `too_short` counts such users. `seed` is for the `negatives` that are sampled for
-    each validation row (and each test row, where the protocol ranks them among such).
+    Rows that are "never" are dropped first. A user with fewer than three other rows has all of them in
+    training; `too_short` counts such users. `seed` draws the `negatives` of each validation row, and of each
+    test row if the protocol ranks those among sampled items.
     """
     protocol = _known(protocol)
     kept, _ = without_never(interactions)
@@ -57,7 +57,7 @@ def make_problem_from_parts(
     seed: int = 0,
     negatives: int = 99,
 ) -> Problem:
-    """A problem whose parts are given, for instance by `parts_of`; `protocol` only says how tests are ranked.
+    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how test rows are ranked.
 
     Rows that are "never" are dropped from each part.
     """
@@ -74,7 +74,7 @@ def make_problem_from_parts(
 
 
 def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, Interactions]:
-    """The train, valid and test rows of a log whose table has a column `split` that says which is which."""
+    """Cut a log into train, valid and test rows by its column `split`."""
     accepted = ", ".join(PARTS)
     if "split" not in interactions.table.columns:
         raise AssentError(f"{interactions.name}: no column 'split'; accepted: one that holds {accepted}")
@@ -90,13 +90,13 @@ def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, In
 
 
 def too_short(interactions: Interactions) -> int:
-    """How many users are in training only: they have rows that are not "never", but fewer than three."""
+    """Number of users in training only: they have one or two rows that are not "never"."""
     kept, _ = without_never(interactions)
     return int((kept.table.group_by("user").len()["len"] < NEEDED).sum())
 
 
 def sample_unseen(users: Ints, log: Rows, n_items: int, count: int, rng: np.random.Generator) -> Ints:
-    """`count` distinct items per entry of `users`, [len(users), count], none of them the user's in `log`.
+    """Sample `count` distinct items per entry of `users` that the user has not in `log`: [len(users), count].
 
     Every set of such items is equally likely. Each user must have at least `count` of them.
     """
@@ -105,13 +105,13 @@ def sample_unseen(users: Ints, log: Rows, n_items: int, count: int, rng: np.rand
     start = np.searchsorted(owners, users)
     unseen = n_items - (np.searchsorted(owners, users, side="right") - start)
     places = np.empty((count, len(users)), dtype=np.int64)
-    # Floyd's algorithm, for all users at once: sample among the places 0 .. unseen - 1 of the unseen items.
+    # Floyd's algorithm for all users at once, among the places 0 .. unseen - 1 of the unseen items.
     for step in range(count):
         last = unseen - count + step
         place = rng.integers(last + 1)
         places[step] = np.where((places[:step] == place).any(axis=0), last, place)
-    # The item at a place has that number plus the seen items before it. The i-th seen item, s_i, comes before
-    # the item at `place` iff s_i - i <= place, and s_i - i never falls within a user.
+    # The item at a place is the place plus the number of seen items before it. The i-th seen item s_i comes
+    # before the item at `place` iff s_i - i <= place, and s_i - i never falls within a user.
     nth = np.arange(len(owners)) - np.searchsorted(owners, owners)
     before = np.searchsorted(owners * n_items + seen - nth, users * n_items + places, side="right") - start
     return (places + before).T
@@ -124,15 +124,15 @@ def _known(protocol: str) -> Protocol:
 
 
 def _held_out(count: pl.Expr, protocol: Protocol) -> tuple[pl.Expr, pl.Expr]:
-    """How many of a user's `count` rows are for test and for validation."""
+    """Numbers of test and validation rows of a user with `count` rows."""
     if protocol is Protocol.PAPER_TEXT:
-        # 20 % and 10 %, halves rounded up, and never none.
+        # 20 % and 10 %, halves rounded up, at least one.
         return pl.max_horizontal((2 * count + 5) // 10, 1), pl.max_horizontal((count + 5) // 10, 1)
     return pl.lit(1), pl.lit(1)
 
 
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Rows by user, then time; where that is the same or unknown, as in the file."""
+    """Sort rows by user, then time; ties and unknown times keep the order of the file."""
     return table.sort("user", "time", maintain_order=True)
 
 
@@ -148,13 +148,13 @@ def _refuse_overlap(name: str, table: pl.DataFrame) -> None:
 def _build(
     name: str, table: pl.DataFrame, protocol: Protocol, *, label: str, seed: int, negatives: int
 ) -> Problem:
-    """The problem of a table with the columns user, item, unwillingness and part, in order."""
+    """Make the problem of a sorted table with the columns user, item, unwillingness and part."""
     (user_ids, users), (item_ids, items) = _indexed(table["user"]), _indexed(table["item"])
     log, part = Rows(users, items), table["part"].to_numpy()
     train, valid, test = (log[part == number] for number in (TRAIN, VALID, TEST))
 
     def candidates(rows: Rows, number: int) -> Ints:
-        """Each row's own item, then what its user has not come to by then: no look at rows to come."""
+        """Each row's own item, then items that its user has not had by then: later rows are not looked at."""
         _refuse_too_many(name, negatives, len(item_ids) - np.bincount(users)[rows.users])
         past, rng = log[part <= number], np.random.default_rng([seed, number])
         return np.column_stack([rows.items, sample_unseen(rows.users, past, len(item_ids), negatives, rng)])
@@ -179,11 +179,10 @@ def _refuse_too_many(name: str, negatives: int, unseen: Ints) -> None:
     if not 1 <= negatives <= most:
         accepted = f"from 1 to {most}" if most else "a log with more items"
         raise AssentError(
-            f"{name}: {negatives} negatives per row, where some user has only {most} unseen items; "
-            f"accepted: {accepted}"
+            f"{name}: negatives={negatives}, and some user has only {most} unseen items; accepted: {accepted}"
         )
 
 
 def _indexed(ids: pl.Series) -> tuple[Strings, Ints]:
-    """The sorted distinct ids, and each row's place among them."""
+    """The sorted distinct ids, and the index of each row's id among them."""
     return ids.unique().sort().to_numpy().astype(np.str_), (ids.rank("dense") - 1).cast(pl.Int64).to_numpy()

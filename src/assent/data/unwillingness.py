@@ -1,17 +1,14 @@
-"""Unwillingness where people gave none: stated for part of a history, it has to hold for the rest somehow.
+"""Where unwillingness comes from: a column, a file, rules, or a draw.
 
-Never silently 0: who said nothing of an interaction did not say "use it freely". Nor 1: only a person can say
-"never".
-
-Where unwillingness comes from: a column, a file, a rule, or a draw.
-
-Each source is a function from a log to one Float64 series in [0, 1]; `assign` alone reads them from text.
-Draws are keyed by ids instead of taken from a stream, so that a row keeps its unwillingness however the log
-is sorted, filtered or cut. They are below 1: only a person can say "never".
+A new source is a function from a `Request` to one Float64 series in [0, 1], and one entry of `REGISTRY`.
+Draws are keyed by ids: a row keeps its unwillingness however the log is sorted, filtered or cut. They are
+below 1: only a person can say "never".
 """
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -21,37 +18,111 @@ from scipy.special import expit, ndtri
 
 from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
-from assent.data.rules import EVERYTHING_ELSE, Quantity, Rules, parse_unwillingness, read_rules
+from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, read_rules
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import Keys, string_keys, uniforms
 
+COLUMN: Final = "unwillingness"
 RESTS: Final = "own-mean, mean, or a number such as 0.5"
+"""What `rest` accepts."""
 _WEIGHT: Final = 2.0
-"""So many of her own interactions count as much as everybody's mean."""
+"""Everybody's mean counts as much as so many of a person's own interactions."""
+Sensitivity = tuple[float, float, float]
+"""(a1, a2, a3) of `simulated`."""
+PAPER_SENSITIVITY: Final[Sensitivity] = (0.5, 1.0, 1.0)
+FEATURE_SPREAD: Final = 0.97
+"""Standard deviation of a feature; with it the simulator matches the paper's numbers of interactions."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a source is asked for: the unwillingness of each row of `log`."""
+
+    log: Interactions
+    argument: str
+    """What stands after the colon; empty if there is nothing."""
+    seed: int
+    """Of draws."""
+    is_partial: bool
+    """Whether rows about which the source says nothing are null; else they are an error."""
+
+
+@dataclass(frozen=True)
+class UnwillingnessSource:
+    """A source of unwillingness, by the name before the colon."""
+
+    forms: tuple[str, ...]
+    """How it is written, with an example of what it takes after the colon."""
+    help: str
+    values: Callable[[Request], pl.Series]
+    record: Callable[[str], str] = str
+    """What a run's record keeps of the argument: no id of a person, no folder of the machine."""
+
+    @property
+    def name(self) -> str:
+        """What stands before the colon."""
+        return self.forms[0].partition(":")[0]
+
+    def accepts(self, argument: str) -> bool:
+        """Whether the source can be written with this argument, which may be empty."""
+        return any((":" in form) == bool(argument) for form in self.forms)
+
+
+def assign(interactions: Interactions, source: str, seed: int, rest: str | None = None) -> Interactions:
+    """Return the log with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
+
+    `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
+    error. The column `given` of the log is false for them.
+    """
+    kind, _, argument = source.partition(":")
+    known = REGISTRY.get(kind)
+    if known is None or not known.accepts(argument):
+        raise AssentError(f"unwillingness {source!r}: not a source; accepted: {SOURCES}")
+    values = known.values(Request(interactions, argument, seed, is_partial=bool(rest)))
+    filled = fill_rest(interactions.table["user"], values, rest)
+    return interactions.with_unwillingness(filled, values.is_not_null() if values.null_count() else None)
+
+
+def for_the_record(source: str) -> str:
+    """A source as a run's record keeps it: of a file its name, of rules by user their number and a hash."""
+    kind, _, argument = source.partition(":")
+    return f"{kind}:{REGISTRY[kind].record(argument)}" if kind in REGISTRY and argument else source
+
+
+def default_source(interactions: Interactions) -> str:
+    """The source to use if none is named: the log's own column if it has one, else a draw."""
+    return "column" if COLUMN in interactions.table.columns else "random"
+
+
+def without_never(interactions: Interactions) -> tuple[Interactions, int]:
+    """The log without the rows of unwillingness 1, and how many these were."""
+    kept = interactions.table.filter(_column(interactions) < 1.0)
+    return replace(interactions, table=kept), len(interactions) - kept.height
 
 
 def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Series:
-    """The unwillingness `values` of interactions of `users`, with `rest`, one of `RESTS`, where it is null.
+    """Fill the nulls of `values[Z]`, the unwillingness of interactions of `users[Z]`, by `rest`.
 
-    With m the mean of all that is given and Σ_u the sum of what user u gave for n_u interactions:
-        own-mean   (Σ_u + 2 m) / (n_u + 2): her own mean, drawn towards everybody's where she gave little
+    With m the mean of all given values, and Σ_u the sum of the n_u values that user u gave, `rest` is:
+        own-mean   (Σ_u + 2 m) / (n_u + 2): a person's own mean, shrunk towards everybody's
         mean       m
+        a number   that number
+    None raises if there is a null: who said nothing of an interaction did not say "use it freely". Means are
+    kept below 1: only a person can say "never".
     """
     if rest not in (None, "mean", "own-mean"):
-        values = values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "--rest"))
+        values = values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "rest"))
     if not values.null_count():
         return values
     if rest is None:
+        count = values.null_count()
         raise AssentError(
-            f"unwillingness: {values.null_count()} interactions have none; accepted: one each, or --rest: "
-            f"{RESTS}"
+            f"unwillingness: {count} interactions have none; accepted: one each, or rest={RESTS}"
         )
     everybody = values.mean()
     if not isinstance(everybody, float):
-        raise AssentError(
-            f"--rest {rest}: nobody gave any unwillingness to take a mean of; accepted: a number"
-        )
+        raise AssentError(f"rest={rest!r}: nobody gave any unwillingness; accepted: a number")
     if rest == "mean":
         filled = values.fill_null(everybody)
     else:
@@ -63,116 +134,59 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
     return values.zip_with(values.is_not_null(), below)
 
 
-COLUMN: Final = "unwillingness"
-SOURCES: Final = (
-    "column, constant:0.3, file:PATH, category:PATH, category:Action=0.9,*=0.2, user:PATH, user:ann=1,*=0, "
-    "random, random-category, simulated, simulated:0.5,1,1"
-)
-Sensitivity = tuple[float, float, float]
-"""(a1, a2, a3) of `simulated`."""
-PAPER_SENSITIVITY: Final[Sensitivity] = (0.5, 1.0, 1.0)
-FEATURE_SPREAD: Final = 0.97
-"""Standard deviation of a feature; with it the simulator matches the paper's numbers of interactions."""
+def _column(log: Interactions) -> pl.Series:
+    if COLUMN not in log.table.columns:
+        raise AssentError(f"{log.name}: no column {COLUMN!r}; accepted: that, or another source: {SOURCES}")
+    return log.table[COLUMN]
 
 
-def assign(interactions: Interactions, source: str, seed: int, rest: str | None = None) -> Interactions:
-    """The log with the unwillingness that `source`, one of `SOURCES`, gives it; `seed` is for the draws.
-
-    `rest`, one of `RESTS`, is for interactions of which the source says nothing; without it that is an error.
-    The log remembers which those are (`given`).
-    """
-    kind, _, argument = source.partition(":")
-    match kind, argument:
-        case "column", "":
-            values = column(interactions)
-        case "constant", _:
-            values = constant(interactions, parse_unwillingness(argument, f"unwillingness {source!r}"))
-        case "file", path if path:
-            values = from_file(interactions, Path(path), is_partial=bool(rest))
-        case "category", text if text:
-            values = by_category(interactions, read_rules(text, "category"), is_partial=bool(rest))
-        case "user", text if text:
-            values = by_user(interactions, read_rules(text, "user"), is_partial=bool(rest))
-        case "random", "":
-            values = random(interactions, seed)
-        case "random-category", "":
-            values = random_category(interactions, seed)
-        case "simulated", text:
-            values = simulated(interactions, seed, sensitivity=_sensitivity(text, source))
-        case _:
-            raise AssentError(f"unwillingness {source!r}: not a source; accepted: {SOURCES}")
-    filled = fill_rest(interactions.table["user"], values, rest)
-    return interactions.with_unwillingness(filled, values.is_not_null() if values.null_count() else None)
+def _constant(request: Request) -> pl.Series:
+    value = UNWILLINGNESS.parse(request.argument, f"unwillingness 'constant:{request.argument}'")
+    return pl.repeat(value, len(request.log), dtype=pl.Float64, eager=True)
 
 
-def default_source(interactions: Interactions) -> str:
-    """The source to use where none is named: the log's own column if it has one, else a draw."""
-    return "column" if COLUMN in interactions.table.columns else "random"
-
-
-def without_never(interactions: Interactions) -> tuple[Interactions, int]:
-    """The log without the rows of unwillingness 1, and how many those were."""
-    kept = interactions.table.filter(column(interactions) < 1.0)
-    return replace(interactions, table=kept), len(interactions) - kept.height
-
-
-def column(interactions: Interactions) -> pl.Series:
-    """The unwillingness that the log itself carries."""
-    if COLUMN not in interactions.table.columns:
-        raise AssentError(
-            f"{interactions.name}: no column {COLUMN!r}; accepted: that, or another source: {SOURCES}"
-        )
-    return interactions.table[COLUMN]
-
-
-def constant(interactions: Interactions, value: float) -> pl.Series:
-    """The same `value` for every row."""
-    return pl.repeat(value, len(interactions), dtype=pl.Float64, eager=True)
-
-
-def from_file(interactions: Interactions, path: Path, *, is_partial: bool = False) -> pl.Series:
+def _file(request: Request) -> pl.Series:
     """Unwillingness from a file with the columns user, item and unwillingness, read like a log.
 
-    A row with user * and item * speaks for all pairs that the file does not name. Pairs that are not in the
-    log are ignored, with a warning. Where the file `is_partial`, all others are null.
+    A row with user * and item * is for all pairs that the file does not name. Pairs that are not in the log
+    are ignored, with a warning.
     """
-    pair = ["user", "item"]
+    pair, path, log = ["user", "item"], request.argument, request.log.table.select("user", "item")
     side = read_interactions(path).table
     if COLUMN not in side.columns:
         raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
-    speaks_for_all = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
-    otherwise, named = side.filter(speaks_for_all)[COLUMN], side.filter(~speaks_for_all)
-    log = interactions.table.select(pair)
+    is_for_others = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
+    otherwise, named = side.filter(is_for_others)[COLUMN], side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
     if unknown.height:
-        _warn(f"{path}: ignored {unknown.height} pairs not in {interactions.name}, first {_pair(unknown)}")
+        _warn(f"{path}: ignored {unknown.height} pairs not in {request.log.name}, first {_pair(unknown)}")
     values = log.join(named, on=pair, how="left", maintain_order="left")[COLUMN]
     if otherwise.len():
         return values.fill_null(otherwise.item())
     missing = log.filter(values.is_null())
-    if missing.height and not is_partial:
+    if missing.height and not request.is_partial:
         raise AssentError(
-            f"{path}: no unwillingness for {missing.height} of the {log.height} rows of {interactions.name}, "
+            f"{path}: no unwillingness for {missing.height} of the {log.height} rows of {request.log.name}, "
             f"first {_pair(missing)}; accepted: one for each row, or a row *,*,VALUE for all others"
         )
     return values
 
 
-def by_category(interactions: Interactions, rules: Rules, *, is_partial: bool = False) -> pl.Series:
+def _category(request: Request) -> pl.Series:
     """Unwillingness by the item's category; an item of several categories takes the largest of theirs.
 
-    Where the rules are `is_partial`, an item with a category that has none is null.
+    If the rules are partial, an item with a category that has no rule is null.
     """
-    items = interactions.table.select("item")
+    rules, items = read_rules(request.argument, "category"), request.log.table.select("item")
     category = pl.when(pl.col("category").list.len() > 0).then("category").alias("category")
     pairs = (
         items.unique(maintain_order=True)
-        .join(interactions.items.select("item", category), on="item", how="left", maintain_order="left")
+        .join(request.log.items.select("item", category), on="item", how="left", maintain_order="left")
         .explode("category")
     )
     pairs = pairs.with_columns(_apply(rules, pairs["category"], "category").alias(COLUMN))
     unruled = pairs.filter(pl.col(COLUMN).is_null())
-    if unruled.height and not is_partial:
+    if unruled.height and not request.is_partial:
         item, name, _ = unruled.row(0)
         has = "no category" if name is None else f"category {name!r}, which has no rule"
         raise AssentError(
@@ -183,41 +197,70 @@ def by_category(interactions: Interactions, rules: Rules, *, is_partial: bool = 
     return items.join(largest, on="item", how="left", maintain_order="left")[COLUMN]
 
 
-def by_user(interactions: Interactions, rules: Rules, *, is_partial: bool = False) -> pl.Series:
-    """Unwillingness by user, the same for all rows of one; null for one without a rule if `is_partial`."""
-    users = interactions.table["user"]
+def _user(request: Request) -> pl.Series:
+    """Unwillingness by user, the same for all rows of one; null without a rule if the rules are partial."""
+    rules, users = read_rules(request.argument, "user"), request.log.table["user"]
     values = _apply(rules, users, "user")
-    if values.null_count() and not is_partial:
+    if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
         raise AssentError(
-            f"{rules.origin}: no rule for {len(unruled)} users of {interactions.name}, first {unruled[0]!r}; "
+            f"{rules.origin}: no rule for {len(unruled)} users of {request.log.name}, first {unruled[0]!r}; "
             "accepted: a rule for each of them, or * for everyone else"
         )
     return values
 
 
-def random(interactions: Interactions, seed: int) -> pl.Series:
-    """A uniform draw per (user, item)."""
-    users, items = interactions.table["user"], interactions.table["item"]
-    return _draw(_keys(users, "user", seed) ^ _keys(items, "item", seed))
+def _apply(rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
+    """The rule of each key, null if there is none."""
+    unused = sorted(rules.values.keys() - set(keys))
+    if unused:
+        _warn(
+            f"{rules.origin}: ignored {len(unused)} rules whose {kind} is not in the log, first {unused[0]!r}"
+        )
+    return keys.replace_strict(rules.values, default=rules.otherwise, return_dtype=pl.Float64)
 
 
-def random_category(interactions: Interactions, seed: int) -> pl.Series:
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)
+
+
+def _pair(rows: pl.DataFrame) -> str:
+    return "user {!r}, item {!r}".format(*rows.row(0)[:2])
+
+
+def _random(request: Request) -> pl.Series:
+    users, items = request.log.table["user"], request.log.table["item"]
+    return _draw(_keys(users, "user", request.seed) ^ _keys(items, "item", request.seed))
+
+
+def _random_category(request: Request) -> pl.Series:
     """A uniform draw per user and category: people hide whole categories.
 
-    An item counts under the first of its categories; one without any is a category of its own.
+    An item counts under the first of its categories; an item without any is a category of its own.
     """
-    users, items = interactions.table["user"], interactions.table["item"]
-    first = interactions.items.select("item", first=pl.col("category").list.first())
+    log, seed = request.log, request.seed
+    users, items = log.table["user"], log.table["item"]
+    first = log.items.select("item", first=pl.col("category").list.first())
     categories = items.to_frame().join(first, on="item", how="left", maintain_order="left")["first"]
     if categories.null_count() == len(items):
-        raise AssentError(
-            f"{interactions.name}: no item has a category; accepted: a log whose items do, or random"
-        )
+        raise AssentError(f"{log.name}: no item has a category; accepted: a log whose items do, or random")
     shared = np.where(
         categories.is_null(), _keys(items, "item", seed), _keys(categories.fill_null(""), "category", seed)
     )
     return _draw(_keys(users, "user", seed) ^ shared)
+
+
+def _simulated(request: Request) -> pl.Series:
+    sensitivity = PAPER_SENSITIVITY
+    if request.argument:
+        try:
+            low, high, spread = map(float, request.argument.split(","))
+        except ValueError:
+            raise AssentError(
+                f"unwillingness 'simulated:{request.argument}': accepted: three numbers, simulated:a1,a2,a3"
+            ) from None
+        sensitivity = low, high, spread
+    return simulated(request.log, request.seed, sensitivity=sensitivity)
 
 
 def simulated(
@@ -229,9 +272,9 @@ def simulated(
 ) -> pl.Series:
     """The paper's simulation: β = σ(s_u · g(e_u, e_v) + b_u).
 
-    With sensitivity (a1, a2, a3): s_u ~ U[a1, a2] is how much a user's unwillingness differs between items
-    and b_u ~ N(0, a3) is its level; a3 is taken as the standard deviation. g is one fully connected layer,
-    w · [e_u, e_v] + c, with w and c standard normal; e_u and e_v are the `draw_features` of the ids.
+    With sensitivity (a1, a2, a3): s_u ~ U[a1, a2] is how much a user's unwillingness differs between items,
+    b_u ~ N(0, a3) is its level, with standard deviation a3. g is one fully connected layer,
+    w · [e_u, e_v] + c, with w and c standard normal; e_u and e_v are `draw_features` of the ids.
     """
     low, high, spread = sensitivity
     if not (0 <= low <= high < np.inf and 0 <= spread < np.inf):
@@ -250,36 +293,8 @@ def simulated(
 
 
 def draw_features(ids: pl.Series, kind: str, seed: int, features: int) -> Floats:
-    """Simulated features [len(ids), features] of "user" or "item" ids: normal with `FEATURE_SPREAD`."""
+    """Draw normal features of ids of a `kind`, "user" or "item": [len(ids), features]."""
     return FEATURE_SPREAD * np.asarray(ndtri(uniforms(_keys(ids, f"{kind} features", seed), features)))
-
-
-def _sensitivity(text: str, source: str) -> Sensitivity:
-    if not text:
-        return PAPER_SENSITIVITY
-    try:
-        low, high, spread = map(float, text.split(","))
-    except ValueError:
-        raise AssentError(f"unwillingness {source!r}: accepted: three numbers, simulated:a1,a2,a3") from None
-    return low, high, spread
-
-
-def _apply(rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
-    """The rule of each key, null where there is none."""
-    unused = sorted(rules.values.keys() - set(keys))
-    if unused:
-        _warn(
-            f"{rules.origin}: ignored {len(unused)} rules whose {kind} is not in the log, first {unused[0]!r}"
-        )
-    return keys.replace_strict(rules.values, default=rules.otherwise, return_dtype=pl.Float64)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
-
-
-def _pair(rows: pl.DataFrame) -> str:
-    return "user {!r}, item {!r}".format(*rows.row(0)[:2])
 
 
 def _keys(ids: pl.Series, kind: str, seed: int) -> Keys:
@@ -291,3 +306,48 @@ def _keys(ids: pl.Series, kind: str, seed: int) -> Keys:
 
 def _draw(keys: Keys) -> pl.Series:
     return pl.Series(uniforms(keys, 1)[:, 0])
+
+
+def _file_name(argument: str) -> str:
+    """The name of a rules file without its folder; other text as it is."""
+    return Path(argument).name if Path(argument).suffix.lower() in FILES else argument
+
+
+def _anonymous(argument: str) -> str:
+    """The name of a rules file, or the number of rules by user with a hash that tells them from others."""
+    if Path(argument).suffix.lower() in FILES:
+        return Path(argument).name
+    count, mark = argument.count(",") + 1, blake2b(argument.encode(), digest_size=4).hexdigest()
+    return f" {count} rule{'' if count == 1 else 's'} ({mark})"
+
+
+REGISTRY: Final = {
+    source.name: source
+    for source in (
+        UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
+        UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
+        UnwillingnessSource(
+            ("file:PATH",),
+            "a file with the columns user, item and unwillingness",
+            _file,
+            record=lambda path: Path(path).name,
+        ),
+        UnwillingnessSource(
+            ("category:PATH", "category:Action=0.9,*=0.2"),
+            "rules by the item's category; of several categories the largest value counts",
+            _category,
+            record=_file_name,
+        ),
+        UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, record=_anonymous),
+        UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
+        UnwillingnessSource(
+            ("random-category",), "a uniform draw per user and category, for experiments", _random_category
+        ),
+        UnwillingnessSource(
+            ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated
+        ),
+    )
+}
+"""All sources by name."""
+SOURCES: Final = ", ".join(form for source in REGISTRY.values() for form in source.forms)
+"""How the sources are written, for messages and help."""

@@ -1,4 +1,4 @@
-"""What people ask for beyond a price: limits and floors of their own, decisions by category, a prior."""
+"""What people ask for beyond their unwillingness: limits, floors, decisions by category, a prior."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -11,18 +11,18 @@ from assent.support.arrays import Bools, Floats, Ints, sum_by
 from assent.support.errors import AssentError
 
 USUAL_PRIOR: Final = 0.9
-"""Probability of disclosing where nobody says otherwise: the mean of the paper's binomial prior."""
+"""Probability of disclosing unless somebody says otherwise: the mean of the paper's binomial prior."""
 _STEEPEST: Final = 10.0
-"""The largest power of a utility: rewards stay finite."""
+"""Largest power of a utility, so that rewards stay finite."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """What is decided on: single interactions, or groups of them that stand or fall together.
+    """The U units of decision: single interactions, or groups that are disclosed or withheld together.
 
-    `of[Z]` is the unit of each interaction, `first[U]` an interaction of each unit, `owners[U]` whose it is,
-    `unwillingness[U]` the sum over it, `sizes[U]` how many interactions it has, and `never[U]` whether one of
-    them has an unwillingness of 1.
+    `of[Z]` is the unit of each interaction. Per unit, `first[U]` is one of its interactions, `owners[U]` its
+    user, `unwillingness[U]` the sum of its unwillingness, `sizes[U]` its number of interactions, and
+    `never[U]` whether one of them has an unwillingness of 1.
     """
 
     of: Ints
@@ -33,19 +33,19 @@ class Units:
     never: Bools
 
     def sums(self, values: Floats) -> Floats:
-        """The sum of `values[Z]` over each unit: [U]."""
+        """Sum `values[Z]` over each unit: [U]."""
         return sum_by(self.of, values, len(self.first))
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a selection has to respect, for Z training interactions of N users; what is None asks for nothing.
+    """What a selection of Z training interactions of N users has to respect; None asks for nothing.
 
-    With x_u the unwillingness that a selection discloses of user u:
+    With x_u the sum of unwillingness that a selection discloses of user u:
         groups[Z]  interactions of one user with the same number are disclosed or withheld together
-        budget[N]  x_u is at most this; inf is no limit
-        floor[N]   at least so many interactions of u are disclosed, as far as "never" and her budget allow
-        prior[Z]   probability of disclosing that the game starts from
+        budget[N]  upper limit of x_u; inf is no limit
+        floor[N]   least number of interactions of u to disclose, as far as "never" and the budget allow
+        prior[Z]   probability of disclosing from which the game starts
         power      the reward counts price · x_u^power: 1 is the paper's, 2 makes every further unit dearer
     """
 
@@ -61,19 +61,19 @@ class Wishes:
                 f"utility: power {self.power:g}; accepted: a number above 0, at most {_STEEPEST:g}"
             )
         if self.budget is not None and not (self.budget >= 0).all():
-            raise AssentError("user budget: negative or missing for somebody; accepted: numbers from 0 on")
+            raise AssentError("budget: negative or missing for somebody; accepted: numbers from 0 on")
         if self.floor is not None and not ((self.floor >= 0) & (self.floor % 1 == 0)).all():
-            raise AssentError("user floor: accepted: whole numbers from 0 on, for everybody")
+            raise AssentError("floor: not a whole number for somebody; accepted: whole numbers from 0 on")
         if self.prior is not None and not ((self.prior >= 0) & (self.prior <= 1)).all():
-            raise AssentError("prior: not a probability for some interaction; accepted: from 0 to 1")
+            raise AssentError("prior: not a probability for some interaction; accepted: numbers from 0 to 1")
 
     @cached_property
     def are_plain(self) -> bool:
-        """Whether every interaction can be decided by itself: nothing is asked for but, perhaps, a prior."""
+        """Whether every interaction can be decided by itself: nothing but a prior is asked for."""
         return self.groups is None and self.budget is None and self.floor is None and self.power == 1
 
     def check(self, owners: Ints, n_users: int) -> None:
-        """Refuse wishes that are not about these interactions, of `owners[Z]` among so many users."""
+        """Raise if the wishes do not fit interactions of `owners[Z]` among `n_users` users."""
         lengths = {"groups": len(owners), "prior": len(owners), "budget": n_users, "floor": n_users}
         for name, length in lengths.items():
             given = getattr(self, name)
@@ -85,7 +85,7 @@ class Wishes:
                 raise AssentError("wishes: a group has interactions of several users; accepted: of one user")
 
     def units(self, owners: Ints, unwillingness: Floats) -> Units:
-        """What is decided on, for interactions of `owners[Z]` with this `unwillingness[Z]`."""
+        """The units of decision of interactions with these `owners[Z]` and this `unwillingness[Z]`."""
         groups = np.arange(len(owners)) if self.groups is None else self.groups
         _, first, of = np.unique(groups, return_index=True, return_inverse=True)
         return Units(
@@ -98,11 +98,11 @@ class Wishes:
         )
 
     def cost(self, disclosed: Floats) -> Floats:
-        """What disclosing an unwillingness of `disclosed` costs each user, in units of the price."""
+        """Cost of disclosing this much unwillingness, in units of the price: the shape of `disclosed`."""
         return disclosed if self.power == 1 else disclosed**self.power
 
     def summary(self) -> dict[str, float | int | None]:
-        """What is asked for, without saying by whom: numbers of groups, of people with limits, means."""
+        """What is asked for, without ids: numbers of groups and of people with limits, means."""
         limited = None if self.budget is None else self.budget[np.isfinite(self.budget)]
         return {
             "groups": None if self.groups is None else len(np.unique(self.groups)),
@@ -115,7 +115,7 @@ class Wishes:
         }
 
     def mark(self) -> bytes:
-        """Bytes that differ between different wishes; none for those that ask for nothing."""
+        """Bytes that differ between different wishes; empty for wishes that ask for nothing."""
         digest = blake2b(digest_size=16)
         asked = [(each.name, getattr(self, each.name)) for each in fields(self)]
         asked = [(name, value) for name, value in asked if value is not None and name != "power"]
@@ -128,4 +128,4 @@ class Wishes:
 
 
 PLAIN = Wishes()
-"""Nothing is asked for."""
+"""Wishes that ask for nothing."""

@@ -38,9 +38,10 @@ from assent.influence.linearised import anchor_size, sampled_rows, solve
 from assent.influence.mf_curvature import Block, Curvature, row_derivatives
 from assent.influence.settings import Estimator, InfluenceSettings
 from assent.influence.solvers import Solution, system_per_row
-from assent.support.arrays import Floats, Ints, SparseMatrix
+from assent.support.arrays import Floats, Ints
 from assent.support.errors import AssentError
 from assent.support.runtime import flushed
+from assent.support.sparse import SparseMatrix
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from assent.influence.mf_effects import effect_matrix
 from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
-from assent.support.arrays import Bools, Floats, Ints, SparseMatrix
+from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
+from assent.support.sparse import SparseMatrix
 from assent.training import Trained
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import dot, lookup, mean_row, noise_edge, squares
-from assent.support.arrays import SparseMatrix
+from assent.support.sparse import SparseMatrix
 
 
 class LightGCNSettings(ModelSettings):

@@ -1,14 +1,36 @@
-"""The folder of a run: whose it is, and what is left of a run that failed or was killed."""
+"""The folder of a run:
+
+    settings.json      what the run depends on, written first
+    selection.parquet  one row per training interaction: disclosed or withheld, value, break-even price
+    held_out.parquet   one row per interaction that was held out for validation or test
+    model.safetensors, model.json   the final model; it knows the disclosed interactions alone
+    certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
+    metrics.json       flat records: the method, All and Nothing
+    frontier.json      flat records of all methods within budgets, where that was asked for
+    report.html        for people; written last, so a folder that has it is whole
+
+Until the run is done, the store `.work` holds anchors, trials and the state of trainings. They know withheld
+interactions and are deleted at the end. So is `.replaced`, a run that was in the folder before.
+"""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from assent.support.errors import AssentError
-from assent.support.files import leftovers, locked, read_json, write_json
+from assent.support.files import check_format, leftovers, locked, read_json, write_json
 
+if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
+    from assent.training import Trained
+
+FORMAT = 3
+"""Raised whenever a run written before could not be read any more."""
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
 REPORT = "report.html"
@@ -32,6 +54,51 @@ FILES = (
     "frontier.json",
     REPORT,
 )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, read from its folder."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+    """All that the run depends on."""
+    selection: pl.DataFrame
+    """One row per training interaction."""
+    held_out: pl.DataFrame
+    """One row per interaction that was held out."""
+    records: Sequence[dict[str, Any]]
+    """Figures of the method, of All and of Nothing."""
+    certificate: Mapping[str, Any]
+    """How far the decision can be trusted."""
+
+    @cached_property
+    def trained(self) -> "Trained":
+        """The model; read when it is first asked for."""
+        from assent.training.stored import load
+
+        return load(self.folder / "model")
+
+
+def open_run(folder: str | Path) -> Run:
+    """Read a finished run; an unfinished one, another version's or another program's folder is refused."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise AssentError(f"{folder}: no such run folder; a fit with out={folder} makes one")
+    description = read_json(folder / MARKER)
+    check_format(folder / MARKER, description, FORMAT)
+    if not (folder / REPORT).exists():
+        raise AssentError(f"{folder}: the run is not finished; repeat the fit that began it")
+    selection, held_out = (_read_table(folder / f"{name}.parquet") for name in ("selection", "held_out"))
+    records, certificate = (read_json(folder / f"{name}.json") for name in ("metrics", "certificate"))
+    return Run(folder, description, selection, held_out, records, certificate)
+
+
+def _read_table(file: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(file)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise AssentError(f"{file}: missing or damaged; run the fit again") from None
 
 
 @contextmanager
@@ -74,7 +141,7 @@ def _held(out: Path) -> Iterator[None]:
     with locked(lock, wait=False) as held:
         if not held:
             raise AssentError(
-                f"{out}: another process is at work in this folder; wait for it or choose another --out"
+                f"{out}: another process is at work in this folder; wait for it or choose another folder"
             )
         try:
             yield
@@ -95,20 +162,20 @@ def _check_whose(out: Path, *, replace: bool) -> None:
     marker = next((file for file in (out / MARKER, out / MOVING / MARKER) if file.exists()), None)
     about = read_json(marker) if marker else None
     if replace and not (isinstance(about, dict) and {"format", "assent", "method"} <= about.keys()):
-        raise AssentError(f"{out}: --replace only replaces run folders, and this is none")
+        raise AssentError(f"{out}: replace=True only replaces run folders, and this is none")
     if not marker:
-        raise AssentError(f"{out}: already exists and is no run folder; choose another --out")
+        raise AssentError(f"{out}: already exists and is no run folder; choose another folder")
 
 
 def _check(out: Path, description: dict[str, Any]) -> None:
     """Refuse the folder of another run."""
     marker = out / MARKER
     if (out / REPORT).exists():
-        raise AssentError(f"{out}: holds a finished run; choose another --out or pass --replace")
+        raise AssentError(f"{out}: holds a finished run; choose another folder, or replace=True")
     if marker.exists() and read_json(marker) != description:
         raise AssentError(
             f"{out}: holds an unfinished run of other data or settings; "
-            "choose another --out or pass --replace"
+            "choose another folder, or replace=True"
         )
 
 

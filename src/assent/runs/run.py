@@ -1,17 +1,4 @@
-"""A run: from a log to a selection, a model, its figures and a report, in one folder.
-
-    settings.json      what the run depends on, written first
-    selection.parquet  one row per training interaction: disclosed or withheld, value, break-even price
-    held_out.parquet   one row per interaction that was held out for validation or test
-    model.safetensors, model.json   the final model; it knows the disclosed interactions alone
-    certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
-    metrics.json       flat records: the method, All and Nothing
-    frontier.json      flat records of all methods within budgets, where that was asked for
-    report.html        for people; written last, so a folder that has it is whole
-
-Until the run is done, the store `.work` holds anchors, trials and the state of trainings. They know withheld
-interactions and are deleted at the end. So is `.replaced`, a run that was in the folder before.
-"""
+"""Fitting a run: choose, train, evaluate and report into one folder (`folder` says what it holds)."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -20,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
-from assent.data.rules import for_the_record
+from assent.data.unwillingness import for_the_record
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Store
@@ -34,13 +20,12 @@ from assent.models import code_of
 from assent.report import ReportData, build_report
 from assent.runs.compare import frontier, parse_methods
 from assent.runs.decisions import held_out_table, selection_table
-from assent.runs.folder import MARKER, REPORT, WORK, claimed, forget_replaced
+from assent.runs.folder import FORMAT, REPORT, WORK, Run, claimed, forget_replaced, open_run
 from assent.runs.records import certificate_of, check_price, record
-from assent.support.errors import AssentError
-from assent.support.files import read_json, write_json, write_text, write_with
+from assent.support.files import write_json, write_text, write_with
 from assent.support.progress import SILENT, Progress
-from assent.training import Settings, Trained
-from assent.training.stored import FORMAT, check_format, load, save
+from assent.training import Settings
+from assent.training.stored import save
 
 _FEW = 0.02
 """Share of the decisions below which a price is said to decide hardly anything."""
@@ -72,20 +57,6 @@ class RunPlan:
 
     def __post_init__(self) -> None:
         check_price(self.price)
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run, read from its folder."""
-
-    folder: Path
-    settings: dict[str, Any]
-    selection: pl.DataFrame
-    held_out: pl.DataFrame
-    trained: Trained
-    records: list[dict[str, Any]]
-    certificate: dict[str, Any]
-    """How far the decision can be trusted (`game.certificate`)."""
 
 
 def fit(
@@ -127,8 +98,7 @@ def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dic
     save(models[0], out / "model")
     table = selection_table(log, problem, choice, plan.budget)
     write_with(out / "selection.parquet", table.write_parquet)
-    held_out = held_out_table(log, problem)
-    write_with(out / "held_out.parquet", held_out.write_parquet)
+    write_with(out / "held_out.parquet", held_out_table(log, problem).write_parquet)
     certificate = certificate_of(lab, method, choice, models[0], price)
     write_json(out / "certificate.json", certificate)
     records = [
@@ -154,22 +124,7 @@ def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dic
     lab.store.clear()
     forget_replaced(out)
     write_text(out / REPORT, page)
-    return Run(out, description, table, held_out, models[0], records, certificate)
-
-
-def open_run(folder: str | Path) -> Run:
-    """Read a finished run; an unfinished one, another version's or another program's folder is refused."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise AssentError(f"{folder}: no such run folder; make one with assent fit DATA --out {folder}")
-    description = read_json(folder / MARKER)
-    check_format(folder / MARKER, description)
-    if not (folder / REPORT).exists():
-        raise AssentError(f"{folder}: the run is not finished; repeat the fit that began it")
-    selection, held_out = (_read_table(folder / f"{name}.parquet") for name in ("selection", "held_out"))
-    records = read_json(folder / "metrics.json")
-    certificate = read_json(folder / "certificate.json")
-    return Run(folder, description, selection, held_out, load(folder / "model"), records, certificate)
+    return open_run(out)
 
 
 def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
@@ -199,13 +154,6 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         **settings.model_dump(mode="json"),
         **({"code": code} if (code := code_of(settings.model)) else {}),
     }
-
-
-def _read_table(file: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(file)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        raise AssentError(f"{file}: missing or damaged; run the fit again") from None
 
 
 def _warn_if_price_decides_little(choice: Choice) -> None:

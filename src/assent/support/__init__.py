@@ -1,1 +1,1 @@
-"""What every other package uses: arrays, files, progress, errors, statistics."""
+"""What all other packages build on: arrays, hashing, files, progress, errors, statistics, runtime."""

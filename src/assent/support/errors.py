@@ -4,6 +4,5 @@
 class AssentError(Exception):
     """Something outside the program is wrong: a file, a column, a value, a setting.
 
-    The message is one line that names the place (file, row, column) and what would be accepted.
-    The command line prints it alone, without a traceback, and leaves with exit code 2.
+    The message is one line. It names the place (file, row, column), the value and what would be accepted.
     """

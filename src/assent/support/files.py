@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a killed process, never sees half of one; holding one alone."""
+"""Atomic writing of files, locks between processes, JSON."""
 
 import fcntl
 import glob
@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Never
@@ -15,11 +16,13 @@ from assent.support.errors import AssentError
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """Yield a temporary neighbour of `path`; on success it is flushed to disk and renamed to `path`.
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary file beside `path`; on success it is flushed to disk and renamed to `path`.
 
-    An error of the file system, such as a full disk, names `path` and leaves nothing behind.
+    Readers and killed processes never see half a file. An `OSError`, such as a full disk, names `path`, and
+    the temporary file is removed.
     """
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     os.close(handle)
@@ -36,17 +39,20 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def leftovers(path: Path) -> list[Path]:
-    """The temporary neighbours of `path` that killed processes left."""
+def leftovers(path: str | Path) -> list[Path]:
+    """List the temporary files beside `path` that killed processes left."""
+    path = Path(path)
     return list(path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"))
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold the file `path` for this process alone; False if another has it and nobody waits.
+def locked(path: str | Path, *, wait: bool) -> Iterator[bool]:
+    """Lock the file `path` for this process; yield False if another process holds it and `wait` is False.
 
-    The system lets go of it when the process ends, however that happens. Who holds the file may delete it.
+    The operating system releases the lock when the process ends, however it ends. The holder may delete the
+    file.
     """
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         with path.open("w") as file:
@@ -55,27 +61,27 @@ def locked(path: Path, *, wait: bool) -> Iterator[bool]:
             except BlockingIOError:
                 yield False
                 return
-            # Who had it may have deleted it meanwhile: others would hold another file of that name.
+            # If the last holder deleted the file, others would lock a new one of the same name: try again.
             if os.fstat(file.fileno()).st_nlink:
                 yield True
                 return
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: str | Path, text: str) -> None:
     """Write `text` atomically, as UTF-8."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write `value` atomically as indented JSON."""
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` atomically as indented JSON; NaN and infinities raise a `ValueError`."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file; a missing or damaged one is an `AssentError` that names it."""
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; a missing or damaged file is an `AssentError` that names it."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError:
         raise AssentError(f"{path}: no such file") from None
     except (ValueError, RecursionError) as error:
@@ -83,23 +89,33 @@ def read_json(path: Path) -> Any:
 
 
 def _refuse_constant(name: str) -> Never:
-    """NaN and the infinities, which Python reads and JSON does not have."""
+    """Refuse NaN and infinities, which Python's parser accepts though JSON has none."""
     raise ValueError(f"{name} is no number")
 
 
-def refuse_to_overwrite(path: Path, *, replace: bool) -> None:
-    """Raise if `path` exists and the user did not ask to replace it."""
-    if path.exists() and not replace:
-        raise AssentError(f"{path}: already exists; choose another name or pass --replace")
+def refuse_to_overwrite(path: str | Path, *, replace: bool) -> None:
+    """Raise an `AssentError` if `path` exists, unless `replace`."""
+    if not replace and Path(path).exists():
+        raise AssentError(f"{path}: already exists; accepted: another name, or replace=True")
 
 
-def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` produce a file's content, then write that atomically.
+def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write atomically what `write` puts into a file object.
 
-    Libraries write into memory, not to the disk, so that a failing disk is one kind of error and not one per
-    library.
+    `write` works in memory, so that a failing disk raises the same `OSError` whatever library `write` calls.
     """
     content = BytesIO()
     write(content)
     with atomic_path(path) as temporary:
         temporary.write_bytes(content.getbuffer())
+
+
+def check_format(path: Path, description: Any, expected: int) -> None:
+    """Refuse a JSON file of another format; the error names the version of assent that wrote it."""
+    about = description if isinstance(description, dict) else {"assent": "another program"}
+    if about.get("format") != expected:
+        writer = about.get("assent", "an unknown version")
+        raise AssentError(
+            f"{path}: format {about.get('format')} (written by assent {writer}); "
+            f"this is assent {version('assent')}, which reads format {expected}: run the fit again"
+        )

@@ -1,7 +1,7 @@
-"""Random numbers that need no state: each is a function of what it belongs to.
+"""Random numbers without state: each is a function of its key.
 
-A draw keyed by (seed, user, item) does not depend on which other rows exist, in which order they come, on the
-process or on the machine. That is what lets a positive own its negatives and a withheld row leave no trace.
+A draw keyed by (seed, user, item) depends neither on other rows or their order, nor on the process or the
+machine. So each positive has its own negatives, and a withheld row leaves no trace.
 """
 
 from collections.abc import Iterable
@@ -16,18 +16,18 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def string_keys(names: Iterable[str]) -> Keys:
-    """A 64-bit key per name, [len(names)], equal on every machine (BLAKE2b)."""
+    """Hash each name to 64 bits (BLAKE2b), the same on every machine: [len(names)]."""
     digests = b"".join(blake2b(str(name).encode(), digest_size=8).digest() for name in names)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def short_name(described: bytes) -> str:
-    """Twelve hexadecimal digits for whatever the bytes describe (BLAKE2b)."""
+    """Hash bytes to twelve hexadecimal digits (BLAKE2b)."""
     return blake2b(described, digest_size=6).hexdigest()
 
 
 def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
-    """Hash integers or arrays of them, broadcast together, into one key each (SplitMix64 chaining)."""
+    """Hash integers or integer arrays, broadcast together, to one key per element (chained SplitMix64)."""
     number = np.zeros(1, dtype=np.uint64)
     for part in parts:
         number = splitmix64(number + np.asarray(part).astype(np.uint64))
@@ -35,28 +35,28 @@ def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
 
 
 def mixed(*parts: int) -> int:
-    """A seed of its own, from 0 to 2³¹ − 1, for whatever the parts name."""
+    """Hash integers to a seed from 0 to 2³¹ − 1."""
     return int(mix(*parts).item()) >> 33
 
 
 def uniform(keys: Keys) -> npt.NDArray[np.float64]:
-    """Keys to numbers strictly between 0 and 1, from their upper 52 bits."""
+    """Map each key to a number strictly between 0 and 1, made of its upper 52 bits."""
     numbers: npt.NDArray[np.float64] = ((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     return numbers
 
 
 def uniforms(keys: Keys, count: int) -> npt.NDArray[np.float64]:
-    """`count` numbers strictly between 0 and 1 per key: [len(keys), count]."""
+    """Draw `count` numbers strictly between 0 and 1 per key: [len(keys), count]."""
     return uniform(splitmix64(keys[:, None] + np.arange(count, dtype=np.uint64) * _GOLDEN))
 
 
 def below(keys: Keys, bound: int) -> npt.NDArray[np.int64]:
-    """Keys to integers in [0, bound); to 0 where there is no such integer."""
+    """Map each key to an integer in [0, bound); to 0 if `bound` < 1."""
     return (keys % np.uint64(max(bound, 1))).astype(np.int64)
 
 
 def splitmix64(state: Keys) -> Keys:
-    """One output of the SplitMix64 generator (Steele et al., 2014) at each state; wraps modulo 2^64."""
+    """One output of the SplitMix64 generator (Steele et al., 2014) per state, modulo 2⁶⁴."""
     z = state + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,45 +1,45 @@
-"""How long work says where it stands, without knowing who watches."""
+"""How long work reports its progress, without knowing who watches."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, runtime_checkable
 
 Advance = Callable[[], None]
-"""Called once per finished step of a task."""
+"""Call it once per finished step of a task."""
 Left = Callable[[], float | None]
-"""Seconds that a task still takes; None where nobody can tell."""
+"""Returns the seconds that a task still takes, or None if unknown."""
 
 
 class Progress(Protocol):
-    """Somebody who is told about tasks: a terminal, a notebook, nobody."""
+    """A watcher of tasks: a terminal, a notebook, or nobody."""
 
     def task(self, label: str, total: int) -> AbstractContextManager[Advance]:
-        """Open a task of `total` steps; the context's value is called after each."""
+        """Open a task of `total` steps; the context's value is called after each step."""
 
 
 @runtime_checkable
 class Timed(Progress, Protocol):
-    """Somebody who can be told how long a task of unequal steps still takes."""
+    """A watcher that can show the time left of a task whose steps take unequal time."""
 
     def timed_task(self, label: str, total: int, left: Left) -> AbstractContextManager[Advance]:
-        """As `task`, with the time left as `left` has it."""
+        """Open a task of `total` steps; `left()` tells the time left."""
 
 
 def timed_task(
     progress: Progress, label: str, total: int, left: Left | None
 ) -> AbstractContextManager[Advance]:
-    """Open a task; who watches is told `left`, where it is known and there is use for it."""
+    """Open a task; pass `left` on if it is given and the watcher is `Timed`."""
     if left is not None and isinstance(progress, Timed):
         return progress.timed_task(label, total, left)
     return progress.task(label, total)
 
 
 class Silent:
-    """Nobody watches."""
+    """A watcher that shows nothing."""
 
     @contextmanager
     def task(self, label: str, total: int) -> Iterator[Advance]:
-        """A task that is not shown."""
+        """Open a task that is not shown."""
         yield lambda: None
 
 

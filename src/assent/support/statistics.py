@@ -1,6 +1,6 @@
-"""How sure a figure is: standard errors over repetitions, paired comparisons.
+"""Standard errors over repetitions, paired t tests, Holm's correction, tables of means.
 
-What too few values cannot tell is None, never NaN, so that every result can be written as JSON.
+A figure that cannot be computed from too few values is None, never NaN: every result can be written as JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,31 +8,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import stdtr
 
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 
 FEWEST = 3
-"""Pairs that a test needs: two leave one degree of freedom, which tells nothing."""
+"""Smallest number of pairs to test: two leave a single degree of freedom."""
 _ROUNDING = 1e-12
-"""A standard error that is this share of the values is rounding."""
+"""A standard error of at most this share of the values is taken for rounding."""
 
 
 class PairedDifference(NamedTuple):
-    """Mean and standard error of a − b over pairs, with the paired t test of "no difference"."""
+    """Mean and standard error of a − b over pairs, with a paired t test of "no difference"."""
 
     mean: float
     error: float | None
     """None for a single pair."""
     t: float | None
-    """None where the pairs are fewer than `FEWEST`, or differ by the same: nothing to test against."""
+    """None for fewer than `FEWEST` pairs, or if all pairs differ by the same."""
     p: float | None
-    """Two-sided; None where t is."""
+    """Two-sided; None if t is."""
 
 
 def mean_and_error(values: npt.ArrayLike) -> tuple[float, float | None]:
-    """Mean of `values[n]` and its standard error, s / √n with n − 1 in s; the error of one value is None."""
+    """Mean of `values[n]` and its standard error s / √n (s with n − 1); the error of one value is None."""
     array = _vector(values)
     if len(array) == 1:
         return float(array[0]), None
@@ -40,9 +40,9 @@ def mean_and_error(values: npt.ArrayLike) -> tuple[float, float | None]:
 
 
 def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
-    """Compare `a[n]` with `b[n]`, where a[i] and b[i] share what else varies (the seed, the user).
+    """Compare `a[n]` with `b[n]`, where a[i] and b[i] belong together (the same seed, the same user).
 
-    A difference that is always the same, but for rounding, leaves nothing to test, and so do few pairs.
+    Without variation beyond rounding, or with fewer than `FEWEST` pairs, there is no test.
     """
     first, second = _vector(a), _vector(b)
     if len(first) != len(second):
@@ -51,13 +51,13 @@ def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> PairedDifference:
     if not error or len(first) < FEWEST or error <= _ROUNDING * np.abs([first, second]).max():
         return PairedDifference(mean, error, None, None)
     t = mean / error
-    return PairedDifference(mean, error, t, 2 * float(stats.t.sf(abs(t), len(first) - 1)))
+    return PairedDifference(mean, error, t, 2 * float(stdtr(len(first) - 1, -abs(t))))
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """The p of several tests, corrected by Holm (1979) so that any false alarm at a level is that unlikely.
+    """Correct the p values of several tests by Holm (1979), which bounds the chance of any false alarm.
 
-    The k-th smallest of n is multiplied by n − k + 1, never falls below a smaller one's, and is at most 1.
+    The k-th smallest of n is multiplied by n − k + 1; it is at least the corrected smaller ones, at most 1.
     """
     found, least = [0.0] * len(p), 0.0
     for done, place in enumerate(sorted(range(len(p)), key=lambda each: p[each])):
@@ -67,7 +67,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def correlation(first: Floats, second: Floats) -> float | None:
-    """Pearson's, of `first[n]` and `second[n]`; None for constants."""
+    """Pearson correlation of `first[n]` and `second[n]`; None if one of them is constant."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])
@@ -76,12 +76,11 @@ def correlation(first: Floats, second: Floats) -> float | None:
 def summarise(
     records: Sequence[Mapping[str, Any]], by: Sequence[str], keys: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """One record per group of flat `records` that agree on the labels `by`, in order of first appearance.
+    """Group flat `records` by the labels `by`: one record per group, in order of first appearance.
 
-    A group's record has its labels (None where the records have no such label), `runs` (how many records it
-    is made of) and for each figure in `keys` its mean as `<key>` and its standard error as `<key>_error`;
-    both are None for a figure that none of its records has. A figure that only some have is an error, since
-    `runs` would not say what the mean is made of.
+    A group's record has its labels (None for a missing one), the number of its records as `runs`, and for
+    each figure in `keys` the mean as `<key>` and the standard error as `<key>_error`. Both are None if no
+    record of the group has the figure. If only some have it, that is an `AssentError`: `runs` would be wrong.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for record in records:
@@ -92,21 +91,20 @@ def summarise(
 def _summary(
     labels: dict[str, Any], group: Sequence[Mapping[str, Any]], keys: Sequence[str]
 ) -> dict[str, Any]:
-    """The record of one group."""
     summary = labels | {"runs": len(group)}
     for key in keys:
         values = [record[key] for record in group if record.get(key) is not None]
         if 0 < len(values) < len(group):
             place = ", ".join(f"{name}={value}" for name, value in labels.items())
             raise AssentError(
-                f"records of {place}: {len(values)} of {len(group)} have '{key}'; all or none must"
+                f"records of {place}: {len(values)} of {len(group)} have '{key}'; accepted: all or none"
             )
         summary[key], summary[f"{key}_error"] = mean_and_error(values) if values else (None, None)
     return summary
 
 
 def _vector(values: npt.ArrayLike) -> Floats:
-    """`values` as a float64 vector of at least one finite number."""
+    """Check that `values` are one or more finite numbers: float64 [n]."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
         raise ValueError(f"values: expected a vector of one or more finite numbers, got {array}")

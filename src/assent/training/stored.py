@@ -25,7 +25,7 @@ from assent.models.contract import build_model
 from assent.support.arrays import Strings
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
-from assent.support.files import read_json, write_json, write_with
+from assent.support.files import check_format, read_json, write_json, write_with
 from assent.training.checkpoint import copies, named_under
 
 
@@ -134,7 +134,7 @@ def load(path: Path) -> Trained:
     """Read what `save` wrote; anything else is an `AssentError` that names the file."""
     parameters, about = files_of(path)
     description: dict[str, Any] = read_json(about)
-    check_format(about, description)
+    check_format(about, description, FORMAT)
     try:
         if _digest(parameters) != description["parameters"]:
             raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
@@ -154,18 +154,3 @@ def files_of(path: Path) -> tuple[Path, Path]:
 def _digest(file: Path) -> str:
     """A hash of the parameters' file, by which the description knows its own."""
     return blake2b(file.read_bytes(), digest_size=16).hexdigest()
-
-
-def check_format(path: Path, description: Any) -> None:
-    """Refuse a file of another format, naming the version of assent that wrote it."""
-    found = description.get("format") if isinstance(description, dict) else None
-    if found != FORMAT:
-        writer = (
-            description.get("assent", "an unknown version")
-            if isinstance(description, dict)
-            else "another program"
-        )
-        raise AssentError(
-            f"{path}: format {found} (written by assent {writer}); this is assent {version('assent')}, "
-            f"which reads format {FORMAT}: run the fit again"
-        )

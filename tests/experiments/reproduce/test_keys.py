@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from assent.runs.store import digest
+from assent.settings import Settings
 
 from assent.reproduce import ITEMS
 from assent.reproduce.anchors import Approximated
@@ -10,8 +12,6 @@ from assent.reproduce.cells import Certified, Measured, Task
 from assent.reproduce.ours import ESTIMATES, Agreement, Scored
 from assent.reproduce.plan import OURS, Plan
 from assent.reproduce.search import Searched
-from assent.runs.store import digest
-from assent.settings import Settings
 
 CHANGES: dict[str, Any] = {
     "model_settings": {"dimension": 4},

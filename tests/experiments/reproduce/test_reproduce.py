@@ -12,6 +12,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from assent.runs.frontier import parse_methods
+from assent.runs.store import Store
+from assent.settings import Settings
+from assent.workbench import Workbench
+from assent.worth.settings import Source as ValueSource
 from tests.conftest import Assent
 
 from assent.cli import reproduce_command
@@ -29,12 +34,7 @@ from assent.reproduce.plan import Where, problem_of
 from assent.reproduce.run import CELLS, DATA, Chapter
 from assent.runs import store as stores
 from assent.runs.compare import compare
-from assent.runs.frontier import parse_methods
-from assent.runs.store import Store
-from assent.settings import Settings
 from assent.support.errors import AssentError
-from assent.workbench import Workbench
-from assent.worth.settings import Source as ValueSource
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
 

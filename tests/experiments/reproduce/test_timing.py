@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from assent.runs.store import Store
 
 from assent.reproduce import ITEMS, Plan, reproduce
 from assent.reproduce import cells as computing
 from assent.reproduce.cells import TimeLeft, Waiting
-from assent.runs.store import Store
 from assent.support.progress import SILENT, Advance, Left, timed_task
 
 

@@ -3,8 +3,7 @@ import json
 import polars as pl
 import pytest
 
-from assent.data.describe import describe
-from assent.data.interactions import NO_ITEMS, Interactions
+from assent.data.interactions import NO_ITEMS, Interactions, describe
 
 LOG = Interactions(
     "tiny",

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.settings import Settings
+from assent.valuers import pooling, trying
+from assent.workbench import Workbench
+from assent.worth.settings import Source, ValueSettings
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
@@ -19,15 +23,11 @@ from assent.influence.estimate import own_influence, social_influence
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
-from assent.settings import Settings
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings
-from assent.valuers import pooling, trying
-from assent.workbench import Workbench
 from assent.worth.folds import deal, measure, pool, targets
 from assent.worth.paths import Paths, find_paths
-from assent.worth.settings import Source, ValueSettings
 from assent.worth.trial import BUDGETS, FromPaths, Kind
 from assent.worth.withdrawal import withdrawn
 

@@ -1,4 +1,5 @@
 import math
+import re
 import warnings
 from pathlib import Path
 
@@ -11,13 +12,13 @@ from scipy.special import logit
 from scipy.stats import kstest
 
 from assent.data.interactions import NO_ITEMS, Interactions
-from assent.data.rules import Rules
 from assent.data.unwillingness import (
+    REGISTRY,
+    SOURCES,
     assign,
-    by_category,
     default_source,
     draw_features,
-    random,
+    for_the_record,
     simulated,
     without_never,
 )
@@ -77,6 +78,14 @@ def test_refuses_other_sources(source: str) -> None:
         assign(ANN_AND_BOB, source, 0)
 
 
+def test_every_source_is_known_by_its_forms_and_says_what_it_is() -> None:
+    assert ", ".join(form for source in REGISTRY.values() for form in source.forms) == SOURCES
+    for name, source in REGISTRY.items():
+        assert all(form.partition(":")[0] == name for form in source.forms)
+        assert source.help
+        assert "\n" not in source.help
+
+
 def test_without_never_drops_exactly_the_rows_at_one() -> None:
     kept, dropped = without_never(
         ANN_AND_BOB.with_unwillingness(pl.Series([1.0, math.nextafter(1, 0), 0.0, 1.0]))
@@ -105,7 +114,7 @@ def test_random_is_the_same_on_every_machine() -> None:
 
 
 def test_random_is_uniform_and_independent_between_seeds_users_and_items() -> None:
-    first, second = (random(grid(150, 150), seed).to_numpy() for seed in (0, 1))
+    first, second = (np.array(values(grid(150, 150), "random", seed)) for seed in (0, 1))
     assert kstest(first, "uniform").pvalue > 0.01
     assert 0 < first.min() < first.max() < 1
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.02
@@ -216,7 +225,8 @@ def test_category_rules_agree_with_a_plain_loop(rules: dict[str, float], otherwi
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert by_category(log(pairs), Rules("text", rules, otherwise)).to_list() == expected
+        text = ",".join(f"{name}={value!r}" for name, value in {**rules, "*": otherwise}.items())
+        assert values(log(pairs), f"category:{text}") == expected
 
 
 # --- side files
@@ -271,3 +281,28 @@ def test_what_was_filled_in_is_remembered() -> None:
     told = assign(ANN_AND_BOB, "user:ann=0.2", seed=0, rest="0.7")
     assert told.table["given"].to_list() == (told.table["user"] == "ann").to_list()
     assert "given" not in assign(told, "random", seed=0).table.columns
+
+
+# --- the record of a run
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("column", "column"),
+        ("simulated:0.5,1,1", "simulated:0.5,1,1"),
+        ("category:Health=0.9,*=0.1", "category:Health=0.9,*=0.1"),
+        ("category:/home/ann/rules.yaml", "category:rules.yaml"),
+        ("user:secret/wishes.CSV", "user:wishes.CSV"),
+        ("file:/home/ann/wishes", "file:wishes"),
+    ],
+)
+def test_the_record_of_a_source_names_no_folder(source: str, kept: str) -> None:
+    assert for_the_record(source) == kept
+
+
+def test_the_record_of_rules_by_user_names_nobody() -> None:
+    kept = for_the_record("user:ann=1,ben=0.5,*=0")
+    assert re.fullmatch(r"user: 3 rules \([0-9a-f]{8}\)", kept)
+    assert kept != for_the_record("user:ann=1,eve=0.5,*=0")
+    assert for_the_record("user:ann=1").startswith("user: 1 rule (")

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.support.arrays import SparseMatrix
+from assent.support.sparse import SparseMatrix
 
 
 @settings(deadline=None, derandomize=True)

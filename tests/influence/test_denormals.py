@@ -1,44 +1,15 @@
 import numpy as np
 import pytest
 import torch
+from assent.settings import Settings
+from assent.workbench import Workbench
 
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.unwillingness import assign
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
 from assent.influence.linearised import Linearised
-from assent.settings import Settings
-from assent.support.runtime import are_flushed, flushed
-from assent.workbench import Workbench
-
-
-@pytest.fixture(autouse=True)
-def plain() -> None:
-    torch.set_flush_denormal(False)
-
-
-def test_tiny_numbers_are_taken_for_nothing_meanwhile() -> None:
-    tiny = torch.tensor([1e-40])
-    assert float(tiny * 1) > 0
-    with flushed():
-        assert are_flushed()
-        assert float(tiny * 1) == 0
-    assert not are_flushed()
-    assert float(tiny * 1) > 0
-
-
-def test_one_inside_another_leaves_things_to_it() -> None:
-    with flushed():
-        with flushed():
-            pass
-        assert are_flushed()
-    assert not are_flushed()
-
-
-def test_an_error_ends_it() -> None:
-    with pytest.raises(ValueError, match="once"), flushed():
-        raise ValueError("once")
-    assert not are_flushed()
+from assent.support.runtime import are_flushed
 
 
 @pytest.mark.parametrize("model", ["mf", "neumf"])

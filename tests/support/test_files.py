@@ -114,7 +114,7 @@ def test_missing_json_names_its_file(tmp_path: Path) -> None:
 def test_only_a_user_who_asks_overwrites(target: Path) -> None:
     refuse_to_overwrite(target.with_name("other.txt"), replace=False)
     refuse_to_overwrite(target, replace=True)
-    with pytest.raises(AssentError, match=r"file\.txt: already exists.*--replace"):
+    with pytest.raises(AssentError, match=r"file\.txt: already exists.*replace=True"):
         refuse_to_overwrite(target, replace=False)
 
 
@@ -137,3 +137,13 @@ def test_a_lock_that_was_deleted_while_one_waited_for_it_is_held_by_one_alone(tm
         assert not ours
     done.set()
     waiting.join()
+
+
+def test_paths_may_be_text(tmp_path: Path) -> None:
+    path = str(tmp_path / "file.json")
+    with locked(f"{path}.lock", wait=False) as ours:
+        assert ours
+        write_json(path, 1)
+    assert read_json(path) == 1
+    with pytest.raises(AssentError, match="already exists"):
+        refuse_to_overwrite(path, replace=False)
