@@ -7,7 +7,7 @@ from assent.workbench import Workbench
 
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import own_by_groups, own_influence
-from assent.influence.linearised import inverse_product
+from assent.influence.inverse import inverse_product
 from assent.influence.mf_curvature import Curvature
 from common import PAPERS_GAME, load
 

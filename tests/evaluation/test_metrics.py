@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from assent.evaluation.metrics import (
+    checked_cutoffs,
     mean_metrics,
+    metrics_at,
     ranking_metrics,
     rewards,
-    top_candidates,
     top_hits,
 )
+from assent.models.ranking import top_candidates
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
 
@@ -165,6 +167,25 @@ def test_metrics_do_not_depend_on_the_order_of_the_candidates(seed: int, k: int,
     hits = top_hits(scores, relevant, np.arange(6), k=k, seed=0)
     again = top_hits(scores[:, shuffled], relevant[:, shuffled], np.arange(6), k=k, seed=0)
     np.testing.assert_array_equal(hits, again)
+
+
+@given(tied_scores, st.lists(cutoffs, min_size=1, max_size=4, unique=True), seeds)
+def test_one_ranking_serves_every_cut_off(scores: Floats, ks: list[int], seed: int) -> None:
+    users, n_relevant = np.arange(len(scores)), np.maximum((scores >= 1).sum(axis=1), 1)
+    hits = {k: top_hits(scores, scores >= 1, users, k=k, seed=seed) for k in ks}
+    found = metrics_at(ks, hits[max(ks)], n_relevant)
+    assert len(found) == 6 * len(ks)
+    for k in ks:
+        for name, values in ranking_metrics(hits[k], n_relevant).items():
+            np.testing.assert_array_equal(found[name if k == ks[0] else f"{name}@{k}"], values)
+
+
+def test_cut_offs_are_checked() -> None:
+    assert checked_cutoffs(7) == (7,)
+    assert checked_cutoffs([10, 5]) == (10, 5)
+    for wrong in (0, -1, 2.5, True, "5", [], [5, 5], [5, 0], [5, "10"]):
+        with pytest.raises(AssentError, match=r"^k=.*: accepted: one or more positive integers, each once$"):
+            checked_cutoffs(wrong)  # type: ignore[arg-type]
 
 
 @given(tied_scores, cutoffs, seeds)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.influence.solvers import Dot, Solution, conjugate_gradients, one_system, system_per_row
+from assent.influence.inverse import Dot, Solution, conjugate_gradients, one_system, system_per_row
 
 TOLERANCE = 1e-10
 

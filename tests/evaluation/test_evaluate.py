@@ -1,4 +1,6 @@
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +18,12 @@ from assent.evaluation.evaluate import (
     evaluate,
     ranked_metrics,
     validation_losses,
-    view,
 )
-from assent.evaluation.evaluate import evaluate as evaluation
 from assent.models import MF, MFSettings, Sizes
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, positions
+from assent.support.errors import AssentError
+from assent.support.progress import Advance
 from assent.training import Trained
 
 K = 5
@@ -73,21 +75,19 @@ def test_places_are_those_of_a_sorted_list(known: set[str], ids: list[str]) -> N
     assert found.tolist() == [ordered.index(each) if each in known else len(ordered) for each in ids]
 
 
-@pytest.mark.parametrize("rows_at_once", [7, 4096])
-def test_candidate_scores_agree_with_a_plain_loop(
-    problem: Problem, rows_at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluation, "_ROWS", rows_at_once)
+@pytest.mark.parametrize("rows", [7, 10_000])
+def test_candidate_scores_agree_with_a_plain_loop(problem: Problem, rows: int) -> None:
     trained = partly_known(problem)
-    users, candidates = problem.valid.users, problem.valid_candidates
-    found = candidate_scores(view(problem, trained), users, candidates)
+    some = np.random.default_rng(0).integers(len(problem.valid), size=rows)
+    users, candidates = problem.valid.users[some], problem.valid_candidates[some]
+    found = candidate_scores(problem, trained, users, candidates)
     np.testing.assert_allclose(found, naive_scores(problem, trained)[users[:, None], candidates], atol=1e-5)
 
 
 def test_no_rows_have_no_scores(problem: Problem) -> None:
-    seen = view(problem, partly_known(problem))
     none = problem.valid_candidates[:0]
-    assert candidate_scores(seen, problem.valid.users[:0], none).shape == none.shape
+    found = candidate_scores(problem, partly_known(problem), problem.valid.users[:0], none)
+    assert found.shape == none.shape
 
 
 @pytest.mark.parametrize("loss", list(Loss))
@@ -129,7 +129,7 @@ def naive_metrics(ranking: list[int], relevant: set[int]) -> dict[str, float]:
 
 
 def naive_ranked(problem: Problem, trained: Trained) -> dict[str, list[float]]:
-    """Rank for each user with test rows what the protocol says she is to be recommended from."""
+    """Rank for each user with test rows what the protocol recommends from."""
     scores = naive_scores(problem, trained)
     found: dict[str, list[float]] = {name: [] for name in METRICS}
     for user in sorted(set(problem.test.users.tolist())):
@@ -150,15 +150,13 @@ def naive_ranked(problem: Problem, trained: Trained) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("scores_at_once", [130, 2**23])
-def test_rankings_agree_with_a_plain_loop(
-    problem: Problem, scores_at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluation, "_SCORES", scores_at_once)
+def test_rankings_agree_with_a_plain_loop(problem: Problem, scores_at_once: int) -> None:
     # One item is unknown to the model. Several would tie, and ties are for the tests of metrics.
     users = problem.user_ids[np.arange(problem.n_users) % 3 != 0]
     items = {"something else", *problem.item_ids.tolist()} - {str(problem.item_ids[problem.test.items[0]])}
     trained = model_of(users.tolist(), sorted(items))
-    found, expected = ranked_metrics(problem, trained, k=K), naive_ranked(problem, trained)
+    found = ranked_metrics(problem, trained, k=K, scores_at_once=scores_at_once)
+    expected = naive_ranked(problem, trained)
     assert found.keys() == expected.keys()
     for name, values in found.items():
         np.testing.assert_allclose(values, expected[name], err_msg=name)
@@ -191,7 +189,7 @@ def favourites(problem: Problem, items_of: list[set[int]]) -> Trained:
 
 @pytest.mark.parametrize("protocol", ["full", "paper-text"])
 def test_known_items_are_never_recommended(protocol: str) -> None:
-    """Whoever likes best what is in her training and validation rows is still recommended her test item."""
+    """Users who like best what is in their training and validation rows still get their test item."""
     problem = problem_of(protocol)
     first = problem.test[np.unique(problem.test.users, return_index=True)[1]]
     favoured: list[set[int]] = [set() for _ in range(problem.n_users)]
@@ -243,6 +241,45 @@ def test_a_record_agrees_with_a_plain_loop(problem: Problem) -> None:
     for name, values in ranked_metrics(problem, trained, k=K).items():
         assert found[name] == pytest.approx(values.mean())
     assert all(type(value) is float for value in found.values())
+
+
+@pytest.mark.parametrize("ks", [(5, 10, 20), (10, 5)])
+def test_several_cut_offs_are_those_of_each(problem: Problem, ks: tuple[int, ...]) -> None:
+    trained, selection = partly_known(problem), some_rows(problem)
+    found = evaluate(problem, trained, selection, price=0.3, k=ks)
+    expected = evaluate(problem, trained, selection, price=0.3, k=ks[0])
+    for k in ks[1:]:
+        alone = evaluate(problem, trained, selection, price=0.3, k=k)
+        expected |= {f"{name}@{k}": alone[name] for name in METRICS}
+    assert found == expected
+    assert list(found)[:4] == ["violation", "violation_share", "reward_sum", "reward_mean"]
+
+
+def test_a_cut_off_that_is_none_is_refused(problem: Problem) -> None:
+    with pytest.raises(AssentError, match=r"^k=\(5, 0\): accepted: "):
+        evaluate(problem, partly_known(problem), some_rows(problem), price=0.3, k=(5, 0))
+
+
+class Watcher:
+    """Writes down the steps of each task."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, list[int]] = {}
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        told = self.told[label] = [total, 0]
+
+        def advance() -> None:
+            told[1] += 1
+
+        yield advance
+
+
+def test_ranking_all_items_tells_of_its_blocks() -> None:
+    problem, watcher = problem_of("full"), Watcher()
+    ranked_metrics(problem, partly_known(problem), progress=watcher, scores_at_once=10 * problem.n_items)
+    assert watcher.told == {"ranking all items": [4, 4]}  # 40 users, ten at once
 
 
 def test_the_share_of_nothing_is_nothing(problem: Problem) -> None:
