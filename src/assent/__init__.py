@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assent.api import *  # noqa: F403
+    from assent.api import *
 
 
 def __getattr__(name: str) -> Any:

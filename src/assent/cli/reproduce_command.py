@@ -9,21 +9,11 @@ from typing import Annotated
 
 import typer
 
+from assent.cli.compare_commands import no_file
 from assent.cli.console import notice, say, show_table, steady_watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
-from assent.cli.judge_commands import no_file
 from assent.methods import merged
-from assent.reproduce import (
-    ITEMS,
-    PAGE,
-    Plan,
-    Scale,
-    build_page,
-    full,
-    quick,
-    reproduce,
-    write_chapter,
-)
+from assent.reproduce import ITEMS, PAGE, Plan, Scale, build_page, full, quick, reproduce, write_chapter
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR
 from assent.reproduce.run import CELLS, Chapter
 from assent.results.words import plural

@@ -23,9 +23,8 @@ from assent.results.plot import Chart, charts
 from assent.results.records import ALL, METHOD, Flat, Way
 from assent.results.records import name as way_name
 from assent.results.table import Column, Table
-from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders
+from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders, rank_correlations
 from assent.runs.measure import Cell as MethodCell
-from assent.runs.rank_scores import rank_correlations
 from assent.support.arrays import Floats
 from assent.support.statistics import correlation
 from assent.worth.estimate import Source
