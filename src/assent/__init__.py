@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assent.api import *
+    from assent.api import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
