@@ -60,7 +60,7 @@ def _why_nothing(run: Run, user: str) -> str:
             "so that the model knows no item. A lower --price discloses more."
         )
     return (
-        f"Nothing to recommend to {user}: she has disclosed an interaction with every item the model knows."
+        f"Nothing to recommend to {user}: they have disclosed an interaction with every item the model knows."
     )
 
 

@@ -1,11 +1,17 @@
 """Answers about one person, from a run's model and its selection table (user, item, title, disclosed, …)."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
 from assent.support.errors import AssentError
-from assent.training import Trained
+
+
+class Recommends(Protocol):
+    """What a trained model can do; torch is loaded by the model itself, not here."""
+
+    def recommend(self, users: str, k: int, *, exclude: pl.DataFrame) -> pl.DataFrame:
+        """Return the k best items for a user: a table of user, item, score and place."""
 
 
 def rows_of_user(selection: pl.DataFrame, user: str, *, needed: bool = True) -> pl.DataFrame:
@@ -17,7 +23,7 @@ def rows_of_user(selection: pl.DataFrame, user: str, *, needed: bool = True) -> 
     return rows
 
 
-def recommendations(trained: Trained, selection: pl.DataFrame, user: str, k: int) -> list[dict[str, Any]]:
+def recommendations(trained: Recommends, selection: pl.DataFrame, user: str, k: int) -> list[dict[str, Any]]:
     """Return the k best items that the user has not disclosed, as records of user, item, title and score.
 
     A user who disclosed nothing gets what the model gives to an unknown user.
