@@ -423,17 +423,17 @@ def test_a_method_cannot_be_changed_and_takes_no_setting_but_its_own(name: str) 
 
 
 def test_settings_of_influence_are_added_to_those_that_suit_the_model() -> None:
-    usual = influence_settings("neumf")
+    usual = influence_settings("lightgcn")
     assert usual != influence_settings("mf")
-    method = make_method("ifrqe", "neumf", influence={"damping": 7.0})
+    method = make_method("ifrqe", "lightgcn", influence={"damping": 7.0})
     assert isinstance(method, IFRQE)
     assert method.influence == usual.model_copy(update={"damping": 7.0})
     plain = make_method("ifrqe")
     assert isinstance(plain, IFRQE)
     assert plain.influence is None
-    assert plain.influence_for("neumf") == usual
+    assert plain.influence_for("lightgcn") == usual
     exact = InfluenceSettings(damping=3.0)
-    whole = make_method("ifrqe", "neumf", influence=exact)
+    whole = make_method("ifrqe", "lightgcn", influence=exact)
     assert isinstance(whole, IFRQE)
     assert whole.influence == exact
 
