@@ -1,6 +1,6 @@
 """Methods with settings that are quick, and labs that know what a test tells them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,7 +51,7 @@ def title(method: Method) -> str:
     return f"{method.name}-{method.plays_for}" if method.plays_for else method.name
 
 
-def over(methods: list[Method]) -> pytest.MarkDecorator:
+def over(methods: Sequence[Method]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("method", methods, ids=title)
 
 

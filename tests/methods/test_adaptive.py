@@ -1,5 +1,6 @@
 """Anchors where the solution lies: solve, train there, solve again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,10 @@ def known_at(lab: Lab, method: IFRQEpp, selection: Bools) -> Estimates:
 
 
 def joined(one: Estimates, other: Estimates) -> Estimates:
-    parts = {
-        name: np.concatenate([getattr(one, name), getattr(other, name)])
-        for name in ("anchors", "own", "social", "losses")
-    }
-    return Estimates(one.owners, one.n_users, one.unwillingness, **parts)
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(one, name), getattr(other, name)])
+
+    return replace(one, **{name: both(name) for name in ("anchors", "own", "social", "losses")})
 
 
 @pytest.mark.parametrize("objective", list(Objective))

@@ -282,6 +282,7 @@ def test_ifrqe_pp_plays_the_game_of_its_anchors(method: Method, lab: Lab) -> Non
     choice = method.at_price(lab, 0.2)
     np.testing.assert_array_equal(choice.selection, found.selection)
     np.testing.assert_array_equal(choice.values, found.values)
+    assert choice.errors is not None
     np.testing.assert_allclose(choice.errors, known.values(method.objective).std(axis=0, ddof=1))
 
 
@@ -328,7 +329,8 @@ def test_a_budget_that_what_has_value_uses_up_exactly(name: str, beta: float, pr
     assert isinstance(method, IFRQE)
     for valuable in range(1, 10):
         values = np.where(np.arange(10) < valuable, 1.0, -1.0)
-        known = told(lab, method, lambda arrays, here=values: arrays | dict.fromkeys(("own", "social"), here))
+        said = dict.fromkeys(("own", "social"), values)
+        known = told(lab, method, lambda arrays, said=said: arrays | said)  # type: ignore[misc]
         choice = method.within(known, valuable / 10)
         np.testing.assert_array_equal(choice.selection, values > 0)
 
