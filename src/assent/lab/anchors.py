@@ -1,7 +1,7 @@
 """Anchors: models trained on chosen selections, and the influence of every interaction there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,9 @@ from assent.influence.mf_curvature import Curvature
 from assent.influence.mf_effects import effect_matrix
 from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab, Training, everything
-from assent.lab.store import Entry, Found, Key, digest
+from assent.lab.store import Found, Key, digest
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
-from assent.support.sparse import SparseMatrix
 from assent.training import Trained
 
 
@@ -88,13 +87,16 @@ class InfluenceAt:
         }
 
     def run(self, lab: Lab) -> Found:
-        """Differentiate the anchor's model."""
+        """Differentiate the anchor's model; effects are available for mf alone."""
         [trained] = lab.train([self.anchor])
         model, weights = linearised(lab, self.anchor, trained, self.settings), loss_weights(lab, self.reward)
         with lab.progress.task(self.label, 1):
             if self.effects:
-                [known] = lab.run([InfluenceAt(self.anchor, self.settings, self.reward)])
-                matrix = self._effects(lab, model, known.arrays["own"])
+                if not isinstance(model, Curvature):
+                    name = lab.settings.model
+                    raise AssentError(f"effects on single others: not available for {name}; accepted: mf")
+                [known] = lab.run([replace(self, effects=False)])
+                matrix = effect_matrix(lab.problem, model, known.arrays["own"], self.settings)
                 scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)
                 return Found(scaled.parts(), rests_on=known.cost)
             found = influence(model, self.settings, lab.seed, weights)
@@ -102,20 +104,9 @@ class InfluenceAt:
         facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
         return Found(arrays, facts, rests_on=trained.cost)
 
-    def _effects(self, lab: Lab, model: Linearised, own: Floats) -> SparseMatrix:
-        if not isinstance(model, Curvature):
-            raise AssentError(f"effects on single others: not available for model {lab.settings.model}; "
-                              "accepted: mf")  # fmt: skip
-        return effect_matrix(lab.problem, model, own, self.settings)
-
 
 def residuals(facts: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Return the largest residual of each kind of system that was solved."""
     found = {name: [each[name] for each in facts if each[name] is not None]
              for name in ("residual_own", "residual_social")}  # fmt: skip
     return {name: max(known) for name, known in found.items() if known}
-
-
-def effects_in(entry: Entry) -> SparseMatrix:
-    """Return the matrix of effects that a task with `effects` stored."""
-    return SparseMatrix.from_parts(entry.arrays)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, forkserver
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
@@ -41,10 +41,9 @@ class Executor(Protocol):
         """How many items are worked on at once."""
 
     def map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
-        """Return `work(shared, item, tell)` of every item, in order.
+        """Return `work(shared, item, tell)` of every item, in order; the first error ends everything.
 
-        `shared` is what all items need; workers get it once. `tell` reports a finished step. The first error
-        ends the others after the step that they are at.
+        `shared` is what all items need; workers get it once. `tell` reports a finished step.
         """
 
 
@@ -85,9 +84,9 @@ class Processes:
         self.close()
 
     def close(self) -> None:
-        """End the worker processes."""
+        """End the worker processes at once, whatever they are at: what they store is whole or absent."""
         if self._pool is not None:
-            self._stop.set()
+            self._end.send(None)
             self._pool.shutdown(cancel_futures=True)
             self._pool = self._shared = None
 
@@ -102,71 +101,50 @@ class Processes:
                 running = set(futures)
                 while running:
                     done, running = wait(running, _SECONDS, FIRST_COMPLETED)
-                    for future in done:
-                        if isinstance(refused := future.result(), _Refused):
-                            raise AssentError(refused.words)
                     while not self._told.empty():
                         self._told.get()
                         tell()
-            return [cast(R, future.result()) for future in futures]
+                    for future in done:
+                        future.result()
+            return [future.result() for future in futures]
         except BaseException as error:
             self.close()
             if isinstance(error, BrokenProcessPool):
                 raise AssentError(_BROKEN) from None
+            if isinstance(error, AssentError):
+                raise error from None  # without the worker's traceback
             raise
 
     def _pool_for(self, shared: Any) -> ProcessPoolExecutor:
         if self._pool is None or self._shared is not shared:
             self.close()
             self.__enter__()
-            self._told, self._stop = _CONTEXT.SimpleQueue(), _CONTEXT.Event()
-            self._pool = ProcessPoolExecutor(self.workers, _CONTEXT, _begin, (shared, self._told, self._stop))
+            self._told = _CONTEXT.SimpleQueue()
+            ended, self._end = _CONTEXT.Pipe(duplex=False)
+            self._pool = ProcessPoolExecutor(self.workers, _CONTEXT, _begin, (shared, self._told, ended))
             self._shared = shared
         return self._pool
-
-
-class _Refused:
-    """An `AssentError` on its way back from a worker."""
-
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-
-class _StoppedError(Exception):
-    """Another item has failed: there is no use in going on."""
 
 
 _worker: tuple[Any, Advance]
 """What all items share, and how this worker reports a step; set by `_begin`."""
 
 
-def _begin(shared: Any, told: Any, stop: Any) -> None:
-    """Set up a worker: it reports its steps, and ends with the process that started it."""
+def _begin(shared: Any, told: Any, ended: connection.Connection) -> None:
+    """Set up a worker: it ends with the process that started it, or when that process says so."""
     global _worker  # noqa: PLW0603
-
-    def tell() -> None:
-        told.put(None)
-        if stop.is_set():
-            raise _StoppedError
-
-    _worker = shared, tell
-    one_thread().__enter__()
+    _worker = shared, lambda: told.put(None)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
-    def leave_with_parent() -> None:
-        connection.wait([parent.sentinel])
+    def leave() -> None:
+        connection.wait([parent.sentinel, ended])
         os._exit(1)
 
-    threading.Thread(target=leave_with_parent, daemon=True).start()
+    threading.Thread(target=leave, daemon=True).start()
 
 
-def _step(work: Work[Any, T, R], item: T) -> R | _Refused | None:
-    """Work on one item in a worker process."""
+def _step(work: Work[Any, T, R], item: T) -> R:
     shared, tell = _worker
-    try:
+    with one_thread():
         return work(shared, item, tell)
-    except AssentError as error:
-        return _Refused(str(error))
-    except _StoppedError:
-        return None

@@ -14,8 +14,9 @@ nobody needs it any more.
 """
 
 import json
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -38,6 +39,8 @@ from assent.support.files import locked, read_json, write_json, write_with
 FORMAT = 2
 """Raised whenever an entry computed before would come out differently."""
 _DAY = 24 * 3600.0
+_OURS = re.compile(r"\.?([0-9a-f]{32})\.")
+"""How names of the store's files begin: the digest, after a dot while a file is being written."""
 
 Key = Mapping[str, Any]
 """All that determines an entry, as JSON."""
@@ -64,6 +67,7 @@ class Entry:
 
     file: Path
     """Its JSON file."""
+    key: Key
     facts: Mapping[str, Any]
     cost: Cost
     """Its own, and that of all that it rests on."""
@@ -71,15 +75,16 @@ class Entry:
     """Its own seconds."""
     code: str
     """The state of assent's source that computed it (`code_state`)."""
+    has_arrays: bool
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
         """The arrays by name."""
         file = self.file.with_suffix(".safetensors")
         try:
-            return load_file(file) if file.exists() else {}
+            return load_file(file) if self.has_arrays else {}
         except (SafetensorError, OSError) as error:
-            raise AssentError(f"{file}: damaged ({error}); delete it and run again") from None
+            raise AssentError(f"{file}: damaged or deleted ({error}); delete it and run again") from None
 
 
 @dataclass(frozen=True)
@@ -100,35 +105,29 @@ class Store:
 
     def get(self, key: Key) -> Entry | None:
         """Return an entry; None where it is missing or damaged."""
-        found = self._read(digest(key))
-        return None if found is None or found[1] != _plain(key) else found[0]
+        found = self.at(digest(key))
+        return None if found is None or found.key != _plain(key) else found
 
     def at(self, name: str) -> Entry | None:
         """Return the entry with the digest `name`; None where it is missing or damaged."""
-        found = self._read(name)
-        return None if found is None else found[0]
-
-    def _read(self, name: str) -> tuple[Entry, Key] | None:
         file = self.folder / f"{name}.json"
         try:
             found = read_json(file)
-        except (AssentError, OSError):
+            cost = Cost({part: (float(took), int(n)) for part, (took, n) in found["cost"].items()})
+            seconds, has_arrays = float(found["seconds"]), bool(found.get("arrays"))
+            entry = Entry(file, found["key"], found["facts"], cost, seconds, found["code"], has_arrays)
+        except (AssentError, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
-        match found:
-            case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
-                  "cost": dict(parts), "code": str(code)}:  # fmt: skip
-                cost = Cost({part: (float(each[0]), int(each[1])) for part, each in parts.items()})
-                return Entry(file, facts, cost, seconds, code), key
-        return None
+        is_whole = isinstance(entry.key, dict) and isinstance(entry.facts, dict)
+        return entry if is_whole and (not has_arrays or file.with_suffix(".safetensors").exists()) else None
 
     def put(self, key: Key, found: Found, *, seconds: float) -> None:
         """Keep what took `seconds` to compute; readers see the whole entry or none."""
-        name = digest(key)
         if found.arrays:
             content = {each: np.ascontiguousarray(array) for each, array in found.arrays.items()}
             write_with(self._file(key, "safetensors"), lambda file: file.write(as_bytes(content)))
         total = seconds if found.seconds is None else found.seconds
-        cost = found.rests_on + Cost.of(name, total, found.trainings)
+        cost = found.rests_on + Cost.of(digest(key), total, found.trainings)
         about = {
             "format": FORMAT,
             "assent": _version(),
@@ -137,6 +136,7 @@ class Store:
             "cost": {part: list(each) for part, each in cost.parts.items()},
             "key": _plain(key),
             "facts": dict(found.facts),
+            "arrays": sorted(found.arrays),
         }
         write_json(self._file(key, "json"), about)
 
@@ -155,7 +155,12 @@ class Store:
 
         The system releases it when the process ends, however that happens.
         """
-        lock = self._file(key, "lock")
+        with self._held(digest(key), wait=wait) as held:
+            yield held
+
+    @contextmanager
+    def _held(self, name: str, *, wait: bool) -> Iterator[bool]:
+        lock = self.folder / f"{name}.lock"
         with locked(lock, wait=wait) as held:
             try:
                 yield held
@@ -165,43 +170,52 @@ class Store:
 
     def size(self) -> int:
         """The bytes that all files of the store take."""
-        return sum(file.stat().st_size for file in self._files())
+        return sum(file.stat().st_size for files in self._files().values() for file in files)
 
-    def prune(self, *, days: float = 0.0) -> int:
-        """Delete what nobody has written for `days`; returns the bytes freed.
+    def prune(self, *, days: float) -> int:
+        """Delete what nobody has written for `days`, but for what is being computed; returns the bytes freed.
 
-        Entries that a running process is about to read may be among them: it computes them again.
+        A running process that has just found one of the deleted entries may end with an error.
         """
         freed = 0
-        for file in list(self._files()):
-            with suppress(FileNotFoundError):
-                about = file.stat()
-                if time.time() - about.st_mtime >= days * _DAY:
-                    file.unlink()
-                    freed += about.st_size
+        for name, files in self._files().items():
+            with suppress(FileNotFoundError):  # another process deletes too
+                about = [file.stat() for file in files]
+                if time.time() - max(each.st_mtime for each in about) >= days * _DAY:
+                    with self._held(name, wait=False) as held:
+                        if held:
+                            _delete(files)
+                            freed += sum(each.st_size for each in about)
         return freed
 
     def sweep(self) -> None:
         """Delete half-written files that killed processes left a day ago or earlier."""
-        for file in self.folder.glob(".*.tmp"):
-            with suppress(FileNotFoundError):
-                if time.time() - file.stat().st_mtime > _DAY:
-                    file.unlink()
+        half = [file for files in self._files().values() for file in files if file.suffix == ".tmp"]
+        with suppress(FileNotFoundError):
+            _delete([file for file in half if time.time() - file.stat().st_mtime > _DAY])
 
     def clear(self) -> None:
         """Delete all entries and the folder, unless it holds files that are not the store's."""
-        self.prune()
+        for files in self._files().values():
+            _delete(files)
         with suppress(OSError):
             self.folder.rmdir()
 
-    def _files(self) -> Iterator[Path]:
-        if self.folder.is_dir():
-            for file in self.folder.iterdir():
-                if file.suffix in (".json", ".safetensors", ".progress", ".seconds", ".lock", ".tmp"):
-                    yield file
+    def _files(self) -> dict[str, list[Path]]:
+        """The store's files by digest; others in the folder are not touched."""
+        found: dict[str, list[Path]] = {}
+        for file in self.folder.iterdir() if self.folder.is_dir() else ():
+            if ours := _OURS.match(file.name):
+                found.setdefault(ours[1], []).append(file)
+        return found
 
     def _file(self, key: Key, kind: str) -> Path:
         return self.folder / f"{digest(key)}.{kind}"
+
+
+def _delete(files: Sequence[Path]) -> None:
+    for file in sorted(files, key=lambda each: each.suffix != ".json"):  # no entry is without its arrays
+        file.unlink(missing_ok=True)
 
 
 @cache
