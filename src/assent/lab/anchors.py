@@ -13,9 +13,10 @@ from assent.influence.mf_curvature import Curvature
 from assent.influence.mf_effects import effect_matrix
 from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab, Training, everything
-from assent.lab.store import Found, Key, digest
+from assent.lab.store import Entry, Found, Key, digest
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
+from assent.support.sparse import SparseMatrix
 from assent.training import Trained
 
 
@@ -110,3 +111,8 @@ def residuals(facts: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     found = {name: [each[name] for each in facts if each[name] is not None]
              for name in ("residual_own", "residual_social")}  # fmt: skip
     return {name: max(known) for name, known in found.items() if known}
+
+
+def effects_in(entry: Entry) -> SparseMatrix:
+    """Return the matrix of effects that a task with `effects` stored."""
+    return SparseMatrix.from_parts(entry.arrays)

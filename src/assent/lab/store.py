@@ -172,7 +172,7 @@ class Store:
         """The bytes that all files of the store take."""
         return sum(file.stat().st_size for files in self._files().values() for file in files)
 
-    def prune(self, *, days: float) -> int:
+    def prune(self, *, days: float = 0.0) -> int:
         """Delete what nobody has written for `days`, but for what is being computed; returns the bytes freed.
 
         A running process that has just found one of the deleted entries may end with an error.

@@ -17,13 +17,12 @@ from assent.game.paper.algorithms import check_table, solve_table
 from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.players import check_floors, players_of
 from assent.game.solve import Equilibrium, solve
-from assent.lab.anchors import InfluenceAt, anchor_at, loss_weights, random_anchors, residuals
+from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Entry
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.models import MF
 from assent.support.cost import Clock, Cost
-from assent.support.sparse import SparseMatrix
 
 
 class IFRQE(GameMethod):
@@ -120,7 +119,7 @@ class IFRQE(GameMethod):
             own=np.array([each["own"] for each in arrays]) * weights[problem.train.users],
             social=np.array([each["social"] for each in arrays]),
             losses=np.array([each["losses"] for each in arrays]) * weights,
-            effects=tuple(SparseMatrix.from_parts(entry.arrays) for entry in others),
+            effects=tuple(effects_in(entry) for entry in others),
             wishes=problem.wishes,
         )
 
