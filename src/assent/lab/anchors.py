@@ -95,7 +95,7 @@ class InfluenceAt:
             if self.effects:
                 if not isinstance(model, Curvature):
                     name = lab.settings.model
-                    raise AssentError(f"effects on single others: not available for {name}; accepted: mf")
+                    raise AssentError(f"effects on others: not available for model {name}; accepted: mf")
                 [known] = lab.run([replace(self, effects=False)])
                 matrix = effect_matrix(lab.problem, model, known.arrays["own"], self.settings)
                 scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)

@@ -39,8 +39,8 @@ from assent.support.files import locked, read_json, write_json, write_with
 FORMAT = 2
 """Raised whenever an entry computed before would come out differently."""
 _DAY = 24 * 3600.0
-_OURS = re.compile(r"\.?([0-9a-f]{32})\.")
-"""How names of the store's files begin: the digest, after a dot while a file is being written."""
+_OWN = re.compile(r"\.?([0-9a-f]{32})\.(json|safetensors|progress(\.seconds)?|lock)(\.\w{8}\.tmp)?")
+"""Names of the store's files; other files in its folder are left alone."""
 
 Key = Mapping[str, Any]
 """All that determines an entry, as JSON."""
@@ -75,16 +75,17 @@ class Entry:
     """Its own seconds."""
     code: str
     """The state of assent's source that computed it (`code_state`)."""
-    has_arrays: bool
+    size: int
+    """Bytes of its arrays' file; 0 if it has no arrays."""
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
         """The arrays by name."""
         file = self.file.with_suffix(".safetensors")
         try:
-            return load_file(file) if self.has_arrays else {}
+            return load_file(file) if self.size else {}
         except (SafetensorError, OSError) as error:
-            raise AssentError(f"{file}: damaged or deleted ({error}); delete it and run again") from None
+            raise AssentError(f"{file}: missing or damaged ({error}); delete it and run again") from None
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,9 @@ class Store:
 
     folder: Path
     _owned: TemporaryDirectory[str] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))  # a str is welcome, too
 
     @classmethod
     def temporary(cls) -> "Store":
@@ -112,20 +116,22 @@ class Store:
         """Return the entry with the digest `name`; None where it is missing or damaged."""
         file = self.folder / f"{name}.json"
         try:
-            found = read_json(file)
-            cost = Cost({part: (float(took), int(n)) for part, (took, n) in found["cost"].items()})
-            seconds, has_arrays = float(found["seconds"]), bool(found.get("arrays"))
-            entry = Entry(file, found["key"], found["facts"], cost, seconds, found["code"], has_arrays)
-        except (AssentError, OSError, LookupError, TypeError, ValueError, AttributeError):
-            return None
-        is_whole = isinstance(entry.key, dict) and isinstance(entry.facts, dict)
-        return entry if is_whole and (not has_arrays or file.with_suffix(".safetensors").exists()) else None
+            match read_json(file):
+                case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
+                      "cost": dict(parts), "code": str(code), "size": int(size)}:  # fmt: skip
+                    cost = Cost({part: (float(took), int(n)) for part, (took, n) in parts.items()})
+                    if not size or file.with_suffix(".safetensors").stat().st_size == size:
+                        return Entry(file, key, facts, cost, seconds, code, size)
+        except (AssentError, OSError, TypeError, ValueError):
+            pass
+        return None
 
     def put(self, key: Key, found: Found, *, seconds: float) -> None:
         """Keep what took `seconds` to compute; readers see the whole entry or none."""
+        content = b""
         if found.arrays:
-            content = {each: np.ascontiguousarray(array) for each, array in found.arrays.items()}
-            write_with(self._file(key, "safetensors"), lambda file: file.write(as_bytes(content)))
+            content = as_bytes({each: np.ascontiguousarray(array) for each, array in found.arrays.items()})
+            write_with(self._file(key, "safetensors"), lambda file: file.write(content))
         total = seconds if found.seconds is None else found.seconds
         cost = found.rests_on + Cost.of(digest(key), total, found.trainings)
         about = {
@@ -134,9 +140,9 @@ class Store:
             "code": code_state(),
             "seconds": total,
             "cost": {part: list(each) for part, each in cost.parts.items()},
+            "size": len(content),
             "key": _plain(key),
             "facts": dict(found.facts),
-            "arrays": sorted(found.arrays),
         }
         write_json(self._file(key, "json"), about)
 
@@ -205,8 +211,8 @@ class Store:
         """The store's files by digest; others in the folder are not touched."""
         found: dict[str, list[Path]] = {}
         for file in self.folder.iterdir() if self.folder.is_dir() else ():
-            if ours := _OURS.match(file.name):
-                found.setdefault(ours[1], []).append(file)
+            if own := _OWN.fullmatch(file.name):
+                found.setdefault(own[1], []).append(file)
         return found
 
     def _file(self, key: Key, kind: str) -> Path:
