@@ -1,14 +1,15 @@
 """SCR: the game with a model trained on every explored selection, as the paper compares itself with.
 
 IFRQE predicts what a user's loss would be; SCR retrains. In each of M rounds, L / M joint selections are
-drawn from everybody's strategy (at first: disclose with probability 0.9), and a model is trained on each. From
-all selections so far, a user's loss is estimated as linear in their own bits, the others' being averaged over:
+drawn from everybody's strategy (at first: disclose with probability 0.9), and a model is trained on each.
+From all selections so far, a user's loss is estimated as linear in their own bits; the others' bits are
+averaged over:
 
     L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m
 
-The intercept of each round takes up that everybody withholds more from round to round. The user's response is
-to disclose k iff v_k > price · β_k. The next round's strategy is the average of all responses and the prior:
-fictitious play.
+The intercept of each round takes up that everybody withholds more from round to round. The user's response
+is to disclose k iff v_k > price · β_k. The next round's strategy is the average of all responses and the
+prior: fictitious play.
 """
 
 from collections.abc import Callable
