@@ -16,7 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import assent
-from assent.models import Evidence, ModelSettings, Recommender, Sizes
+from assent.models import Evidence
+from assent.models import ModelSettings
+from assent.models import Recommender
+from assent.models import Sizes
 
 
 class MineSettings(ModelSettings):

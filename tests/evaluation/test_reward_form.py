@@ -19,7 +19,7 @@ from assent.influence.settings import Estimator, InfluenceSettings
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
-from assent.runs.records import certificate_of
+from assent.runs.measure import certificate_of
 from assent.support.arrays import Floats, sum_by
 from assent.support.sparse import SparseMatrix
 from assent.training import TrainingSettings

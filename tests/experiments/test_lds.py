@@ -26,13 +26,14 @@ from assent.runs.lds import (
     AVERAGED,
     GRADIENT_DOT_AVERAGED,
     RETRAINED,
+    SCORES,
     LdsPlan,
     Values,
     over_folds,
     predict_orders,
+    score_orders,
     with_own,
 )
-from assent.runs.rank_scores import SCORES, score_orders
 from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import mixed

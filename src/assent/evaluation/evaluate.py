@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from assent.data.problem import Problem, Protocol, Rows, samples_of
 from assent.evaluation.metrics import (
@@ -138,11 +139,13 @@ def ranked_metrics(
         return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
     users, n_relevant = np.unique(problem.test.users, return_counts=True)
     past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
+    columns = torch.from_numpy(positions(trained.item_ids, problem.item_ids))
     blocks = list(slices(len(users), max(1, scores_at_once // problem.n_items)))
     parts = []
     with progress.task("ranking all items", len(blocks)) as advance:
         for here in blocks:
-            parts.append(_full_hits(problem, trained, users[here], past=past, future=future, k=max(ks)))
+            some = users[here]
+            parts.append(_full_hits(problem, trained, some, columns, past=past, future=future, k=max(ks)))
             advance()
     return metrics_at(ks, np.concatenate(parts), n_relevant)
 
@@ -155,15 +158,16 @@ def _hits_among(problem: Problem, trained: Trained, rows: Rows, candidates: Ints
     return top_hits(scores, relevant, rows.users, k=k, seed=problem.seed)
 
 
-def _full_hits(problem: Problem, trained: Trained, users: Ints, *, past: Rows, future: Rows, k: int) -> Bools:
+def _full_hits(
+    problem: Problem, trained: Trained, users: Ints, columns: Tensor, *, past: Rows, future: Rows, k: int
+) -> Bools:
     """Rank all items that a user has no `past` row of, withheld or not; return the hits: [len(users), k].
 
-    The candidates do not depend on the selection, so all selections are compared on the same task.
+    `columns[n_items]` are the model's indices of the problem's items. The candidates do not depend on the
+    selection, so all selections are compared on the same task.
     """
-    known_users = positions(trained.user_ids, problem.user_ids[users])
-    known_items = positions(trained.item_ids, problem.item_ids)
-    of_all = trained.scores_of_all(torch.from_numpy(known_users))
-    scores = of_all[:, torch.from_numpy(known_items)].numpy()
+    of_all = trained.scores_of_all(torch.from_numpy(positions(trained.user_ids, problem.user_ids[users])))
+    scores = of_all[:, columns].numpy()
     scores[_pairs(past, users)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[_pairs(future, users)] = True

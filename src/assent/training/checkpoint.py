@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -132,7 +133,7 @@ def copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def named_under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def named_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors under `prefix`, named without it."""
     start = f"{prefix}."
     return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}

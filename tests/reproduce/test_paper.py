@@ -3,132 +3,26 @@ from dataclasses import replace
 import pytest
 
 from assent.evaluation.metrics import RewardForm
-from assent.report.words import name as way_name
 from assent.reproduce import anchors, scratch
 from assent.reproduce import overall as price
-from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, reasons
-from assent.reproduce.grid import Amount, Column, Grid, grid
 from assent.reproduce.item import METHOD_LABEL, SECONDS
 from assent.reproduce.ours import Frontier
-from assent.reproduce.paper import decimals, look_up, numbers, printed, sizes
+from assent.reproduce.paper import (
+    OWN_SETTINGS,
+    Beside,
+    beside,
+    decimals,
+    look_up,
+    numbers,
+    printed,
+    reasons,
+    sizes,
+)
 from assent.reproduce.plan import OURS, SCR, Plan, full, merged, quick
+from assent.results.records import name as way_name
+from assent.results.table import Amount, Column, tabulate
 
-GOOD, COST = Column("good", "good %", 100, 1, 1), Column("cost", "cost", 1, 2, -1)
-
-
-EMPTY = grid("name", "title", [], labels={}, columns=[])
-
-
-def records(method: str, goods: list[float], costs: list[float]) -> list[dict[str, object]]:
-    return [
-        {"place": "here", "method": method, "seed": seed, "good": good, "cost": cost}
-        for seed, (good, cost) in enumerate(zip(goods, costs, strict=True))
-    ]
-
-
-RECORDS = [
-    *records("ours", [0.30, 0.31, 0.32], [2.0, 2.1, 2.2]),
-    *records("theirs", [0.20, 0.21, 0.221], [1.0, 1.5, 2.0]),
-]
-
-
-def test_means_errors_tests_and_the_best() -> None:
-    found = grid(
-        "name", "title", RECORDS, labels={"place": "place", "method": "method"}, columns=[GOOD, COST],
-        reference={"method": "ours"},
-    )  # fmt: skip
-    ours, theirs = found.rows
-    assert ours.amounts["good"].mean == pytest.approx(0.31)
-    assert ours.amounts["good"].error == pytest.approx(0.01 / 3**0.5)
-    assert ours.amounts["good"].p is None
-    assert theirs.amounts["good"].difference == pytest.approx(-0.0997, abs=1e-4)
-    assert theirs.amounts["good"].p == pytest.approx(2 * 1.2e-5, rel=0.2)  # of two tests, the surer one
-    assert (ours.amounts["good"].best, theirs.amounts["good"].best) == (True, False)
-    assert (ours.amounts["cost"].best, theirs.amounts["cost"].best) == (False, True)
-    assert r"| here | theirs | 21.0 (0.6) ↓\*\* | **1.50 (0.29)** |" in found.markdown()
-    assert r"here & ours & $\mathbf{31.0}_{(0.6)}$ & $2.10_{(0.06)}$" in found.latex()
-    assert r"$21.0_{(0.6)}^{\downarrow **}$" in found.latex()
-    assert r"good \%" in found.latex()
-    frame = found.frame()
-    assert frame["good"].to_list() == pytest.approx([31.0, 21.033], abs=1e-3)
-    assert frame["runs"].to_list() == [3, 3]
-
-
-def test_pairs_are_made_by_seed_where_some_are_missing() -> None:
-    some = [each for each in RECORDS if (each["method"], each["seed"]) != ("ours", 0)]
-    found = grid(
-        "name", "title", some, labels={"place": "place", "method": "method"}, columns=[GOOD],
-        reference={"method": "ours"},
-    )  # fmt: skip
-    assert [row.runs for row in found.rows] == [2, 3]
-    assert found.rows[1].amounts["good"].difference == pytest.approx(-0.0995)
-    unknown = [*RECORDS[:3], RECORDS[3] | {"good": None}, *RECORDS[4:]]
-    found = grid(
-        "name", "title", unknown, labels={"place": "place", "method": "method"}, columns=[GOOD],
-        reference={"method": "ours"},
-    )  # fmt: skip
-    assert found.rows[1].amounts["good"].mean == pytest.approx(0.2155)
-
-
-def table(lines: list[dict[str, object]], *columns: Column) -> Grid:
-    return grid(
-        "name", "title", lines, labels={"place": "place", "method": "method"}, columns=columns,
-        reference={"method": "ours"},
-    )  # fmt: skip
-
-
-def test_two_repeats_are_not_tested() -> None:
-    two = [each for each in RECORDS if each["seed"] != 0]
-    found = table(two, GOOD)
-    assert found.rows[1].amounts["good"].p is None
-    assert found.rows[1].amounts["good"].difference == pytest.approx(-0.0995)
-    assert "Not tested: that takes 3 repeats." in found.caption
-    assert "paired t-test" in table(RECORDS, GOOD).caption
-
-
-def test_tests_are_corrected_for_all_of_the_table() -> None:
-    more = [each | {"place": place} for place in ("here", "there") for each in RECORDS]
-    alone, both = (table(lines, GOOD).rows[1].amounts["good"].p for lines in (RECORDS, more))
-    assert alone is not None
-    assert both == pytest.approx(2 * alone)
-
-
-def test_what_follows_from_the_choice_is_neither_tested_nor_ranked() -> None:
-    found = table(RECORDS, GOOD, Column("cost", "cost"))
-    cost = found.rows[1].amounts["cost"]
-    assert (cost.p, cost.difference, cost.best) == (None, None, False)
-    assert found.note.endswith("In bold: the best mean of each place. Neither tested nor ranked: cost.")
-
-
-def test_a_row_without_rivals_is_not_the_best() -> None:
-    assert not table(RECORDS[:3], GOOD).rows[0].amounts["good"].best
-    level = [*RECORDS[:3], *(each | {"method": "theirs"} for each in RECORDS[:3])]
-    assert not any(row.amounts["good"].best for row in table(level, GOOD).rows)
-
-
-def test_a_mark_shows_its_direction() -> None:
-    assert Amount(1.0, 0.1, p=0.02, difference=0.5).sign == "↑*"
-    assert Amount(1.0, 0.1, p=0.001, difference=-0.5).sign == "↓**"
-    assert Amount(1.0, 0.1, p=0.2, difference=-0.5).sign == ""
-
-
-def test_written_tables_say_what_they_are_the_means_of() -> None:
-    found = table(RECORDS[:4], GOOD)
-    assert "| here | theirs | 20.0, 1 run |" in found.markdown()
-    assert "here & theirs & $20.0$, 1 run" in found.latex()
-    for text in (found.markdown(), found.latex()):
-        assert "Means (standard errors) over 3 repeats, fewer where said." in text
-    assert found.caption.replace("*", r"\*") in found.markdown()
-    assert r"\caption{title. Means" in found.latex()
-    assert r"$\uparrow$ above, $\downarrow$ below method = ours: * p $\le$ 0.05" in found.latex()
-    assert table(RECORDS[:1], GOOD).caption.startswith("title. One repeat.")
-
-
-def test_a_long_latex_table_goes_on_over_pages() -> None:
-    latex = table(RECORDS, GOOD).latex()
-    assert latex.count("place & method & good") == 2
-    order = [r"\begin{longtable}{llr}", r"\caption", r"\endfirsthead", r"\endhead", r"\endfoot", "here &"]
-    assert [latex.index(part) for part in order] == sorted(latex.index(part) for part in order)
+GOOD = Column("good", "good %", 100, 1, 1)
 
 
 def test_the_papers_numbers_are_there_with_their_source() -> None:
@@ -143,9 +37,7 @@ def test_the_papers_numbers_are_there_with_their_source() -> None:
 
 
 def test_a_number_stands_beside_ours_in_the_same_unit() -> None:
-    (found,) = beside({"model": "MF"}, GOOD, (30.0, 0.1), grid(
-        "n", "t", RECORDS[:3], labels={"method": "method"}, columns=[GOOD]
-    ).rows[0].amounts["good"], ["why"])  # fmt: skip
+    (found,) = beside({"model": "MF"}, GOOD, (30.0, 0.1), Amount(0.31, 0.01, 3), ["why"])
     assert found.ours == pytest.approx(31.0)
     assert found.difference == pytest.approx(1.0)
     assert found.why == ("why",)
@@ -208,11 +100,10 @@ def test_fewer_selections_of_scr_than_the_papers_are_said() -> None:
     fewer = replace(SAME, overrides={"scratch": {"selections": 100}})
     assert "L = 100 selections here, 1000 in the paper" in why("diginetica", fewer, method="SCR")
     assert "L =" not in why("diginetica", method="SCR")
-    table = grid(
-        "scratch", "title",
+    table = tabulate(
         [{"dataset": "diginetica", "model": "mf", "method_name": way_name(way), "seed": 0, "seconds": seconds}
          for way, seconds in ((SCR, 60.0), (OURS, 3.0))],
-        labels=METHOD_LABEL, columns=[SECONDS],
+        METHOD_LABEL, [SECONDS], name="scratch", title="title",
     )  # fmt: skip
     for plan, explored in ((SAME, 1000), (fewer, 100)):
         speed, paper = scratch._speeds(plan, table)
@@ -232,10 +123,8 @@ def test_odd_numbers_of_the_paper_are_judged_by_the_row_that_is_shown() -> None:
     assert printed("scratch", "diginetica", "MF", "IFRQE++")["reward"] == -2.08
     assert printed("overall", "MF", "IFRQE++", "diginetica")["reward"] == -1.92
     assert printed("overall", "MF", "Nothing", "diginetica") == {}
-    (given,) = [
-        each for each in price._beside(replace(SAME, datasets=("diginetica",), prices=(0.1,)), EMPTY)
-        if (each.labels["model"], each.labels["method"]) == ("MF", "Base")
-    ]  # fmt: skip
+    found = price._beside(replace(SAME, datasets=("diginetica",), prices=(0.1,)), tabulate([], {}, []))
+    (given,) = (each for each in found if {"model": "MF", "method": "Base"}.items() <= each.labels.items())
     assert not any("untrained" in each or "no loss" in each for each in given.why)
 
 
@@ -310,7 +199,7 @@ def test_the_frontier_goes_from_all_down_to_nothing() -> None:
     plan = replace(SAME, datasets=("simulation", "steam"), models=("mf",), points=(0.25, 0.5))
     figures = {"model": "mf", "ndcg": 0.1, "f1": 0.1, "violation": 1.0}
     found = [{**cell.labels, **figures, "seed": cell.seed} for cell in Frontier().cells(plan)]
-    (table,) = Frontier().findings(plan, found).grids
+    table = Frontier().findings(plan, found).table
     kept = [row.labels["kept"] for row in table.rows]
     assert list(dict.fromkeys(kept)) == [100, 50, 25, 0]
     assert kept == 2 * sorted(kept[: len(kept) // 2], reverse=True)
