@@ -47,8 +47,8 @@ lint: dev  ## ruff
 types: dev  ## mypy, strict
 	@$(BIN)/mypy
 
-benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; some need ASSENT_DATA)
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; QUICK=1 tries the scripts; some need ASSENT_DATA)
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file $(if $(QUICK),--quick) || exit 1; done
 
 clean:  ## Remove what the targets above made
 	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info
