@@ -13,9 +13,9 @@ from assent.settings import Settings
 from assent.workbench import Workbench
 
 from assent.game.estimates import Objective
+from assent.game.nearest import regret_of
 from assent.game.paper.algorithms import Rewards, algorithm_2, draw_all
 from assent.game.paper.tables import Gradient, TableSettings
-from assent.game.regret import regret_of
 from assent.game.solve import solve
 from assent.support.arrays import Bools
 from common import PAPERS_GAME, load, verdict

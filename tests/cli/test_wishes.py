@@ -157,7 +157,7 @@ def test_tables_know_no_limits(given: list[str], log_file: Path, tmp_path: Path,
     command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--set", "strategy=table", *given]
     code, _, err = assent(*command)
     assert code == 2
-    assert "--set strategy=factored" in err
+    assert "strategy=factored" in err
 
 
 def test_a_prior_that_nothing_starts_from_is_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import regret_of, response_values
 from assent.game.paper.algorithms import (
     LONGEST_LISTED,
     Rewards,
@@ -16,13 +17,12 @@ from assent.game.paper.algorithms import (
 )
 from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.prices import worth_disclosing
-from assent.game.regret import regret_of
-from assent.game.solve import response_values, solve
+from assent.game.solve import solve
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 
-from .games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
-from .listed import binomial, expected_rewards, listed
+from .full_tables import binomial, expected_rewards, listed
+from .small_games import all_selections, choices_of, eighths, games, make_game, payoffs, random_game, steady
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
 
@@ -93,6 +93,7 @@ def copies(game: Estimates, count: int) -> Estimates:
 
 
 LEARN = TableSettings(rounds=8, samples=300, step=0.02, gradient=Gradient.UNBIASED)
+LEARN_FASTER = TableSettings(rounds=5, samples=200, step=0.03, gradient=Gradient.UNBIASED)
 
 
 def within_error(runs: list[float], factored: float, prior: float) -> None:
@@ -164,7 +165,7 @@ def test_its_reward_agrees_with_the_factored_ones_within_its_sampling_error(
     n_anchors: int, seed: int
 ) -> None:
     single = Single.of(n_anchors, seed)
-    runs = [single.reached(LEARN, each) for each in range(3)]
+    runs = [single.reached(LEARN_FASTER, each) for each in range(3)]
     within_error(runs, single.factored, single.prior)
 
 

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import response_values
 from assent.game.paper.algorithms import Rewards, algorithm_1, algorithm_2, marginals, solve_table
 from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.players import Players
-from assent.game.solve import response_values, solve
+from assent.game.solve import solve
 from assent.support.arrays import Bools, Floats, Ints
 
-from .games import all_selections, eighths, games, random_game, steady
+from .small_games import all_selections, eighths, games, random_game, steady
 from .test_players import cases
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from assent.data.wishes import Wishes
-from assent.game import players
-from assent.game import players as knapsack
-from assent.game.players import Players
+from assent.game.players import Players, by_score, choose_one, floors_alone
 from assent.support.arrays import Bools, Floats
+from assent.support.errors import AssentError
 
-from .games import GRID, all_selections, eighths, steady
+from .small_games import GRID, all_selections, eighths, steady
 
 
 @st.composite
@@ -75,14 +74,25 @@ def test_best_responses_under_wishes_are_the_best_of_all_selections(case: tuple[
     assert not gaps.any()
 
 
+def one_by_one(people: Players, values: Floats, **effort: int) -> tuple[Bools, Floats]:
+    """Everybody's best response, and its gap, by `choose_one` alone."""
+    units, gaps = people.units, np.zeros(people.n_users)
+    chosen = np.zeros(len(units.first), dtype=np.bool_)
+    worth = units.sums(values)
+    for user in range(people.n_users):
+        own = np.flatnonzero((units.owners == user) & ~units.never)
+        limits = people.limits(np.array([user]))
+        chosen[own], gaps[user] = choose_one(
+            worth[own], units.unwillingness[own], units.sizes[own], limits, **effort
+        )
+    return chosen[units.of], gaps
+
+
 @settings(steady, max_examples=60)
 @given(cases(longest=7))
 def test_one_by_one_they_are_too(case: tuple[Players, Floats]) -> None:
-    people, values = case
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(players, "ENUMERATED", 0)
-        selection, gaps = people.best_within(values)
-    check(people, values, selection)
+    selection, gaps = one_by_one(*case)
+    check(*case, selection)
     assert not gaps.any()
 
 
@@ -93,10 +103,7 @@ def test_where_partial_selections_are_dropped_the_gap_says_what_is_missing(
 ) -> None:
     people, values = case
     people = replace(people, wishes=replace(people.wishes, floor=None))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(players, "ENUMERATED", 0)
-        patch.setattr(knapsack, "_STATES", 3)
-        selection, gaps = people.best_within(values)
+    selection, gaps = one_by_one(people, values, states=3)
     for user, payoff in enumerate(people.payoffs(values, selection)):
         best = best_by_brute_force(people, values, user)[1]
         assert payoff - 1e-9 <= best <= payoff + gaps[user] + 1e-9
@@ -137,3 +144,39 @@ def test_a_convex_utility_spreads_and_a_budget_cuts() -> None:
         people = Players(owners, 1, unwillingness, 1.0, wishes)
         assert people.best(values).sum() == expected
     assert Players(owners, 1, np.full(4, 1.0), 0.0, Wishes(floor=np.array([4]))).best(values).sum() == 0
+
+
+OWNERS = np.array([0, 0, 0, 1, 1, 1])
+UNWILLINGNESS = np.array([0.5, 0.25, 0.25, 0.75, 0.5, 0.125])
+SCORES = np.array([6.0, 5.0, 4.0, 3.0, 2.0, 1.0])
+
+
+def people(wishes: Wishes) -> Players:
+    return Players(OWNERS, 2, UNWILLINGNESS, 0.0, wishes)
+
+
+def test_the_highest_scores_come_first_and_own_budgets_are_kept() -> None:
+    chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES)
+    assert chosen.tolist() == [True, True, False, True, True, True]
+    chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES, allowed=1.5)
+    assert chosen.tolist() == [True, True, False, True, False, False]
+    chosen = by_score(people(Wishes(budget=np.array([0.75, 0.7]))), SCORES, least=3)
+    assert chosen.tolist() == [True, True, False, False, False, False]
+
+
+def test_floors_come_first_with_what_is_minded_least() -> None:
+    wishes = Wishes(floor=np.array([1, 2]))
+    alone = floors_alone(people(wishes))
+    assert alone.sum() == 3
+    assert UNWILLINGNESS[alone].sum() == 0.875
+    assert alone[[4, 5]].all()
+    chosen = by_score(people(wishes), SCORES, allowed=1.4)
+    assert chosen[[0, 4, 5]].all()
+    with pytest.raises(AssentError, match=r"budget 0.211: everybody's floor alone discloses 0.368 of All's"):
+        by_score(people(wishes), SCORES, allowed=0.5)
+
+
+def test_what_belongs_together_is_taken_or_left_together() -> None:
+    wishes = Wishes(groups=np.array([0, 0, 1, 2, 3, 3]))
+    chosen = by_score(people(wishes), SCORES, allowed=1.0)
+    assert chosen.tolist() == [True, True, True, False, False, False]

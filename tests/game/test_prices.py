@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from assent.game.prices import break_even_prices, price_path, worth_disclosing
 from assent.support.arrays import Bools, Floats
 
-from .games import GRID, eighths, steady
+from .small_games import GRID, eighths, steady
 
 Goods = tuple[Floats, Floats]
 """Values and unwillingness."""

@@ -1,21 +1,20 @@
 """The one reason of every decision: each by an example, and that it is true of random ones under wishes."""
 
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from assent.settings import Settings
 
 from assent.data.wishes import PLAIN, Wishes
+from assent.game.decide import decide_within
 from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players, floors_alone
 from assent.game.reasons import Reason, reasons_of
-from assent.methods import Choice, make_method
+from assent.game.solve import Equilibrium, solve
 from assent.support.arrays import Bools, Floats, Ints
 
-from .games import make_game
+from .small_games import make_game
 
 CLOSE = 1e-9
 """How far sums in another order may be apart."""
@@ -111,25 +110,15 @@ def random_game(rng: np.random.Generator) -> Estimates:
     return replace(game, wishes=wishes)
 
 
-def decided(game: Estimates, price: float, budget: float | None = None) -> Choice:
-    """What IFRQE decides in a game, at a price or within a budget."""
-    problem = SimpleNamespace(
-        unwillingness=game.unwillingness,
-        train=SimpleNamespace(users=game.owners),
-        n_users=game.n_users,
-        wishes=game.wishes,
-    )
-    bench: Any = SimpleNamespace(
-        problem=problem,
-        settings=Settings(),
-        seed=0,
-        estimates=lambda *_: game,
-        trust=lambda *_: {},
-        resting_on=lambda *_: (),
-        errors=lambda *_: None,
-    )
-    method = make_method("ifrqe", Objective.NASH)
-    return method.at_price(bench, price) if budget is None else method.within(bench, budget)
+def decided(game: Estimates, price: float, allowed: float) -> tuple[Equilibrium, float]:
+    """The equilibrium at a price, or within a finite total unwillingness, and its price."""
+
+    def play(price: float) -> Equilibrium:
+        return solve(game, objective=Objective.NASH, price=price)
+
+    if np.isinf(allowed):
+        return play(price), price
+    return decide_within(game, play, allowed, Objective.NASH)
 
 
 @dataclass(frozen=True)
@@ -188,13 +177,9 @@ def test_the_reason_is_true_of_every_decision() -> None:
         game, price = random_game(rng), float(rng.choice([0.0, 0.3, 1.0]))
         everything = float(game.unwillingness.sum())
         floors = float(game.unwillingness[floors_alone(game.players(price))].sum())
-        choice, allowed = decided(game, price), np.inf
-        if seed % 2:
-            budget = float(rng.uniform(floors / everything, 1))
-            choice, allowed = decided(game, price, budget), budget * everything
-        assert choice.price is not None
-        assert choice.values is not None
-        players = game.players(choice.price)
+        allowed = float(rng.uniform(floors / everything, 1)) * everything if seed % 2 else np.inf
+        choice, price = decided(game, price, allowed)
+        players = game.players(price)
         found = reasons_of(players, choice.values, choice.selection, allowed=allowed).reasons.tolist()
         truth = Truth(players, choice.values, choice.selection, allowed)
         for k, reason in enumerate(found):

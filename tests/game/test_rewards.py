@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from assent.game.estimates import Estimates, Objective
 from assent.game.paper.algorithms import Histories, Rewards
 
-from .games import eighths, games, payoffs, random_game, shared, steady
-from .listed import drawn_rewards
+from .full_tables import drawn_rewards
+from .small_games import eighths, games, payoffs, random_game, shared, steady
 
 any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
 BOTH = pytest.mark.parametrize("objective", list(Objective))

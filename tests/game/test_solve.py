@@ -1,5 +1,5 @@
 from dataclasses import replace
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,13 +9,13 @@ from scipy.stats import norm
 
 from assent.data.wishes import Wishes
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import only_just, response_values, safe, unsure
 from assent.game.prices import worth_disclosing
-from assent.game.regret import unsure
-from assent.game.solve import response_values, solve
+from assent.game.solve import solve
 from assent.game.steering import hold
 from assent.support.arrays import Bools, Floats
 
-from .games import (
+from .small_games import (
     all_selections,
     choices_of,
     eighths,
@@ -159,20 +159,24 @@ def test_without_effects_the_regret_is_a_bound_but_of_those_who_can_change_the_n
     assert not unsure(blind, found.selection, Objective.WELFARE).any()
 
 
-@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize(
+    ("objective", "seeds"), [(Objective.NASH, (10, 11, 14)), (Objective.WELFARE, (20, 33))]
+)
 def test_cells_are_held_evenly_for_the_sake_of_single_players_alone(
-    objective: Objective, monkeypatch: pytest.MonkeyPatch
+    objective: Objective, seeds: tuple[int, ...]
 ) -> None:
-    seen = []
-
-    def spy(*given: Any, evenly: bool) -> Any:
-        seen.append(evenly)
-        return hold(*given, evenly=evenly)
-
-    monkeypatch.setattr("assent.game.solve.hold", spy)
-    for seed in range(10):
-        solve(random_game(seed, n_anchors=3, disagreement=0.6), objective=objective, price=0.5)
-    assert set(seen) == {objective is Objective.NASH}
+    """Games that end in a cell that only one of the two ways to hold it leads to."""
+    for seed in seeds:
+        game = random_game(seed, n_anchors=2, n_users=12, longest=8, disagreement=0.6)
+        found, players = solve(game, objective=objective, price=0.5).selection, game.players(0.5)
+        reached = set()
+        for t, values in enumerate(game.values(objective)):
+            margins = only_just(game, t), safe(game, t, players.best(values))
+            for margin, evenly in product(margins, (False, True)):
+                held = hold(game, players, values, t, margin, evenly=evenly)
+                if held is not None and np.array_equal(held.selection, found):
+                    reached.add(evenly)
+        assert reached == {objective is Objective.NASH}
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -3,7 +3,7 @@ import pytest
 
 from assent.game.steering import hold
 
-from .games import random_game
+from .small_games import random_game
 
 PRICE = 0.5
 

@@ -4,13 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import comb
 
-from assent.game.paper.algorithms import Learning
-from assent.game.paper.tables import Tables, bits_of, random_codes
+from assent.game.paper.tables import Learning, Tables, bits_of, random_codes, simplex_shift
 from assent.support.arrays import Floats
 
-from .games import steady
-from .listed import binomial, listed
-from .test_simplex import projected
+from .full_tables import binomial, listed
+from .small_games import steady
 
 LENGTHS = np.array([4, 0, 1, 3])
 seeds = st.integers(0, 2**32)
@@ -107,3 +105,41 @@ def test_long_histories_take_little_memory() -> None:
     assert bits_of(codes, 60).mean() == pytest.approx(0.9, abs=0.01)
     assert tables.chances.shape == (1, 61)
     assert (tables.counts * tables.chances).sum() == pytest.approx(1)
+
+
+def projected(point: Floats) -> Floats:
+    """The nearest point of the simplex, by sorting."""
+    falling = np.sort(point)[::-1]
+    shifts = (np.cumsum(falling) - 1) / np.arange(1, len(point) + 1)
+    nearest: Floats = np.maximum(point - shifts[np.flatnonzero(falling > shifts)[-1]], 0)
+    return nearest
+
+
+@steady
+@given(st.integers(0, 2**32), st.integers(1, 12))
+def test_the_shift_is_that_of_the_projection(seed: int, length: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = rng.normal(0, rng.choice([0.01, 1, 100]), (5, length))
+    shifts = simplex_shift(points, np.ones_like(points))
+    for point, shift in zip(points, shifts, strict=True):
+        np.testing.assert_allclose(np.maximum(point - shift, 0), projected(point), atol=1e-12)
+
+
+@steady
+@given(st.integers(0, 2**32))
+def test_counts_stand_for_repeated_numbers_and_zero_for_none(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, counts = rng.normal(size=(1, 6)), rng.integers(0, 4, (1, 6)).astype(np.float64)
+    counts[0, 0] = 1
+    written_out = np.repeat(values[0], counts[0].astype(np.int64))
+    shift = simplex_shift(values, counts)[0]
+    np.testing.assert_allclose(np.maximum(written_out - shift, 0), projected(written_out), atol=1e-12)
+
+
+def test_the_projection_is_nearer_than_any_other_point() -> None:
+    rng = np.random.default_rng(0)
+    point = rng.normal(size=(1, 5))
+    nearest = np.maximum(point - simplex_shift(point, np.ones_like(point))[:, None], 0)
+    assert abs(nearest.sum() - 1) < 1e-12
+    others = rng.dirichlet(np.ones(5), 2000)
+    assert (np.linalg.norm(others - point, axis=1) >= np.linalg.norm(nearest - point)).all()

@@ -13,9 +13,8 @@ from assent.game.solve import solve
 from assent.game.turns import Turns
 from assent.support.arrays import Bools, Floats
 
-from .equilibria import code_of, equilibria
-from .games import choices_of, payoffs, random_game, shared
-from .minding import solved, turned_on
+from .small_games import choices_of, code_of, equilibria, payoffs, random_game, shared
+from .solver_rates import solved, turned_on
 
 PRICE = 0.5
 BLIND = pytest.mark.parametrize("blind", [False, True], ids=["effects", "blind"])
@@ -89,7 +88,7 @@ def test_long_histories_settle_where_nobody_gains_more_than_the_regret() -> None
 def test_turns_keep_wishes(kinds: int) -> None:
     count = 0
     for seed in range(8):
-        game = random_game(seed, n_anchors=2, n_users=3, longest=5 if kinds == 3 else 13, disagreement=0.4)
+        game = random_game(seed, n_anchors=2, n_users=3, longest=5 if kinds == 3 else 12, disagreement=0.4)
         wishes = Wishes(
             groups=game.owners * kinds + np.arange(len(game.owners)) % kinds,
             budget=np.full(3, 1.2),

@@ -17,8 +17,17 @@ _OUTPUT = "Output"
 Command = Callable[..., None]
 
 
+def option(panel: str, text: str, *names: str, show_default: bool = False, **how: Any) -> Any:
+    """Return an option of a panel of the help; its text is markdown, but a star is a star."""
+    literally = text.replace("*", r"\*")
+    return typer.Option(*names, help=literally, rich_help_panel=panel, show_default=show_default, **how)
+
+
 def spread(command: Command) -> Command:
-    """The command with every dataclass among its parameters spread out; all are given by keyword."""
+    """Return the command with a parameter for each field of the dataclasses among its parameters.
+
+    Options that many commands have are thus written down once. All parameters are given by keyword.
+    """
     parameters: list[Parameter] = []
     groups: dict[str, type[Any]] = {}
     for each in signature(command).parameters.values():

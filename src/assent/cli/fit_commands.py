@@ -88,20 +88,20 @@ def fit_command(
     compared_methods = asked.methods(frontier_methods, "--frontier-methods") if points else []
     wishes.check([made])
     progress = watcher()
-    log, problem, source = given.make(progress, wishes)
-    plan = RunPlan(
-        method=made,
-        price=price,
-        budget=budget,
-        seed=given.seed,
-        k=how.ks,
-        unwillingness=source,
-        rest=given.rest,
-        points=points,
-        frontier_seeds=frontier_seeds,
-        frontier_methods=tuple(compared_methods),
-    )
     with work.executor() as executor:
+        log, problem, source = given.make(progress, wishes)
+        plan = RunPlan(
+            method=made,
+            price=price,
+            budget=budget,
+            seed=given.seed,
+            k=how.ks,
+            unwillingness=source,
+            rest=given.rest,
+            points=points,
+            frontier_seeds=frontier_seeds,
+            frontier_methods=tuple(compared_methods),
+        )
         run = fit(
             log,
             problem,

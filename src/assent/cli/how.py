@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
-import typer
 from pydantic import ValidationError
 
+from assent.cli.command import option
 from assent.game.estimates import Objective
 from assent.influence.settings import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
@@ -19,70 +20,40 @@ from assent.support.runtime import cores
 from assent.training import Settings
 from assent.worth.estimate import Source
 
-_HOW = "How"
 BASE = ("model_settings", "training")
 """Settings of the base model; the others belong to methods."""
 T = TypeVar("T")
 
+_how = partial(option, "How")
+
 Model = Annotated[
     str,
-    typer.Option(
-        help=f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.",
-        rich_help_panel=_HOW,
-    ),
+    _how(f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.", show_default=True),
 ]
-Anchors = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="T, the anchors of ifrqe++. Default: 3.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
-]
-Value = Annotated[
-    Source | None,
-    typer.Option(
-        help="Where worth comes from, for the method worth. Default: combined.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
-]
+Anchors = Annotated[int | None, _how("T, the anchors of ifrqe++. Default: 3.", min=1)]
+Value = Annotated[Source | None, _how("Where worth comes from, for the method worth. Default: combined.")]
 EstimatorOption = Annotated[
     Estimator | None,
-    typer.Option(
-        help="What stands for the inverse Hessian in influence, for worth, ifrqe and ifrqe++.",
-        rich_help_panel=_HOW,
-        show_default=False,
-    ),
+    _how("What stands for the inverse Hessian in influence, for worth, ifrqe and ifrqe++."),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    _how(
+        "Any other setting, e.g. training.epochs=30 or worth.folds=5; assent settings lists them.",
         "--set",
         metavar="KEY=VALUE",
-        help="Any other setting, e.g. training.epochs=30 or worth.folds=5; assent settings lists them.",
-        rich_help_panel=_HOW,
     ),
 ]
 K = Annotated[
     str,
-    typer.Option(
-        "--k", help="Lengths of the lists that metrics are taken of, e.g. 5,10,20.", rich_help_panel=_HOW
-    ),
+    _how("Lengths of the lists that metrics are taken of, e.g. 5,10,20.", "--k", show_default=True),
 ]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Processes at once. Default: the cores.", rich_help_panel=_HOW, show_default=False
-    ),
-]
+Jobs = Annotated[int | None, _how("Processes at once. Default: the cores.", min=1)]
 Methods = Annotated[
     str | None,
-    typer.Option(
-        help="Which methods: name or name:objective, separated by commas. "
-        "Default: random, threshold, occurrence and worth.",
-        show_default=False,
+    _how(
+        "Which methods: name or name:objective, separated by commas. "
+        "Default: random, threshold, occurrence and worth."
     ),
 ]
 

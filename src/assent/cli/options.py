@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from assent.cli.command import between
+from assent.cli.command import between, option
 from assent.cli.console import notice
-from assent.data import unwillingness
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol
 from assent.data.readers import GUESSES, Duplicates, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
-from assent.data.unwillingness import RESTS
+from assent.data.unwillingness import RESTS, SOURCES, assign, default_source, without_never
 from assent.data.wishes import USUAL_PRIOR
 from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
@@ -23,50 +23,19 @@ from assent.runs.records import DEAREST
 from assent.support.errors import AssentError
 from assent.support.progress import Progress
 
-_WISHES = "Wishes"
+_wish = partial(option, "Wishes")
+_rules = partial(_wish, metavar="NUMBER|RULES|FILE")
+_read = partial(option, "Reading DATA")
+_split = partial(option, "Split and unwillingness")
+_how = partial(option, "How")
 
-ByCategory = Annotated[
-    bool,
-    typer.Option(
-        "--by-category",
-        help="One decision for all of a person's interactions with a category.",
-        rich_help_panel=_WISHES,
-    ),
-]
-UserBudget = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NUMBER|RULES|FILE",
-        help="The most unwillingness to disclose of a person: 3, or ann=2,\\*=5, or a file.",
-        rich_help_panel=_WISHES,
-        show_default=False,
-    ),
-]
-UserFloor = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NUMBER|RULES|FILE",
-        help="The least number of interactions to disclose of a person, given likewise.",
-        rich_help_panel=_WISHES,
-        show_default=False,
-    ),
-]
-Prior = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NUMBER|RULES|FILE",
-        help="Probability of disclosing that `nash`, or a table, starts from, given likewise, or by user and "
-        f"item. Default: {USUAL_PRIOR:g}.",
-        rich_help_panel=_WISHES,
-        show_default=False,
-    ),
-]
-Utility = Annotated[
-    str,
-    typer.Option(
-        help="What disclosing costs a person: price times her violation (`linear`), its square "
-        "(`quadratic`) or another power (`power:1.5`).",
-        rich_help_panel=_WISHES,
+Seed = Annotated[int, _how("Seed of everything random.", min=0, show_default=True)]
+Price = Annotated[
+    float,
+    _how(
+        "Cost of a unit of unwillingness, in loss units; 0 or more.",
+        callback=between(0, DEAREST),
+        show_default=True,
     ),
 ]
 
@@ -75,103 +44,67 @@ Utility = Annotated[
 class WishOptions:
     """What people ask for beyond their unwillingness."""
 
-    by_category: ByCategory = False
-    user_budget: UserBudget = None
-    user_floor: UserFloor = None
-    prior: Prior = None
-    utility: Utility = "linear"
+    by_category: Annotated[
+        bool, _wish("One decision for all of a person's interactions with a category.", "--by-category")
+    ] = False
+    user_budget: Annotated[
+        str | None, _rules("The most unwillingness to disclose of a person: 3, or ann=2,*=5, or a file.")
+    ] = None
+    user_floor: Annotated[
+        str | None, _rules("The least number of interactions to disclose of a person, given likewise.")
+    ] = None
+    prior: Annotated[
+        str | None,
+        _rules(
+            "Probability of disclosing that `nash`, or a table, starts from, given likewise, or by user and "
+            f"item. Default: {USUAL_PRIOR:g}."
+        ),
+    ] = None
+    utility: Annotated[
+        str,
+        _wish(
+            "What disclosing costs a person: price times their violation (`linear`), its square "
+            "(`quadratic`) or another power (`power:1.5`).",
+            show_default=True,
+        ),
+    ] = "linear"
 
     def check(self, methods: Sequence[Method]) -> None:
         """Refuse a prior that no method starts from."""
-        if self.prior is not None and not any(method.name == IFRQEpp.name for method in methods):
+        if self.prior is not None and not any(isinstance(method, IFRQEpp) for method in methods):
             raise AssentError("--prior: only the method ifrqe++ starts from it")
 
     def added(self, log: Interactions, problem: Problem) -> Problem:
-        """The problem with these wishes."""
+        """Return the problem with these wishes."""
         return replace(problem, wishes=read_wishes(log, problem, **vars(self)))
-
-
-_COLUMNS = "Reading DATA"
-_SPLIT = "Split and unwillingness"
-_HOW = "How"
-
-
-def _literally(text: str) -> str:
-    """The text as it stands: help is markdown, in which a star is no star."""
-    return text.replace("*", r"\*")
-
-
-Data = Annotated[
-    Path,
-    typer.Argument(
-        help="A csv, tsv, parquet or RecBole .inter file, or a folder with one.", show_default=False
-    ),
-]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="ROLE=NAME,...",
-        help="What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= "
-        "for one that says train, valid or test. Usual names are found without; a column called split only "
-        "where every row says one of these.",
-        rich_help_panel=_COLUMNS,
-        show_default=False,
-    ),
-]
-Items = Annotated[
-    Path | None, typer.Option(help="File with titles and categories of the items.", rich_help_panel=_COLUMNS)
-]
-DuplicatesOption = Annotated[
-    Duplicates,
-    typer.Option(help="What to do with a (user, item) pair on several rows.", rich_help_panel=_COLUMNS),
-]
-Unwillingness = Annotated[
-    str | None,
-    typer.Option(
-        help=f"Where unwillingness comes from: {_literally(unwillingness.SOURCES)}. "
-        "Default: the column, else random.",
-        rich_help_panel=_SPLIT,
-        show_default=False,
-    ),
-]
-Rest = Annotated[
-    str | None,
-    typer.Option(
-        help=f"What holds where unwillingness was given for part of a history only: {RESTS}. "
-        "Without it, a gap is an error.",
-        rich_help_panel=_SPLIT,
-        show_default=False,
-    ),
-]
-ProtocolOption = Annotated[
-    Protocol, typer.Option(help="How rows are split and ranked.", rich_help_panel=_SPLIT)
-]
-Negatives = Annotated[
-    int, typer.Option(min=1, help="Sampled negatives per validation and test row.", rich_help_panel=_SPLIT)
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_HOW)]
-Price = Annotated[
-    float,
-    typer.Option(
-        callback=between(0, DEAREST),
-        help="Cost of a unit of unwillingness, in loss units; 0 or more.",
-        rich_help_panel=_HOW,
-    ),
-]
 
 
 @dataclass(frozen=True)
 class LogOptions:
     """How DATA is read."""
 
-    data: Data
-    columns: ColumnsOption = None
-    items: Items = None
-    duplicates: DuplicatesOption = "error"
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A csv, tsv, parquet or RecBole .inter file, or a folder with one.", show_default=False
+        ),
+    ]
+    columns: Annotated[
+        str | None,
+        _read(
+            "What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= for "
+            "one that says train, valid or test. Usual names are found without; a column called split only "
+            "where every row says one of these.",
+            metavar="ROLE=NAME,...",
+        ),
+    ] = None
+    items: Annotated[Path | None, _read("File with titles and categories of the items.")] = None
+    duplicates: Annotated[
+        Duplicates, _read("What to do with a (user, item) pair on several rows.", show_default=True)
+    ] = "error"
 
     def read(self, progress: Progress, *, gaps: bool) -> Interactions:
-        """The log, without unwillingness unless it has a column; with `gaps` that may lack some."""
+        """Return the log; with `gaps`, unwillingness may be missing in some rows."""
         columns = parse_columns(self.columns)
         with progress.task(f"reading {self.data.name}", 1):
             return read_interactions(
@@ -183,30 +116,42 @@ class LogOptions:
 class ProblemOptions(LogOptions):
     """How a log becomes a problem."""
 
-    unwillingness: Unwillingness = None
-    rest: Rest = None
-    protocol: ProtocolOption = Protocol.PAPER_TABLES
-    negatives: Negatives = 99
+    unwillingness: Annotated[
+        str | None,
+        _split(f"Where unwillingness comes from: {SOURCES}. Default: the column, else random."),
+    ] = None
+    rest: Annotated[
+        str | None,
+        _split(
+            "What holds where unwillingness was given for part of a history only: "
+            f"{RESTS}. Without it, a gap is an error."
+        ),
+    ] = None
+    protocol: Annotated[Protocol, _split("How rows are split and ranked.", show_default=True)] = (
+        Protocol.PAPER_TABLES
+    )
+    negatives: Annotated[
+        int, _split("Sampled negatives per validation and test row.", min=1, show_default=True)
+    ] = 99
     seed: Seed = 0
 
     def make(
         self, progress: Progress, wishes: WishOptions | None = None
     ) -> tuple[Interactions, Problem, str]:
-        """The log with unwillingness, its problem, and the source of the unwillingness."""
+        """Return the log with unwillingness, its problem, and the source of the unwillingness."""
         raw = self.read(progress, gaps=self.rest is not None)
-        source = self.unwillingness or unwillingness.default_source(raw)
+        source = self.unwillingness or default_source(raw)
         if self.unwillingness is None and source != "column":
             notice(
                 f"{raw.name}: no column 'unwillingness', so it is drawn at random (seed {self.seed}); "
                 "choose another source with --unwillingness"
             )
         with progress.task("assigning unwillingness", 1):
-            log = unwillingness.assign(raw, source, self.seed, self.rest)
+            log = assign(raw, source, self.seed, self.rest)
         with progress.task("splitting", 1):
             problem = self._split(log)
             problem = wishes.added(log, problem) if wishes else problem
-        never = unwillingness.without_never(log)[1]
-        if never:
+        if never := without_never(log)[1]:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
         return log, problem, source
 
@@ -223,7 +168,7 @@ class ProblemOptions(LogOptions):
 
 
 def parse_columns(text: str | None) -> dict[str, str]:
-    """Names of columns by role, from text like user=member,item=film."""
+    """Return the names of columns by role, from text like user=member,item=film."""
     named = {}
     for part in text.split(",") if text else []:
         role, equals, name = part.partition("=")

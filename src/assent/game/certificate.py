@@ -1,11 +1,11 @@
-"""A certificate: how far a solution can be trusted, in figures that anybody can check.
+"""How far a solution can be trusted, in figures that anybody can check.
 
 Losses and prices are costs, so rewards are negative and the price of anarchy is a ratio of costs,
 
     price of anarchy = C(nash) / C(welfare),     C = −Σ_u reward_u
 
-at least 1 where both are solved exactly. Since losses have an arbitrary zero, the difference per user is
-given too. Both rest on what the nearest anchor predicts for the sum of rewards: social influence is enough.
+at least 1 if both are solved exactly. Losses have an arbitrary zero, so the difference per user is given
+too. Both use the sum of rewards that the nearest anchor predicts, for which social influence is enough.
 """
 
 from collections.abc import Mapping
@@ -14,46 +14,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import regret_of
 from assent.game.players import Players
 from assent.game.prices import fits_into
-from assent.game.regret import regret_of
 from assent.game.solve import Equilibrium, solve
 from assent.support.arrays import Bools, Floats
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known of a solution at a price."""
+    """What is known of a solution at a price; gains and rewards in loss units."""
 
     objective: Objective
-    """What gains are counted in: a player's own reward, or the sum of all."""
+    """What gains count: a player's own reward (`nash`), or the sum of all (`welfare`)."""
     price: float
     rounds: int
-    """Joint selections that were played."""
+    """How many joint selections were played."""
     nearest_anchor: int
-    """The anchor, counted from 1, that is nearest to the selection and predicts for it."""
+    """The anchor nearest to the selection, counted from 1; its predictions are used."""
     rounds_nearest: list[int]
-    """[T], to how many of the joint selections that were played (tables: L draws from the final strategies)
-    each anchor was nearest; anchors at solutions come last."""
+    """[T], how many of the joint selections played (tables: of L draws from the final strategies) had this
+    nearest anchor; anchors at solutions come last."""
     largest_gain: float
-    """At most what a player could gain by deviating alone, in units of the loss; of players whom
-    `regret.unsure` names, an estimate. With `welfare`, what she could add to the sum of rewards."""
+    """At most what a player could gain by deviating alone; an estimate for players in `nearest.unsure`."""
     mean_gain: float
     """Its mean over players."""
     largest_gain_share: float
-    """The largest, as a share of the mean absolute reward."""
+    """The largest gain as a share of the mean absolute reward."""
     largest_own_gain: float
-    """At most what a player could gain for herself alone, whoever loses by it: with `nash` the same."""
+    """At most what a player could add to their own reward; with `nash` equal to `largest_gain`."""
     mean_own_gain: float
     """Its mean over players."""
     own_gainers: int
-    """Players who could gain for themselves."""
+    """How many players could add to their own reward."""
     predicted_reward: float
-    """Mean over users, as the nearest anchor predicts it."""
+    """Mean over users, predicted by the nearest anchor."""
     price_of_anarchy: float | None
-    """Cost of the equilibrium over that of the welfare optimum; None where that is not positive."""
+    """Cost of the equilibrium over cost of the welfare optimum; None if the latter is not positive."""
     anarchy_cost: float
-    """How much more predicted reward per user the welfare optimum has than the equilibrium."""
+    """Predicted reward per user at the welfare optimum minus that at the equilibrium."""
 
 
 def certify(
@@ -67,8 +66,8 @@ def certify(
 ) -> Certificate:
     """The certificate of a solution that was found for `objective`.
 
-    For the anarchy, the game is played with either objective by `solve`; but for that of `found`, if it
-    `is_solved`: what `solve` returned at this price. What tables and budgets lead to is not.
+    The price of anarchy needs the game solved for both objectives. If `found` `is_solved` (it is what
+    `solve` returned at this price, not a result of tables or a budget), it is used for its own objective.
     """
     selection = found.selection
     reward = estimates.predicted_total(selection, price) / estimates.n_users
@@ -102,7 +101,7 @@ def certify(
 
 
 def wishes_broken(players: Players, selection: Bools) -> dict[str, int]:
-    """Of how many users fewer interactions are disclosed than their floor, or more than their budget."""
+    """How many users disclose fewer interactions than their floor, or more than their budget."""
     number = np.bincount(players.owners[selection], minlength=players.n_users)
     return {
         "floors_missed": int((number < players.floor).sum()),
@@ -113,9 +112,9 @@ def wishes_broken(players: Players, selection: Bools) -> dict[str, int]:
 def with_truth(
     certificate: Mapping[str, object], losses: Floats, costs: Floats, price: float
 ) -> dict[str, object]:
-    """The certificate with the true reward: of the trained model's `losses[N]` and `costs[N]` of disclosing.
+    """Add the true mean reward to a certificate, from the trained model's `losses[N]` and `costs[N]`.
 
-    `prediction_error` is how far off the predicted reward was, as a share of the true one.
+    `prediction_error` is |predicted − true| as a share of |true|.
     """
     true = -float((losses + price * costs).mean())
     predicted = certificate.get("predicted_reward")

@@ -1,8 +1,7 @@
-"""Whose reward an interaction is weighed by.
+"""What the game is played with: unwillingness, and the value of every interaction at T anchors.
 
-Where the anchors are: random selections, as in the paper.
-
-What the game is played with: unwillingness, and the value of every interaction at T anchors.
+An anchor is a selection on which a model was trained. Around it, influence predicts everybody's validation
+loss to first order. The prediction for any other selection is that of its nearest anchor (Hamming distance).
 """
 
 from dataclasses import dataclass, replace
@@ -21,22 +20,22 @@ class Objective(StrEnum):
     """What a player maximises."""
 
     NASH = "nash"
-    """Her own reward: the paper's equilibrium (eq. 2)."""
+    """Their own reward: the paper's equilibrium (eq. 2)."""
     WELFARE = "welfare"
-    """The sum of all rewards: what she does for others counts in full."""
+    """The sum of all rewards: effects on others count in full."""
 
 
 def draw_anchors(n_rows: int, count: int, *, rate: float, seed: int) -> Bools:
-    """`count` selections, [count, n_rows], that disclose each interaction with probability `rate`.
+    """`count` random selections, [count, n_rows], that disclose each interaction with probability `rate`.
 
-    The first anchors do not depend on how many follow, so that those of IFRQE++ include the one of IFRQE.
+    The first anchors do not depend on `count`: those of IFRQE++ include the one of IFRQE.
     """
     draws = [np.random.default_rng((seed, 0, t)).random(n_rows) < rate for t in range(count)]
     return np.array(draws, dtype=np.bool_)
 
 
 BLOCK = 2**17
-"""Interactions looked at together, so that no array of floats is as large as all the anchors."""
+"""Interactions per block: no float array is as large as all anchors together."""
 
 
 def hamming(anchors: Bools, selection: Bools) -> Ints:
@@ -46,32 +45,31 @@ def hamming(anchors: Bools, selection: Bools) -> Ints:
 
 @dataclass(frozen=True)
 class Estimates:
-    """First-order knowledge of everybody's validation loss around T anchors; no model in sight.
+    """First-order predictions of everybody's validation loss around T anchors, for Z interactions of N users.
 
-    For Z training interactions of N users, at anchor t:
-        anchors[t, k]   whether the anchor discloses interaction k
-        own[t, k]       effect of k on its owner's loss (positive: lowers it)
-        social[t, k]    effect of k on the sum of all losses
-        losses[t, u]    loss of user u at the anchor
-        effects[t]      sparse [N, Z], effect of k on user u's loss; its entries at k's owner are `own`.
-                        Needed to predict single users' losses; games do without (`felt`).
-    `owners[Z]` are the users of the interactions and `unwillingness[Z]` their β; `wishes` is what people ask
-    for beyond it.
+    Own and social effects are enough to play; `effects` are needed to predict single users' losses.
     """
 
     owners: Ints
+    """[Z], the user of each interaction."""
     n_users: int
     unwillingness: Floats
+    """[Z], β."""
     anchors: Bools
+    """[T, Z], whether anchor t discloses interaction k."""
     own: Floats
+    """[T, Z], effect of k on its owner's loss; positive: disclosing k lowers the loss."""
     social: Floats
+    """[T, Z], effect of k on the sum of all losses."""
     losses: Floats
+    """[T, N], loss of user u at anchor t."""
     effects: tuple[SparseMatrix, ...] = ()
+    """T matrices [N, Z], effect of k on the loss of user u; entries at k's owner equal `own`."""
     wishes: Wishes = PLAIN
 
     @cached_property
     def alike(self) -> Ints:
-        """A number per anchor, [T], counted from 0, that anchors with the same selection share."""
+        """A number per anchor, [T], counted from 0; anchors with the same selection share it."""
         numbers: dict[bytes, int] = {}
         return np.array([numbers.setdefault(anchor.tobytes(), len(numbers)) for anchor in self.anchors])
 
@@ -81,7 +79,7 @@ class Estimates:
         return len(self.anchors)
 
     def joined(self, others: "Estimates") -> "Estimates":
-        """What is known around these anchors and around `others` of the same game."""
+        """The same game with the anchors of `others` added."""
         return replace(
             self,
             anchors=np.concatenate([self.anchors, others.anchors]),
@@ -96,11 +94,21 @@ class Estimates:
         return self.own if objective is Objective.NASH else self.social
 
     def players(self, price: float) -> Players:
-        """Those who play, at a price."""
+        """The players at a price."""
         return Players(self.owners, self.n_users, self.unwillingness, price, self.wishes)
 
+    def distances_of(self, selection: Bools) -> Ints:
+        """Hamming distance of `selection[Z]` to each anchor: [T]."""
+        return hamming(self.anchors, selection)
+
+    def nearest(self, selections: Bools) -> Ints:
+        """The anchor nearest to each of `selections[B, Z]`, the first of equally near ones: [B]."""
+        distances = np.array([self.distances_of(each) for each in selections])
+        nearest: Ints = distances.argmin(axis=1)
+        return nearest
+
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
-        """Mean, [T], and covariance, [T, T], of the distances if all decide by `strategy[Z]`."""
+        """Mean, [T], and covariance, [T, T], of the distances if k is disclosed with chance `strategy[k]`."""
         mean, cov = np.zeros(self.n_anchors), np.zeros((self.n_anchors, self.n_anchors))
         for here in slices(len(strategy), BLOCK):
             p, anchors = strategy[here], self.anchors[:, here]
@@ -109,34 +117,17 @@ class Estimates:
             cov += (sign * (p * (1 - p))) @ sign.T
         return mean, cov
 
-    def distances_of(self, selection: Bools) -> Ints:
-        """Hamming distance of `selection[Z]` to each anchor: [T]."""
-        return hamming(self.anchors, selection)
-
-    def nearest(self, selections: Bools) -> Ints:
-        """The anchor nearest to each of `selections[B, Z]`; of equally near ones the first: [B]."""
-        distances = np.array([self.distances_of(each) for each in selections])
-        nearest: Ints = distances.argmin(axis=1)
-        return nearest
-
     def predicted_total(self, selection: Bools, price: float, anchor: int | None = None) -> float:
-        """The sum of all rewards under a joint `selection[Z]`, as its nearest anchor predicts it.
-
-        Social influence is enough for that. With `anchor`, that one predicts instead.
-        """
+        """The sum of all rewards under `selection[Z]`, predicted by its nearest anchor or by `anchor`."""
         t = int(self.distances_of(selection).argmin()) if anchor is None else anchor
         gain = float(np.dot(selection.astype(np.float64) - self.anchors[t], self.social[t]))
-        players = self.players(price)
-        return (
-            gain
-            - float(self.losses[t].sum())
-            - price * float(self.wishes.cost(players.paid(selection)).sum())
-        )
+        cost = float(self.wishes.cost(self.players(price).paid(selection)).sum())
+        return gain - float(self.losses[t].sum()) - price * cost
 
     def payoffs(self, strategy: Floats | Bools, objective: Objective) -> Floats:
-        """What each player expects under `strategy[Z]` if anchor t is nearest: [N, T]; welfare: [1, T].
+        """Each player's expected payoff under `strategy[Z]` if anchor t is nearest: [N, T]; welfare: [1, T].
 
-        What does not depend on t (the price paid) is left out: only differences between cells matter.
+        Without the price paid, which is the same for every t.
         """
         columns = []
         for t, anchor in enumerate(self.anchors):
@@ -148,14 +139,13 @@ class Estimates:
         return np.array(columns).T
 
     def felt(self, t: int, change: Floats) -> Floats:
-        """What a `change[Z]` of the joint selection gains each user, by anchor t: [N].
+        """How much a `change[Z]` of the joint selection lowers each user's loss, by anchor t: [N].
 
-        Without `effects`, what an interaction does to others is known in total alone, (social − own)_tk, and
-        divided equally among them:
+        Without `effects`, only the total effect on others is known, (social − own)_tk. It is divided equally:
 
             Σ_{k of u} change_k own_tk + Σ_{k not of u} change_k (social − own)_tk / (N − 1)
 
-        The sum over users is exact, Σ_k change_k social_tk.
+        The sum over users, Σ_k change_k social_tk, stays exact.
         """
         if self.effects:
             return self.effects[t] @ change
@@ -163,17 +153,17 @@ class Estimates:
         return float(share.sum()) + sum_by(self.owners, change * self.own[t] - share, self.n_users)
 
     def share(self, t: int | slice, rows: Ints | slice = slice(None)) -> Floats:
-        """What disclosing `rows` gains each who does not own them, if all alike, by anchor t: [(T,) rows]."""
+        """An equal share of what disclosing `rows` does for others than their owners: [(T,) rows]."""
         foreign: Floats = self.social[t, rows] - self.own[t, rows]
         return foreign / max(1, self.n_users - 1)
 
     def predicted_losses(self, selections: Bools) -> Floats:
-        """Every user's loss under joint selections `selections[B, Z]` (eq. 7, nearest anchor): [B, N].
+        """Every user's loss under `selections[B, Z]`, predicted by the nearest anchors (eq. 7): [B, N].
 
-        Several at once are cheaper than one by one: the effects are read once for all of them.
+        Raises ValueError without `effects`. Predicting several selections at once is cheaper than one by one.
         """
         if not self.effects:
-            raise ValueError("predicted losses: these estimates came without effects; ask for them")
+            raise ValueError("predicted losses of single users need estimates with effects")
         nearest = self.nearest(selections)
         predicted = self.losses[nearest]
         for t in np.unique(nearest):
@@ -183,6 +173,7 @@ class Estimates:
         return predicted
 
     def predicted_rewards(self, selections: Bools, price: float) -> Floats:
-        """Every user's reward under joint selections `selections[B, Z]` (eq. 4): [B, N]."""
-        paid = np.array([self.players(price).paid(each) for each in selections])
+        """Every user's reward under `selections[B, Z]` (eq. 4): [B, N]; needs `effects`."""
+        players = self.players(price)
+        paid = np.array([players.paid(each) for each in selections])
         return -self.predicted_losses(selections) - price * self.wishes.cost(paid)

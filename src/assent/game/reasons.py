@@ -1,8 +1,8 @@
-"""Why each interaction was disclosed or withheld: of all that a decision weighs, the one thing that decided.
+"""Why each interaction was disclosed or withheld: the one thing that decided.
 
-What an interaction is worth comes first. Where that does not explain the decision, something else did: the
-category that it was decided with, a limit or a floor of its owner, the budget for all, or a lot. Of two that
-would both explain it, its owner is told the one that she can change.
+First comes what the interaction is worth. If that does not explain the decision, something else does: the
+category it was decided with, a limit or a floor of its owner, the budget for all, or chance. If two reasons
+hold, the owner is told the one they can change.
 """
 
 from dataclasses import dataclass
@@ -16,38 +16,38 @@ from assent.support.arrays import Bools, Floats, Ints, Strings, sum_by
 
 
 class Reason(StrEnum):
-    """What decided; an interaction that was decided on with others shares what decided on all of them."""
+    """What decided on an interaction, or on the group it was decided with."""
 
     WORTH = "worth"
     """Disclosed: worth more than it costs."""
     COST = "cost"
-    """Withheld: worth something, but no more than it would cost."""
+    """Withheld: worth something, but not more than it costs."""
     NO_HELP = "no help"
     """Withheld: worth nothing."""
     CATEGORY = "category"
-    """Against its own worth: what it was decided on with is worth its cost on the whole, or is not."""
+    """Decided against its own worth, because its group as a whole is worth its cost, or is not."""
     FLOOR = "floor"
-    """Disclosed: not worth its cost, but without it its owner's floor would be missed."""
+    """Disclosed: not worth its cost, but needed for its owner's floor."""
     OWN_BUDGET = "own budget"
     """Withheld: worth its cost, but it would exceed its owner's budget."""
     BUDGET = "budget"
     """Disclosed: not worth its cost, but the budget for all had room for it. Withheld: it would exceed it."""
     LOT = "lot"
-    """Against its worth: drawn from a strategy that is not certain."""
+    """Decided against its worth: drawn at random from a mixed strategy."""
     SEARCH = "search"
-    """Against its worth, which changes with what else is disclosed: the best selection that was found."""
+    """Decided against its worth, which depends on what else is disclosed: the best selection found."""
 
 
 @dataclass(frozen=True)
 class Reasons:
-    """What decided on each of Z interactions, and what that rests on."""
+    """What decided on each of Z interactions."""
 
     reasons: Strings
     """[Z], each a `Reason`."""
     costs: Floats
-    """[Z], what disclosing it costs or would cost its owner beside what else she discloses, in loss units."""
+    """[Z], what disclosing it costs its owner on top of what else they disclose, in loss units."""
     together: Ints
-    """[Z], how many interactions it was decided on with, itself included."""
+    """[Z], how many interactions were decided together with it, itself included."""
 
 
 def reasons_of(
@@ -55,7 +55,7 @@ def reasons_of(
 ) -> Reasons:
     """Why `players` disclose `selection[Z]` if interactions are worth `values[Z]`.
 
-    `allowed` is the total unwillingness that was to be kept within, `drawn` whether lots were drawn.
+    `allowed` is the budget for all, a total unwillingness; `drawn`: the selection was drawn at random.
     """
     units, paid = players.units, players.paid(selection)
     chosen = selection[units.first]
@@ -89,7 +89,7 @@ def _first(cases: list[tuple[Bools, Reason]], otherwise: Strings | Reason) -> St
 
 
 def _needed(players: Players, chosen: Bools) -> Bools:
-    """Whether, without the unit, its owner would disclose fewer interactions than her floor asks for: [U]."""
+    """Whether its owner would miss their floor without the unit: [U]."""
     units = players.units
     number = sum_by(units.owners, (units.sizes * chosen).astype(np.float64), players.n_users)
     needed: Bools = (number[units.owners] - units.sizes) < players.floor[units.owners]
@@ -97,7 +97,7 @@ def _needed(players: Players, chosen: Bools) -> Bools:
 
 
 def _costs(players: Players, owners: Ints, unwillingness: Floats, chosen: Bools, paid: Floats) -> Floats:
-    """What disclosing each of some things of `owners` adds to what they pay, `paid[N]` for all of theirs."""
+    """What disclosing each of n things adds to its owner's cost; `paid[N]` is each user's total: [n]."""
     wishes = players.wishes
     if wishes.power == 1:
         return players.price * unwillingness

@@ -1,71 +1,67 @@
-"""The equilibrium in factored strategies: a probability per interaction, best responses in closed form.
+"""Equilibria in factored strategies: a probability per interaction, best responses in closed form.
 
-A player's payoff couples her to the others only through which anchor is nearest (`cells`). With the
-probabilities π of the cells and their slopes, disclosing interaction k adds to her payoff
+With one anchor the solution is exact: disclose k iff g_k > price · β_k.
 
-    v_k − price · β_k,     v_k = Σ_t π_t g_tk + Σ_s (Σ_t c_t ∂π_t/∂D_s) (1 − 2õ_sk)
+With several, a certain joint selection has one nearest anchor t, and unless a player alone can change that,
+the best response is the one to g_t. So the best responses to g_t are an equilibrium iff t is the anchor
+nearest to them: the cell of t *answers itself*.
 
-where g is the influence that the objective counts and c_t her expected payoff if anchor t is nearest. The
-first sum is the value of k, the second what she gains by moving everybody towards a cell that suits her. With
-one anchor this is g_k, nothing else, and the solution is exact: disclose k iff g_k > price · β_k.
+`nash`: start from the best response to the prior (`nearest.response_values`) and go from cell to cell until
+one answers itself. If none does, hold selections in their cells (`steering`), and from there let players who
+could gain answer in turn (`turns`). Where turns settle, that is an equilibrium. Otherwise the selection with
+the least regret is returned.
 
-With more, a joint selection makes one anchor t nearest for certain, and unless a player alone can change
-that, her best response is the one to g_t. So the best responses to g_t are an equilibrium iff t is the anchor
-nearest to them. `nash` starts from the response to the prior and goes from cell to cell until one answers
-itself. If none does, cells are held by `steering` at the least loss, and from there players who could gain by
-crossing to another cell answer in turn (`turns`), exactly where histories are short. Where turns settle, that
-is an equilibrium; where they do not, the cell that is held best is one but for that loss. `welfare` is the
-maximum of one function, the sum of rewards. What a cell could have if nothing held it bounds it from above,
-so that cells are tried by falling bound until no other can be better. In games of millions of interactions
-only the first few cells are held, which costs a little reward and saves minutes.
+`welfare`: maximise the sum of rewards. The best response to g_t, wherever it lies, bounds what the cell of t
+can have; cells are tried by falling bound until no other can be better.
+
+With millions of interactions only the first few cells are held: it costs little reward and saves minutes.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from assent.data.wishes import USUAL_PRIOR
-from assent.game.estimates import BLOCK, Estimates, Objective
-from assent.game.nearest import cells
-from assent.game.regret import only_just, regret_of, safe
+from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import only_just, regret_of, response_values, safe
 from assent.game.steering import Held, hold
 from assent.game.turns import Turns
-from assent.support.arrays import Bools, Floats, Ints, slices
+from assent.support.arrays import Bools, Floats, Ints
 
 _WORK = 3 * 10**7
-"""Entries of influence that are looked at, at most, to hold cells by steering; a few are always held."""
+"""Most entries of influence to read for holding cells; at least one cell is held in any case."""
 _ENOUGH = 2e-3
-"""Share of the mean loss: where nobody could gain more, no other cell is held."""
+"""If nobody could gain more than this share of the mean loss, no other cell is held."""
 _TURNS = 1000
-"""Turns of single players, at most: a few seconds where histories are long."""
+"""Most turns of single players: a few seconds with long histories."""
 
 
 @dataclass(frozen=True)
 class Equilibrium:
-    """A joint selection with what it rests on."""
+    """A joint selection, and how it was found."""
 
     selection: Bools
     """[Z]"""
     values: Floats
-    """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness. It includes
-    what was paid to hold a cell; where turns have settled, it is what k alone adds to the payoff, a change of
-    the nearest anchor included."""
+    """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness. Includes
+    payments that hold a cell. Where turns settled, it is what k alone adds to the payoff."""
     cell_probability: Floats
-    """[T], how likely each anchor is nearest: 1 for the one that is, shared by those that coincide."""
+    """[T], how likely each anchor is nearest; anchors that coincide share."""
     rounds: int
-    """How many joint selections were played; those within turns do not count."""
+    """How many joint selections were played, without those within turns."""
     regret: Floats
-    """[N], at most what each player could still gain by deviating from `selection` alone."""
+    """[N], at most what each player could gain by deviating alone from `selection`."""
     nearest: Ints
-    """[T], to how many of the joint selections that were played each anchor was nearest; of tables, to how
-    many of L draws from the final strategies."""
+    """[T], how many of the joint selections played had this nearest anchor (tables: of L draws from the
+    final strategies)."""
 
 
 def solve(estimates: Estimates, *, objective: Objective, price: float, rounds: int = 40) -> Equilibrium:
-    """An equilibrium at a price; where `rounds` do not suffice, the best selection that was played.
+    """An equilibrium at a price, or the best selection found in `rounds` joint selections.
 
-    `nash` starts from the prior of the wishes where they have one, else from the usual one.
+    `nash` starts from the prior of the wishes if there is one, else from the usual prior.
     """
     game = _Game(estimates, objective, price, rounds)
     if estimates.alike.max() == 0:
@@ -77,18 +73,19 @@ def solve(estimates: Estimates, *, objective: Objective, price: float, rounds: i
 
 
 class _Game:
-    """A game, and how often each anchor was nearest to what was played in it."""
+    """One game at a price; counts how often each anchor was nearest to a selection that was played."""
 
     def __init__(self, estimates: Estimates, objective: Objective, price: float, rounds: int) -> None:
         self.estimates, self.objective, self.price, self.rounds = estimates, objective, price, rounds
         self.players = estimates.players(price)
         self.influence = estimates.values(objective)
+        self.regret_of = partial(regret_of, estimates, objective=objective, price=price)
         self.nearest = np.zeros(estimates.n_anchors, dtype=np.int64)
 
     def nash(self, strategy: Floats) -> Equilibrium:
-        """From the response to `strategy[Z]` to a cell that answers itself, else to where turns settle.
+        """A cell that answers itself, found from the response to `strategy[Z]`; else where turns settle.
 
-        Where they settle nowhere, the cell that is held best.
+        If they settle nowhere, the selection with the least regret.
         """
         values, probability = response_values(self.estimates, strategy, self.objective)
         first = self._play(values)
@@ -109,14 +106,14 @@ class _Game:
                 return self._settled(found[-1:])
         found.append((first, self._regret(first)))
         found.sort(key=lambda each: float(each[1].max()))
-        # From a cell that does not answer itself nearly everybody moves: too many in all but small games.
+        # From a cell that does not answer itself nearly everybody moves: affordable in small games only.
         away = lacking if self.estimates.n_users <= _TURNS else []
         return self._settled([*found, *((held, None) for *_, held in away)])
 
     def _holds(self, lacking: list[int], *, has_one: bool) -> Iterator[Held]:
-        """The cells that do not answer themselves, held safely, then only just.
+        """Hold the `lacking` cells, first safely, then only just.
 
-        In large games only the first of them, and only just where there is no selection to end in yet.
+        In large games only the first cell is held, and only just if there is no other result yet.
         """
         most = max(1, _WORK // self.influence.size)
         for safely in (True, False):
@@ -128,7 +125,7 @@ class _Game:
                 return
 
     def _settled(self, starts: Sequence[tuple[Held, Floats | None]]) -> Equilibrium:
-        """Where turns settle from one of the `starts`; where nowhere, the first, whose regret is known."""
+        """Where turns settle from one of the `starts`; if nowhere, the first start, whose regret is known."""
         bounds = max(2, _WORK // self.influence.size)
         turns = Turns(self.estimates, self.price, turns_left=_TURNS, bounds_left=bounds)
         best, regret = starts[0]
@@ -143,7 +140,7 @@ class _Game:
         return self.equilibrium(best, regret)
 
     def welfare(self) -> Equilibrium:
-        """The largest sum of rewards, as the nearest anchors predict it."""
+        """The largest sum of rewards that the nearest anchors predict."""
         free = [self._play(self.influence[t]) for t in range(min(self.estimates.n_anchors, self.rounds))]
         bounds = [self._total(held, t) for t, held in enumerate(free)]
         best, most, left = free[0], -np.inf, max(2, _WORK // self.influence.size)
@@ -164,13 +161,13 @@ class _Game:
         return self.equilibrium(held, self._regret(held))
 
     def equilibrium(self, held: Held, regret: Floats) -> Equilibrium:
-        """What was found."""
+        """The result for a selection that was found, with its regret."""
         alike = self.estimates.alike == self.estimates.alike[_cell(held)]
         rounds = int(self.nearest.sum())
         return Equilibrium(held.selection, held.values, alike / alike.sum(), rounds, regret, self.nearest)
 
     def _path(self, start: int, probability: Floats) -> Iterator[tuple[int, Held]]:
-        """Responses to the cells, each to the one that the last fell into, then to those left out."""
+        """Best responses: to the cell that the last response fell into, then to cells not visited yet."""
         left = [start, *np.argsort(-probability, kind="stable").tolist()]
         seen: set[int] = set()
         while left and self.nearest.sum() < self.rounds:
@@ -182,15 +179,15 @@ class _Game:
                 yield t, held
 
     def _play(self, values: Floats) -> Held:
-        """Everybody's best response to `values[Z]`, wherever it lies."""
+        """Everybody's best response to `values[Z]`, in whatever cell it lies."""
         selection = self.players.best(values)
         nothing_paid = np.zeros(self.estimates.n_anchors)
         return self._seen(Held(selection, values, self.estimates.distances_of(selection), nothing_paid))
 
     def _hold(self, t: int, *, safely: bool) -> list[Held]:
-        """Best responses to anchor t that stay in its cell, if they can be held there.
+        """Best responses to anchor t, held in its cell if possible: a list of one or none.
 
-        `safely` is by more than any player could make up for alone.
+        `safely`: by a margin that no single player can make up for.
         """
         estimates, players, values = self.estimates, self.players, self.influence[t]
         margins = safe(estimates, t, players.best(values)) if safely else only_just(estimates, t)
@@ -209,32 +206,9 @@ class _Game:
         return self.estimates.predicted_total(held.selection, self.price, t)
 
     def _regret(self, held: Held) -> Floats:
-        return regret_of(
-            self.estimates,
-            held.selection,
-            objective=self.objective,
-            price=self.price,
-            payments=held.payments,
-        )
+        return self.regret_of(held.selection, payments=held.payments)
 
 
 def _cell(held: Held) -> int:
     """The anchor nearest to a selection; of equally near ones the first."""
     return int(held.distances.argmin())
-
-
-def response_values(estimates: Estimates, strategy: Floats, objective: Objective) -> tuple[Floats, Floats]:
-    """v_k of every interaction, [Z], when the others play `strategy[Z]`; the cells' probabilities, [T]."""
-    influence = estimates.values(objective)
-    if estimates.n_anchors == 1:
-        return influence[0], np.ones(1)
-    here = cells(estimates, strategy)
-    values: Floats = here.probability @ influence
-    if not here.slopes.any():
-        return values, here.probability
-    incentive = estimates.payoffs(strategy, objective) @ here.slopes
-    for some in slices(len(values), BLOCK):
-        owners = estimates.owners[some] if objective is Objective.NASH else 0
-        sign = np.where(estimates.anchors[:, some], -1.0, 1.0)
-        values[some] += np.einsum("kt,tk->k", np.atleast_2d(incentive[owners]), sign)
-    return values, here.probability

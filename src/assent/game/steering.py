@@ -1,15 +1,15 @@
-"""Holding a joint selection within the cell of an anchor, at the least loss to anybody.
+"""Hold a joint selection in the cell of an anchor, at the least loss to anybody.
 
-The best responses to an anchor's influence g_t may lie nearer to another anchor s, whose influence would be
-answered differently: then no selection of best responses answers itself. But interactions that are hardly
-worth disclosing, or hardly not, can be decided the other way at hardly any loss. Paying μ_s for every unit by
-which the distance to s exceeds that to t finds those that cost least: everybody answers the values
+The best responses to an anchor's influence g_t may lie nearer to another anchor s. Then they do not answer
+themselves: at s they would be different. But interactions that are hardly worth disclosing, or hardly not,
+can be decided the other way at little loss. To find those that cost least, pay μ_s for every unit by which
+the distance to s exceeds that to t; everybody answers the values
 
     g_tk + Σ_s μ_s (õ_tk − õ_sk),     μ ≥ 0
 
-and nobody loses more than Σ_s μ_s on an interaction, which costs all together least. Where it is single
-players who must not lose much, an interaction counts with what its owner loses by those that cost her less,
-too: then nobody loses more than Σ_s μ_s in all.
+Nobody loses more than Σ_s μ_s on one interaction, and the total loss is the least possible. To keep the loss
+of single players small instead (`evenly`), an interaction counts with what its owner loses on it and on all
+their interactions that cost less; then nobody loses more than Σ_s μ_s in total.
 """
 
 from dataclasses import dataclass, replace
@@ -17,18 +17,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assent.game.estimates import Estimates, hamming
+from assent.game.nearest import pull
 from assent.game.players import Players
-from assent.game.regret import pull
 from assent.support.arrays import Bools, Floats, Ints, Signs
 
 _SWEEPS = 3
-"""Corrections per anchor: paying for one distance may shorten another, or lengthen it more than is needed."""
+"""Corrections per anchor: paying for one distance may shorten another, or lengthen it too much."""
 _WASTE = 1e-2
-"""Payments for nothing, as a share of the mean value, that are not worth another correction."""
+"""Superfluous payments, as a share of the mean value, that are not worth another correction."""
 _AT_FIRST = 1000
-"""Interactions nearest to indifference that are looked at at first, and one for each unit lacking."""
+"""Interactions nearest to indifference in the first try, plus one per unit of distance that is missing."""
 _SPARED = 10_000
-"""Interactions looked at, at most, for what a margin leaves over."""
+"""Most interactions that are reconsidered where a margin is larger than needed."""
 _DOUBLINGS, _HALVINGS = 40, 12
 _ROUNDING = 1e-12
 
@@ -44,7 +44,7 @@ class Held:
     distances: Ints
     """[T], to the anchors."""
     payments: Floats
-    """[T], μ; all 0 where nothing had to be paid."""
+    """[T], μ; all 0 if nothing had to be paid."""
 
 
 def hold(
@@ -52,9 +52,9 @@ def hold(
 ) -> Held | None:
     """Best responses to `values[Z]`, steered until every anchor s is farther than t by `margins[s]`.
 
-    None where that fails. Anchors that coincide with t are left out. Where interactions are decided one by
-    one, only those that are nearest to indifference are looked at, more of them until no other could move.
-    There, `evenly` keeps small what any one player loses; else it is what all lose together.
+    Returns None if that fails. Anchors that coincide with t are ignored. Without wishes, only the
+    interactions nearest to indifference may move, more of them until no other could; and `evenly` keeps the
+    loss of each player small instead of the total.
     """
     selection = players.best(values)
     others = estimates.alike != estimates.alike[t]
@@ -86,21 +86,20 @@ def hold(
 
 @dataclass(frozen=True)
 class _Part:
-    """The interactions that may move: `anchors[T, Z']`, who decides, `values[Z']` there, and t's rivals."""
+    """The Z' interactions that may move."""
 
     anchors: Bools
+    """[T, Z']"""
     players: Players
     values: Floats
+    """[Z']"""
     t: int
     others: Bools
-
-    def lead(self, selection: Bools, s: int) -> int:
-        farther, nearer = self.anchors[s], self.anchors[self.t]
-        return int(np.count_nonzero(selection != farther)) - int(np.count_nonzero(selection != nearer))
+    """[T], the anchors that differ from t."""
 
 
 def _summed_up(part: _Part) -> Floats:
-    """Each value as far from indifference as its owner would lose on it and on all that move before it: [Z'].
+    """Values whose distance from indifference is the owner's loss on k and on all that move before k: [Z'].
 
     An interaction can move if the best response and some other anchor both differ from t there.
     """
@@ -118,14 +117,14 @@ def _summed_up(part: _Part) -> Floats:
 
 
 def _steer(part: _Part, margins: Ints) -> Held | None:
-    """Make each μ_s in turn as small as the others allow; take what pays least for what it does not need."""
+    """Make each μ_s in turn as small as the others allow; return what pays least for nothing."""
     players, t = part.players, part.t
     payments = np.zeros(len(part.anchors))
     selection, paid_for = players.best(part.values), part.values
     best, least = None, np.inf
     scale = float(np.abs(part.values).mean())
     for step in range(2 * _SWEEPS * len(part.anchors)):
-        # Where taking back does not lead into the cell, payments only grow from here on, by a little more.
+        # If lowering payments does not lead into the cell, they only grow in the second half of the steps.
         grows = step >= _SWEEPS * len(part.anchors)
         distances = hamming(part.anchors, selection)
         short = np.where(part.others, margins - (distances - distances[t]), 0)
@@ -134,7 +133,7 @@ def _steer(part: _Part, margins: Ints) -> Held | None:
             best, least = Held(selection, paid_for, distances, payments.copy()), wasted
         if best is not None and (grows or least <= _WASTE * scale):
             break
-        # A lead changes by 2 with every interaction, so that one unit may be left over.
+        # A lead changes by 2 with every interaction, so one unit may be left over.
         is_wasted = (payments > 0) & (short < -1)
         off = np.maximum(short, 0) if grows else np.where(is_wasted, -short, np.maximum(short, 0))
         if not off.any():
@@ -144,7 +143,8 @@ def _steer(part: _Part, margins: Ints) -> Held | None:
         if not grows:
             paid_for = paid_for - payments[s] * towards
             selection, payments[s] = players.best(paid_for), 0.0
-        lacking = int(margins[s]) - part.lead(selection, s)
+        farther, nearer = hamming(part.anchors[[s, t]], selection).tolist()
+        lacking = int(margins[s]) - (farther - nearer)
         payment = _payment(players, paid_for, selection, towards, lacking + (lacking // 20 if grows else 0))
         if payment is None:
             break
@@ -155,7 +155,7 @@ def _steer(part: _Part, margins: Ints) -> Held | None:
 
 
 def _without_waste(part: _Part, held: Held, margins: Ints) -> Held:
-    """Decide by the values themselves after all where the margins leave room, what gains most by it first."""
+    """Undo moves that the margins do not need, the costliest first."""
     if not part.players.wishes.are_plain:
         return held
     selection, distances, answered = held.selection.copy(), held.distances, held.values.copy()
@@ -170,7 +170,7 @@ def _without_waste(part: _Part, held: Held, margins: Ints) -> Held:
 
 
 def _payment(players: Players, values: Floats, selection: Bools, towards: Signs, short: int) -> float | None:
-    """The least μ that makes up for a difference of `short` in the distances; None if none does.
+    """The least μ that widens the difference of the distances by `short`; None if there is none.
 
     Every interaction that changes with μ widens the difference by 2.
     """
@@ -191,7 +191,7 @@ def _payment(players: Players, values: Floats, selection: Bools, towards: Signs,
 def _searched(
     players: Players, values: Floats, selection: Bools, towards: Signs, needed: int
 ) -> float | None:
-    """The same by doubling and halving, where interactions are not decided one by one."""
+    """The least μ that moves `needed` interactions under wishes, by bisection; None if none does."""
 
     def enough(payment: float) -> bool:
         changed = players.best(values + payment * towards).astype(np.int8) - selection

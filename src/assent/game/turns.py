@@ -1,15 +1,15 @@
-"""The end of a search: players who answer one another in turn, each exactly.
+"""Players answer one another in turn, each exactly, until nobody moves: the last step of the search.
 
-When everybody's selection is certain, all that a player needs of the others is their distance to each anchor
-and what they gain her there, h_t. A selection o of hers earns
+If all other selections are certain, a player needs only the others' distance to each anchor and what they
+gain the player there, h_t. An own selection o earns
 
     h_t − L_t + Σ_k (o_k − õ_tk) g_tk − price · cost(Σ_k o_k β_k),     t the anchor nearest to all together
 
-Of up to 10 units all her selections are looked at; of more, those that differ in one unit and the best that
-can be held in each cell (`steering`; with wishes, the best responses to each anchor). A joint selection that
-nobody answers differently is an equilibrium, as far as that was looked at: the regret of longer histories
-stays what the bound says. Players whose bound on gains is 0 are skipped, so that turns are few where hardly
-anybody can change the nearest anchor. Where very many could, nothing is settled in this way.
+With up to 10 units, all selections are compared. With more, those that differ in one unit and the best that
+`steering` can hold in each cell (under wishes: the best response to each anchor). A joint selection that
+nobody answers differently is an equilibrium, as far as was compared; players with more units keep the bound
+on their regret. Players whose bound is 0 are skipped, so turns are few if hardly anybody can change the
+nearest anchor. If very many could, turns give up.
 """
 
 from functools import cached_property
@@ -18,21 +18,21 @@ import numpy as np
 
 from assent.data.wishes import Wishes
 from assent.game.estimates import BLOCK, Estimates, Objective
-from assent.game.players import ENUMERATED, all_choices, allowed
-from assent.game.regret import only_just, regret_of
+from assent.game.nearest import only_just, regret_of
+from assent.game.players import ENUMERATED, all_choices
 from assent.game.steering import hold
 from assent.support.arrays import Bools, Floats, Ints, slices
 
 _ROUNDING = 1e-12
-"""Share of her loss below which a player's gain is none."""
+"""A gain below this share of a player's loss counts as 0."""
 _ALL = slice(None)
 
 
 class Turns:
     """Turns of the players of a game at a price.
 
-    `turns_left` and `bounds_left` are for all that is settled: turns of single players, and how often it may
-    be looked up who could want one.
+    `turns_left` and `bounds_left` limit all calls of `settle` together: turns of single players, and
+    computations of who could gain.
     """
 
     def __init__(self, estimates: Estimates, price: float, *, turns_left: int, bounds_left: int) -> None:
@@ -42,10 +42,10 @@ class Turns:
         self._rounding = _ROUNDING * (np.abs(estimates.losses).max(axis=0) + price)
 
     def settle(self, start: Bools, regret: Floats | None = None) -> tuple[Bools, Floats] | None:
-        """The equilibrium that turns lead to from the joint selection `start[Z]`, and its regret [N].
+        """The equilibrium that turns lead to from the joint selection `start[Z]`, [Z], and its regret, [N].
 
-        `regret[N]` is that of the start, where it is known. None where turns lead in a circle, or do not
-        suffice. What is left of the regret is of players with too many units to look at all selections.
+        `regret[N]` is that of the start, if known. Returns None if turns go in a circle or run out. Only
+        players with too many units to compare all selections keep a regret.
         """
         now, joint, seen = start, None, set[bytes]()
         while (code := now.tobytes()) not in seen:
@@ -70,9 +70,8 @@ class Turns:
     def values(self, selection: Bools) -> Floats:
         """What disclosing each interaction is worth to its owner while all else in `selection[Z]` stays: [Z].
 
-        That is g_tk unless the interaction alone changes which anchor is nearest; then it is the difference
-        of the payoffs on either side. What is worth just its price counts as worth a trace more where it is
-        disclosed.
+        That is g_tk, unless the interaction alone changes the nearest anchor; then it is the difference of
+        the payoffs. A value equal to its price is raised by one ulp if the interaction is disclosed.
         """
         estimates = self.estimates
         distances = estimates.distances_of(selection)
@@ -99,7 +98,7 @@ class Turns:
         return regret_of(self.estimates, selection, objective=Objective.NASH, price=self.price)
 
     def _moves(self, joint: "_Joint", player: int) -> bool:
-        """Whether she gains by another selection; the best that she finds is played then."""
+        """Whether the player gains by another selection; if so, play the best one found."""
         rows = self._rows(player)
         choices = np.vstack([joint.selection[rows], self._choices(joint, player)])
         payoffs = self._payoffs(joint, player, choices)
@@ -110,9 +109,9 @@ class Turns:
         return True
 
     def _payoffs(self, joint: "_Joint", player: int, choices: Bools) -> Floats:
-        """What `choices[C, |S|]` earn her while the others keep to theirs; −inf if not allowed: [C].
+        """What `choices[C, |S|]` earn the player while the others stay; −inf if not allowed: [C].
 
-        The first is what she plays now.
+        The first choice is what the player plays now.
         """
         estimates, rows = self.estimates, self._rows(player)
         anchors, own = estimates.anchors[:, rows], estimates.own[:, rows]
@@ -127,12 +126,12 @@ class Turns:
         payoffs: Floats = gains[np.arange(len(choices)), near] + standing[near] - limits.costs(paid)
         if not self.players.wishes.are_plain:
             never = (choices & (minded >= 1)).any(axis=1)
-            kept = allowed(np.where(never, np.inf, paid)[None], choices.sum(axis=1)[None], limits)[0]
+            kept = limits.allow(np.where(never, np.inf, paid)[None], choices.sum(axis=1)[None])[0]
             payoffs[~kept | never] = -np.inf
         return payoffs
 
     def _choices(self, joint: "_Joint", player: int) -> Bools:
-        """The selections that she looks at: [C, |S|]."""
+        """The selections that the player compares: [C, |S|]."""
         units = self._units(player)
         count = int(units.max()) + 1
         if count <= ENUMERATED:
@@ -143,14 +142,14 @@ class Turns:
         return np.vstack([flipped, *self._held(joint, player)])
 
     def _held(self, joint: "_Joint", player: int) -> list[Bools]:
-        """Her best selections in each cell, as far as they can be found: [|S|] each.
+        """The player's best selections in each cell, as far as they can be found: [|S|] each.
 
-        With wishes, whose steering takes long, her best responses to each anchor, in whatever cell they are.
+        Under wishes, where steering is slow, the best responses to each anchor instead.
         """
         whole, rows = self.estimates, self._rows(player)
         wishes = whole.wishes
         one = np.array([player])
-        hers = Wishes(
+        own_wishes = Wishes(
             groups=None if wishes.groups is None else wishes.groups[rows],
             budget=None if wishes.budget is None else wishes.budget[one],
             floor=None if wishes.floor is None else wishes.floor[one],
@@ -164,7 +163,7 @@ class Turns:
             own=whole.own[:, rows],
             social=whole.social[:, rows],
             losses=whole.losses[:, one],
-            wishes=hers,
+            wishes=own_wishes,
         )
         players = part.players(self.price)
         if not wishes.are_plain:
@@ -180,18 +179,18 @@ class Turns:
 
     @cached_property
     def _order(self) -> tuple[Ints, Ints]:
-        """Interactions by player, and where each player's begin and end: [Z], [N + 1]."""
+        """Rows sorted by player, [Z], and where each player's rows begin, with the end: [N + 1]."""
         owners = self.estimates.owners
         lengths = np.bincount(owners, minlength=self.estimates.n_users)
         return np.argsort(owners, kind="stable"), np.concatenate([[0], np.cumsum(lengths)])
 
     def _rows(self, player: int) -> Ints:
-        """Her interactions."""
+        """The player's interactions: [|S|]."""
         order, ends = self._order
         return order[ends[player] : ends[player + 1]]
 
     def _units(self, player: int) -> Ints:
-        """The units of her interactions, counted from 0: [|S|]."""
+        """The units of the player's interactions, counted from 0: [|S|]."""
         rows, groups = self._rows(player), self.estimates.wishes.groups
         if groups is None:
             return np.arange(len(rows))
@@ -200,13 +199,13 @@ class Turns:
 
 
 class _Joint:
-    """A joint selection in which one player after the other may change her part."""
+    """A joint selection of which one player after the other may change their part."""
 
     def __init__(self, estimates: Estimates, selection: Bools) -> None:
         self.estimates, self.selection = estimates, selection.copy()
         self.distances = estimates.distances_of(selection)
         self._felt = np.zeros(estimates.n_anchors)
-        """[T], Σ_k (o_k − õ_tk) (social − own)_tk / (N − 1), where effects are unknown."""
+        """[T], Σ_k (o_k − õ_tk) (social − own)_tk / (N − 1), if effects are unknown."""
         if not estimates.effects:
             for here in slices(len(selection), BLOCK):
                 change: Floats = selection[here] - estimates.anchors[:, here].astype(np.float64)
@@ -223,13 +222,13 @@ class _Joint:
         self.selection[rows] = chosen
 
     def standing(self, player: int, rows: Ints) -> Floats:
-        """h_t − L_t: what she has at each anchor from the others: [T]."""
+        """h_t − L_t, what a player has from the others at each anchor: [T]."""
         estimates = self.estimates
         losses = estimates.losses[:, player]
         if not estimates.effects:
             change: Floats = self.selection[rows] - estimates.anchors[:, rows].astype(np.float64)
-            hers = (change * estimates.share(_ALL, rows)).sum(axis=1)
-            return np.asarray(self._felt - hers - losses)
+            own = (change * estimates.share(_ALL, rows)).sum(axis=1)
+            return np.asarray(self._felt - own - losses)
         others = []
         for effects, anchor in zip(estimates.effects, estimates.anchors, strict=True):
             columns, values = effects.row(player)

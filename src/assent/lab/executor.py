@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from typing import Any, Protocol, TypeVar, cast
 
 from assent.support.errors import AssentError
@@ -19,6 +19,8 @@ from assent.support.runtime import one_thread
 
 _SECONDS = 0.2
 """Between two looks at what the workers have reported."""
+_CONTEXT = multiprocessing.get_context("forkserver")
+"""Workers are forked from a clean server process that has loaded the libraries once, with one thread."""
 _BROKEN = (
     "a worker process was ended from outside, perhaps for lack of memory; finished work is kept: repeat the "
     "command to go on, with fewer jobs if memory is short"
@@ -73,6 +75,10 @@ class Processes:
         self._shared: Any = None
 
     def __enter__(self) -> "Processes":
+        """Let the server that forks the workers load its libraries while this process goes on."""
+        _CONTEXT.set_forkserver_preload(["assent.lab.lab"])
+        with one_thread():  # the environment that the workers' libraries read
+            forkserver.ensure_running()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,14 +118,9 @@ class Processes:
     def _pool_for(self, shared: Any) -> ProcessPoolExecutor:
         if self._pool is None or self._shared is not shared:
             self.close()
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["assent.lab.lab"])
-            self._told, self._stop = context.SimpleQueue(), context.Event()
-            with one_thread():  # the environment that the workers' libraries read
-                self._pool = ProcessPoolExecutor(
-                    self.workers, context, _begin, (shared, self._told, self._stop)
-                )
-                self._pool.submit(os.getpid).result()
+            self.__enter__()
+            self._told, self._stop = _CONTEXT.SimpleQueue(), _CONTEXT.Event()
+            self._pool = ProcessPoolExecutor(self.workers, _CONTEXT, _begin, (shared, self._told, self._stop))
             self._shared = shared
         return self._pool
 

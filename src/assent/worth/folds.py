@@ -1,10 +1,12 @@
 """Cross-fitting: every training row serves as a validation row for a model that was not trained on it.
 
-The rows are dealt into K folds. The anchor of fold t withholds it, and the influence of all rows is taken on
-two sets of rows that the anchor has not seen: the validation rows, and fold t. The value of a row is the mean
-over the anchors that disclose it; the one that withholds it would count what a row does for itself.
+The rows are split into K folds. Anchor t is trained on everything but fold t. The influence of all rows is
+measured on two sets of rows that the anchor has not seen: the validation rows, and fold t. The value of a row
+is the mean over the anchors that disclose it; the anchor that withholds it would count what a row does for
+itself.
 
-One measured value for each interaction from all folds.
+`deal` and `targets` make the folds, `measure` takes the influence at one anchor, `pooled` combines all folds
+into one value per interaction.
 """
 
 from collections.abc import Sequence
@@ -25,29 +27,29 @@ from assent.worth.shrinkage import Shrunk, Twice, features, shrink
 
 @dataclass(frozen=True)
 class Measured:
-    """Influence of Z rows at the anchor of one fold, on validation rows and on the fold."""
+    """Influence of Z rows at one anchor, on the validation rows (first) and on its fold (second)."""
 
     own: tuple[Floats, Floats]
-    """[Z] each, on the owner's loss."""
+    """[Z] each, influence on the owner's loss."""
     social: tuple[Floats, Floats]
-    """[Z] each, on the sum of losses."""
+    """[Z] each, influence on the sum of losses."""
     losses: Floats
-    """[n_users], L_u of the validation rows."""
+    """[n_users], L_u on the validation rows."""
     n_valid: Floats
-    """[n_users], how many validation rows each user has."""
+    """[n_users], number of validation rows."""
     n_held: Floats
-    """[n_users], how many rows of the fold."""
+    """[n_users], number of rows in the fold."""
     residual_own: float | None
     residual_social: float | None
 
 
 def deal(rows: int, folds: int, *, seed: int) -> Ints:
-    """The fold of each row, [rows], of nearly equal sizes."""
+    """The fold of each row, of nearly equal sizes: [rows]."""
     return np.random.default_rng((seed, 6)).permutation(rows) % folds
 
 
 def targets(fold: Ints, t: int, most: int, *, seed: int) -> Ints:
-    """The rows of fold t that its anchor is judged on: all, or `most` of them drawn at random."""
+    """The rows of fold t that influence is measured on: all, or `most` of them drawn at random."""
     rows = np.flatnonzero(fold == t)
     if len(rows) <= most:
         return rows
@@ -57,10 +59,11 @@ def targets(fold: Ints, t: int, most: int, *, seed: int) -> Ints:
 def measure(
     model: Linearised, n_valid: int, weights: Floats, settings: InfluenceSettings, *, seed: int, fold: int
 ) -> Measured:
-    """Influence at the anchor of a fold whose first `n_valid` validation rows are the problem's own.
+    """Influence at the anchor of a fold.
 
-    The rest are of its fold. `weights[n_users]` say what a unit of each user's loss counts. Whatever an
-    estimator draws is drawn anew for every fold and part, so that its noise is averaged.
+    The first `n_valid` validation rows of `model` are the problem's own, the rest are rows of the fold.
+    `weights[n_users]` multiply each user's loss. The seed differs between folds and parts, so that the noise
+    of an estimator averages out.
     """
     owners = model.valid.owners.numpy()
     is_valid = np.arange(len(owners)) < n_valid
@@ -81,9 +84,9 @@ def measure(
 
 
 def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats) -> Twice:
-    """The mean of each part over the anchors that disclose a row.
+    """The mean of both parts over the anchors that disclose a row.
 
-    `n_valid[Z]` and `n_held[folds, Z]` say how many rows the parts are about.
+    `n_valid[Z]` and `n_held[folds, Z]` are the numbers of rows that the parts were measured on.
     """
     discloses: Floats = (fold != np.arange(len(parts))[:, None]).astype(np.float64)
     anchors = len(parts) - 1
@@ -110,52 +113,53 @@ def _largest(solved: Sequence[tuple[Tensor, float | None]]) -> float | None:
 
 @dataclass(frozen=True)
 class Level:
-    """The values of Z interactions on one level, own or social, with what they rest on."""
+    """The values of Z interactions to their owners (own) or to everybody (social)."""
 
     shrunk: Shrunk
     count: float
-    """What each interaction is worth beyond that for being one more, in units of `error`."""
+    """A value added to every interaction alike, in units of `error` (see `pooled`)."""
 
     @property
     def values(self) -> Floats:
-        """[Z], in units of the loss."""
+        """[Z], in loss units."""
         return self.shrunk.value(self.shrunk.weight) + self.count * self.error
 
     @property
     def held_values(self) -> Floats:
-        """The same as far as they can be known without the validation rows: [Z]."""
+        """Values estimated without the validation rows: [Z]."""
         return self.shrunk.held_value + self.count * self.error
 
     @property
     def errors(self) -> Floats:
-        """How far the truth may be from them, as a standard deviation: [Z]."""
+        """Standard errors of the values: [Z]."""
         return self.shrunk.error(self.shrunk.weight)
 
     @property
     def error(self) -> float:
-        """The same of all of them together."""
+        """Root mean square of `errors`."""
         return float(np.sqrt(np.mean(self.errors**2)))
 
     def facts(self) -> dict[str, float]:
-        """How reliable they are, for the certificate."""
+        """How reliable the values are, for the certificate."""
         return asdict(self.shrunk.reliability) | {"count": self.count, "error": self.error}
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """Values on both levels."""
+    """Values to owners and to everybody."""
 
     own: Level
     social: Level
 
 
 def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float) -> Pooled:
-    """Values of `rows` from the anchors of all folds; `fold[Z]` is that of each.
+    """Values of `rows` from the anchors of all folds; `fold[Z]` is the fold of each row.
 
-    Influence is what one interaction does while all others stay. Withholding a fold of them costs more than
-    the sum of that: `cost` an interaction, by how much the models of the folds fall behind one of everything.
-    What is missing is added to all of them alike, but at most as much as values may be wrong: the benefit of
-    the doubt. More would drown them: a loss also grows because scores shrink, which changes no ranking.
+    Influence is the effect of one interaction while all others stay. Withholding a whole fold costs more than
+    the sum of these: `cost` per interaction, measured by how much worse the folds' models are than one
+    trained on everything. The difference is added to all values alike, but at most one standard error: more
+    would hide the differences between values, since a loss also grows when scores shrink, which changes no
+    ranking.
     """
     placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])

@@ -1,19 +1,17 @@
 """Structure: which interactions carry a recommendation from person to person.
 
-A recommender takes somebody to what she has not seen over what she shares with others: from user u over her
-interaction a with an item to another's interaction b with the same item, and over that other's interaction c
-with item j. On sparse logs a held-out row is found nearly always if such a path leads to it, and nearly never
-if not. So an interaction is worth what paths lose with it, and what it is worth falls with the other two:
-those who share it, and what they share.
+A recommender leads user u to a new item over what u shares with others: over u's interaction a with an item,
+another person's interaction b with the same item, and that person's interaction c with item j. On sparse logs
+a held-out row is nearly always found if such a path leads to it, and nearly never if not. So an interaction
+is worth the paths that would be lost without it.
 
-Which rows are to come is not known. Of all pairs (u, j) that a path leads to, those with more paths, and with
-items that more people have, turn up more often; how much more often is read off the training rows
-themselves, each taken for one that is to come. With that probability w and the number p(o) of paths that a
-selection o leaves, the paths to come are worth
+Which rows will come is unknown. Among pairs (u, j) that a path leads to, those with more paths, and with more
+popular items, come true more often. How often is estimated from the training rows, each taken as one that
+came true. With that probability w and the number p(o) of paths that a selection o leaves, paths are worth
 
     Q(o) = Σ_(u,j) w_uj log(1 + p_uj(o)),    ∂Q/∂o_k = Σ_(u,j) w_uj (paths over k) / (1 + p_uj)
 
-of which an interaction's owner has what begins with her. Nothing of this needs a model.
+The owner of an interaction gets the part whose paths begin with it. No model is needed.
 """
 
 from dataclasses import dataclass, replace
@@ -25,38 +23,43 @@ from scipy import sparse
 
 from assent.support.arrays import Bools, Floats, Ints, positions, sum_by
 
-_WALKS = 100_000_000
-"""Paths that are counted to find pairs, and steps to follow them, at most (in the mean). Where there are
-more, those of some users, and of some pairs, are taken."""
-_PAIRS = 30_000
-"""Pairs that are followed, at most; where there are more, they are drawn by their weights."""
-_AT_ONCE = 2_000_000
-"""Steps that are looked at together, which bounds memory."""
 _KINDS = 64 * 64
-"""Of pairs: 64 scales of how many paths, and as many of how many people."""
+"""Kinds of pairs: 64 powers of two for the number of paths, and 64 for the number of people."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is looked at; larger logs are sampled."""
+
+    walks: float = 100_000_000
+    """Most paths to count, and steps to follow (in the mean); beyond that, users or pairs are drawn."""
+    pairs: int = 30_000
+    """Most pairs to follow; if there are more, they are drawn by their weights."""
+    at_once: int = 2_000_000
+    """Steps per block, which bounds memory."""
 
 
 @dataclass(frozen=True)
 class Paths:
-    """M pairs of a user and an item that she may come to, with the N paths between them."""
+    """M pairs of a user and an item they may come to, with the N paths between them."""
 
     weights: Floats
-    """w of each pair: [M]."""
+    """[M], w of each pair."""
     pair: Ints
-    """That each path belongs to: [N]."""
+    """[N], the pair of each path."""
     steps: tuple[Ints, Ints, Ints]
-    """Its interactions a, b and c: [N] each."""
+    """[N] each, the interactions a, b and c of each path."""
     owners: Ints
-    """The users of the interactions: [Z]."""
+    """[Z], the users of the interactions."""
     begins: Bools
-    """The users whose pairs are known: [n_users]."""
+    """[n_users], the users whose pairs were looked at."""
     kept: Bools
-    """The interactions that the paths may lead over: [Z]."""
+    """[Z], the interactions that paths may use."""
     drawn: float = 0.0
-    """What each draw of a pair counts, where not all pairs are followed."""
+    """The weight of one draw if pairs were drawn, else 0."""
 
     def among(self, kept: Bools) -> "Paths":
-        """The paths that `kept[Z]` leaves."""
+        """The paths that use only `kept[Z]`."""
         a, b, c = self.steps
         left = kept[a] & kept[b] & kept[c]
         return replace(self, pair=self.pair[left], steps=(a[left], b[left], c[left]), kept=self.kept & kept)
@@ -70,20 +73,20 @@ class Paths:
         return self._begun + self._passed
 
     def own_variance(self) -> Floats:
-        """Of `own`, because each pair comes true, or was drawn, by chance: [Z].
+        """The variance of `own`, because pairs come true, and were drawn, by chance: [Z].
 
-        With probability w a pair comes true as a whole, with all its n_k paths over k: Σ w (n_k / (1 + p))².
-        Where nothing is known of a user's pairs, people differ as well.
+        A pair comes true with probability w, with all its n_k paths over k at once: Σ w (n_k / (1 + p))².
+        For users whose pairs were not looked at, the variance between people is added.
         """
         certain = (1 + self.drawn) * self._squares(self.steps[0])
         return self._completed(certain) + np.where(self._known, 0.0, self._begun[self._typical].var())
 
     def social_variance(self) -> Floats:
-        """The same of `social`; over no interaction a pair has paths of two kinds: [Z].
+        """The variance of `social`: [Z].
 
-        Where a share s of the users stands for all, X_uk being what goes over k for user u, all of them have
-        1/s of what comes true by chance, 1/s² of what pairs were drawn by, and (1 − s)/s² Σ_u X_uk² because
-        users were drawn.
+        If a share s of the users stands for all, and X_uk is what goes over k for user u, the variance is
+        1/s times that of pairs coming true, 1/s² times that of pairs being drawn, plus (1 − s)/s² Σ_u X_uk²
+        because users were drawn.
         """
         share = self._stood_for
         second, third = (self._squares(step) for step in self.steps[1:])
@@ -92,33 +95,33 @@ class Paths:
         return self.own_variance() + passed + drawn
 
     def facts(self) -> dict[str, int]:
-        """How much it rests on, for the certificate."""
+        """How many users, pairs and paths the values rest on, for the certificate."""
         return {"users": int(self.begins.sum()), "pairs": len(self.weights), "paths": len(self.pair)}
 
     @property
     def _begun(self) -> Floats:
-        """What begins with each interaction; where nothing is known, the mean: [Z]."""
+        """The worth of paths that begin with each interaction; the mean where it is unknown: [Z]."""
         return self._completed(sum_by(self.steps[0], self._shares, len(self.owners)))
 
     def _completed(self, begun: Floats) -> Floats:
-        """`begun[Z]`, with the mean for those whose pairs are not known."""
+        """`begun[Z]`, with the mean for users whose pairs were not looked at: [Z]."""
         typical = self._typical
         return np.where(self._known, begun, begun[typical].mean() if typical.any() else 0.0)
 
     @property
     def _known(self) -> Bools:
-        """Interactions of users whose pairs are known: [Z]."""
+        """The interactions of users whose pairs were looked at: [Z]."""
         known: Bools = self.begins[self.owners]
         return known
 
     @property
     def _typical(self) -> Bools:
-        """Those of them that are disclosed, which stand for the others: [Z]."""
+        """The disclosed ones of these, whose mean stands for the unknown: [Z]."""
         return self._known & self.kept
 
     @property
     def _passed(self) -> Floats:
-        """What goes over each as second or third: [Z]."""
+        """The worth of paths with each interaction as second or third step: [Z]."""
         second, third = (sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
         return (second + third) / self._stood_for
 
@@ -133,7 +136,7 @@ class Paths:
 
     @property
     def _stood_for(self) -> float:
-        """The share of users whose pairs are known; they stand for all."""
+        """The share of users whose pairs were looked at; they stand for all."""
         return max(float(self.begins.mean()), 1 / len(self.begins))
 
     @cached_property
@@ -142,7 +145,7 @@ class Paths:
         return (self.weights / (1 + self._count))[self.pair]
 
     def _squares(self, step: Ints) -> Floats:
-        """Σ w (n_k / (1 + p))² over the pairs with paths over each interaction as this step: [Z]."""
+        """Σ w (n_k / (1 + p))² over pairs, with n_k paths that have k as this step: [Z]."""
         rows = len(self.owners)
         place, times = np.unique(self.pair * rows + step, return_counts=True)
         pair, row = np.divmod(place, rows)
@@ -154,21 +157,24 @@ class Paths:
         return np.bincount(self.pair, minlength=len(self.weights))
 
 
-def find_paths(users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int) -> Paths:
-    """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to what is to come."""
+def find_paths(
+    users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int, effort: Effort | None = None
+) -> Paths:
+    """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to pairs that may come true."""
+    effort = effort or Effort()
     rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
-    begins, unit = _sampled(log, rng), 0.0
-    pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins))
+    begins, unit = _sampled(log, rng, effort.walks), 0.0
+    pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins), effort.at_once)
     if len(weights):
         total, steps = float(weights.sum()), log.beyond[pair_items]
-        few = max(1, min(_PAIRS, int(_WALKS * total / (weights @ steps))))
+        few = max(1, min(effort.pairs, int(effort.walks * total / (weights @ steps))))
         if len(weights) > few:
             drawn = rng.choice(len(weights), size=few, p=weights / total)
             chosen, times = np.unique(drawn, return_counts=True)
             pair_users, pair_items = pair_users[chosen], pair_items[chosen]
             unit = total / few
             weights = unit * times.astype(np.float64)
-    pair, a, b, c = _follow_all(log, pair_users, pair_items)
+    pair, a, b, c = _follow_all(log, pair_users, pair_items, effort.at_once)
     every = np.ones(len(users), dtype=np.bool_)
     return Paths(weights, pair, (a, b, c), users, begins, kept=every, drawn=unit)
 
@@ -184,11 +190,11 @@ class _Log:
     by_user: "_Groups"
     by_item: "_Groups"
     beyond: Floats
-    """How many rows the users of each item have: [n_items]."""
+    """[n_items], how many rows the users of each item have."""
     walks: Floats
-    """How many steps lead from each user over her items to those of others: [n_users]."""
+    """[n_users], how many steps lead from a user over shared items to items of others."""
     keys: Ints
-    """user · n_items + item of the rows, sorted: [Z]."""
+    """[Z], user · n_items + item of the rows, sorted."""
 
     @classmethod
     def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
@@ -201,7 +207,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Rows by a key: those of key n are `order[starts[n] : starts[n + 1]]`."""
+    """Rows by a key: the rows of key n are `order[starts[n] : starts[n + 1]]`."""
 
     order: Ints
     starts: Ints
@@ -212,32 +218,32 @@ class _Groups:
         return cls(np.argsort(keys, kind="stable"), starts)
 
     def rows(self, keys: Ints) -> tuple[Ints, Ints]:
-        """All rows of `keys[n]` one after the other: which key (by its place), which row."""
+        """All rows of `keys[n]` one after the other: the place of their key, and the rows."""
         sizes = self.starts[keys + 1] - self.starts[keys]
         which = np.repeat(np.arange(len(keys)), sizes)
         within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return which, self.order[self.starts[keys][which] + within]
 
 
-def _sampled(log: _Log, rng: np.random.Generator) -> Bools:
-    """Users, as many of all as `_WALKS` allows and at least one: [n_users]."""
+def _sampled(log: _Log, rng: np.random.Generator, walks: float) -> Bools:
+    """Random users with at most `walks` steps together, at least one user: [n_users]."""
     order = rng.permutation(log.n_users)
-    few = np.cumsum(log.walks[order]) <= _WALKS
+    few = np.cumsum(log.walks[order]) <= walks
     few[:1] = True
     sampled = np.zeros(log.n_users, dtype=np.bool_)
     sampled[order[few]] = True
     return sampled
 
 
-def _pairs(log: _Log, some: Ints) -> tuple[Ints, Ints, Floats]:
-    """Pairs of the users `some` and the items that paths lead them to, and how often such come true.
+def _pairs(log: _Log, some: Ints, at_once: int) -> tuple[Ints, Ints, Floats]:
+    """Users of `some` and items that paths lead them to, and how often such pairs come true: [M] each.
 
-    A training row is one that came true: without it, it has the paths that are left. Pairs count together
-    whose numbers of paths, and of people who have the item, are the same up to a factor of two.
+    A training row counts as a pair that came true, with the paths that are left without it. Pairs are of one
+    kind if their numbers of paths, and of people who have the item, are equal up to a factor of two.
     """
     shape = log.n_users, log.n_items
     has = sparse.csr_array((np.ones(len(log.users)), (log.users, log.items)), shape=shape)
-    parts = np.cumsum(log.walks[some]) // _AT_ONCE
+    parts = np.cumsum(log.walks[some]) // at_once
     came, may = (np.zeros(_KINDS, dtype=np.int64) for _ in range(2))
     users, items, kinds = ([np.zeros(0, dtype=np.int32)] for _ in range(3))
     for here in np.split(some, np.flatnonzero(np.diff(parts)) + 1):
@@ -253,9 +259,9 @@ def _pairs(log: _Log, some: Ints) -> tuple[Ints, Ints, Floats]:
 
 
 def _led(log: _Log, has: sparse.csr_array, some: Ints) -> tuple[Ints, Ints, Ints, Bools]:
-    """All pairs of the users `some` that paths lead to: user, item, kind, and whether it is a row already.
+    """All pairs that paths lead the users `some` to: user, item, kind, and whether it is a training row.
 
-    The kind of a row that no other path leads to is −1.
+    A training row that no other path leads to has kind −1.
     """
     shared = sparse.coo_array(has[some] @ has.T)
     other = shared.col != some[shared.row]
@@ -269,13 +275,14 @@ def _led(log: _Log, has: sparse.csr_array, some: Ints) -> tuple[Ints, Ints, Ints
 
 
 def _scale(counts: Ints) -> Ints:
-    """The power of two that each count reaches: [n]."""
+    """⌊log₂⌋ of each count, 0 for 0: [n]."""
     return np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64)
 
 
-def _follow_all(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """All paths from `users[n]` to `items[n]`: of which pair, and their interactions a, b and c."""
-    parts = np.cumsum(log.beyond[items] + log.n_items / 16) // _AT_ONCE  # a table of items, too, takes time
+def _follow_all(log: _Log, users: Ints, items: Ints, at_once: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """All paths from `users[n]` to `items[n]`: their pair, and their interactions a, b and c: [N] each."""
+    # Each pair also costs a row of a table of items, at about a sixteenth of a step per item.
+    parts = np.cumsum(log.beyond[items] + log.n_items / 16) // at_once
     found = [np.zeros((4, 0), dtype=np.int64)]
     for start, end in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(items)]):
         pair, a, b, c = _follow(log, users[start:end], items[start:end])
@@ -285,7 +292,7 @@ def _follow_all(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, 
 
 
 def _follow(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The same, all at once."""
+    """The paths of one block, as `_follow_all` returns them."""
     known, place = np.unique(users, return_inverse=True)
     which, row = log.by_user.rows(known)
     row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)

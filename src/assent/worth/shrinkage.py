@@ -1,35 +1,28 @@
-"""What counts as certain, and least squares where more of a feature is never worth less.
-
-What an interaction's place among the others says: who else has the item, and whom that leads to.
-
-A recommender carries knowledge from a user to an item, to others who have it, and to their items (`paths`).
-These counts are what influence is expected to follow. More of each is never taken for a sign of less worth:
-interactions with one item stand in for each other, so that of many each is worth little while all others
-stay, though together they are worth most.
-
-Empirical Bayes: a noisy measurement drawn towards what is expected, by how reliable it is.
+"""Empirical Bayes: noisy measurements are shrunk towards what is expected, by how reliable they are.
 
 What interaction k does to one row, τ_k, is measured twice on disjoint rows: on n validation rows, v = n τ +
-noise, and on n' held-out training rows, f = n' τ + noise. Rows count alike, so both together are
+noise, and on n' held-out training rows, f = n' τ + noise. Rows count alike, so both together give
 
     y = (v + f) / (n + n')
 
-What counts lead to expect, m, is the regression of y on features of which more is never worth less,
-shrunk by its adjusted R². The noises of different rows at different anchors are independent, so what is
-left of v and f after a regression of each gives the variance of τ around m, and what is left of y that of the
-noise:
+The expectation m is the regression of y on `features` (counts of who else has the item and where that leads),
+with coefficients that are not negative, shrunk by its adjusted R². Coefficients must not be negative because
+interactions with one item replace each other: each of many is worth little while all others stay, though
+together they are worth most.
+
+The noises of different rows at different anchors are independent. So the residuals of v and of f give the
+variance of τ around m, ω², and the residuals of y that of the noise, σ²:
 
     E[τ | y] = m + r (y − m),    r = ω² (n + n') / (ω² (n + n') + σ²)
     ω² = Σ Cov(v, f) / Σ n n',   σ² = E[(n + n') (y − m)²] − ω² E[n + n']
 
-An estimate that is not twice its standard error counts as 0, for ω² as for what counts learn on one set
-of rows and explain on the other. Rows of a user, or of an item, share their noise, so whole users and whole
-items are what is counted. Without a signal both weights are 0: every interaction is worth the same, and
-unwillingness alone decides. Values are n τ: the effect on all validation rows that the level is about.
+What is not significant (two standard errors) counts as 0: ω², and what features learnt on one set of rows
+explain of the other. Standard errors are clustered by user and by item, whose rows share their noise. Without
+a signal both weights are 0: every interaction is worth the same, and unwillingness alone decides. Values are
+n τ, the effect on all validation rows of the level.
 
-How far τ may be from m + w (y − m), whatever w, is ω² (1 − 2w) + w² Var(y − m) in the mean of squares. Both
-variances are taken among the interactions of about the same m, and of ω², which may come out as 0 by chance,
-one standard error more.
+The mean squared error of m + w (y − m), for any w, is ω² (1 − 2w) + w² Var(y − m). Both variances are taken
+among interactions with about the same m; ω², which may be 0 by chance, with one standard error added.
 """
 
 from collections.abc import Sequence
@@ -42,13 +35,15 @@ from assent.support.arrays import Floats, Ints, sum_by
 from assent.support.statistics import correlation
 
 _SURE = 2.0
-"""Standard errors above 0 from which an estimate counts."""
+"""Standard errors above 0 from which an estimate is significant."""
 ROUNDING = 1e-9
-"""Differences below this share are rounding, which decides nothing; few interactions often have them."""
+"""Relative differences below this are rounding errors; small logs often have them."""
+_GROUPS, _LEAST = 20, 1000
+"""Most groups of interactions with about the same m, and the least size of a group."""
 
 
 def fit_rising(design: Floats, target: Floats) -> Floats:
-    """Least-squares coefficients, none below 0: [p]. What is left is orthogonal to the fit."""
+    """Least-squares coefficients of `target[n]` on `design[n, p]`, none below 0: [p]."""
     sizes = np.sqrt(np.sum(design**2, axis=0))
     sizes[sizes == 0] = 1.0
     found: Floats = nnls(design / sizes, target)[0] / sizes
@@ -56,23 +51,20 @@ def fit_rising(design: Floats, target: Floats) -> Floats:
 
 
 def is_sure(products: Floats, clusters: Sequence[Ints]) -> bool:
-    """Whether the mean of `products[Z]` is above 0 for certain, by whole clusters of each numbering."""
+    """Whether the mean of `products[Z]` is significantly above 0, for each of the `clusters` ([Z] each)."""
     mean = float(products.mean())
     left = products - mean
     errors = [np.sqrt(np.sum(np.bincount(each, weights=left) ** 2)) / len(left) for each in clusters]
     return bool(mean > _SURE * (1 + ROUNDING) * max(errors))
 
 
-FEATURES = ("shared", "others", "reached", "linked")
-
-
 def features(users: Ints, items: Ints) -> Floats:
-    """The `FEATURES` of rows (`users[Z]`, `items[Z]`), each log(1 + count): [Z, 4].
+    """Four features of rows (`users[Z]`, `items[Z]`), each log(1 + count): [Z, 4].
 
     shared   whether anybody else has the item (0 or 1, no logarithm)
     others   how many others have it
-    reached  how many further interactions those others have: what one step from the item leads to
-    linked   how many others share the user's other items: whom the item can be recommended to because of her
+    reached  how many further interactions those others have
+    linked   how many others share the user's other items: to whom the user's item can be recommended
     """
     of_user, of_item = (np.bincount(each).astype(np.float64) for each in (users, items))
     others, history = of_item[items] - 1, of_user[users] - 1
@@ -81,54 +73,50 @@ def features(users: Ints, items: Ints) -> Floats:
     return np.stack([others > 0, np.log1p(others), np.log1p(reached), np.log1p(linked)], axis=1)
 
 
-_GROUPS, _LEAST = 20, 1000
-"""Groups of interactions of about the same m, at most, and how many interactions each has at least."""
-
-
 @dataclass(frozen=True)
 class Twice:
-    """What Z interactions do to two sets of rows; arrays [Z]."""
+    """Influence of Z interactions on two sets of rows; arrays [Z]."""
 
     valid: Floats
-    """v: on validation rows, the mean over anchors."""
+    """v, on validation rows, mean over anchors."""
     held: Floats
-    """f: on rows that an anchor withheld, the mean over anchors."""
+    """f, on rows that an anchor withheld, mean over anchors."""
     joint: Floats
-    """The mean of v f over pairs of different anchors, of the same ones where there is one only."""
+    """Mean of v f over pairs of different anchors; of the same anchor if there is only one."""
     n_valid: Floats
-    """n: validation rows that v is about."""
+    """n, number of validation rows."""
     n_held: Floats
-    """n': the mean number of withheld rows that f is about."""
+    """n', mean number of withheld rows."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How much of the differences between values is explained by what; all from validation and training."""
+    """How much of the differences between values is explained by what."""
 
     explained: float
-    """Share of the variance of y that counts explain, adjusted for their number."""
+    """Share of the variance of y that features explain (adjusted R²)."""
     measurement: float
-    """r: what a measured difference from the expectation counts, in the mean."""
+    """Mean of r, the weight of a measured difference from the expectation."""
     agreement: float
-    """Correlation of the two measurements."""
+    """Correlation of v and f."""
 
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The values of Z interactions; arrays [Z], in units of the loss."""
+    """The values of Z interactions; arrays [Z], in loss units."""
 
     measured: Floats
     """n y."""
     held: Floats
-    """n f / n': measured without validation rows."""
+    """n f / n', measured without validation rows."""
     expected: Floats
     """n m."""
     weight: Floats
     """r."""
     held_weight: Floats
-    """r where f alone is known."""
+    """r if f alone is known."""
     signal: Floats
-    """n² ω² among interactions of about the same m."""
+    """n² ω² among interactions with about the same m."""
     spread: Floats
     """n² Var(y − m) among them."""
     reliability: Reliability
@@ -139,19 +127,19 @@ class Shrunk:
 
     @property
     def held_value(self) -> Floats:
-        """n E[τ | f]: what is known of it but for the validation rows, which can judge it then."""
+        """n E[τ | f]: the value without the validation rows, so that these can judge it."""
         return self.expected + self.held_weight * (self.held - self.expected)
 
     def error(self, weight: Floats | float) -> Floats:
-        """Standard deviation of n τ around `value(weight)`."""
+        """Standard error of `value(weight)`."""
         squared = self.signal * (1 - 2 * weight) + weight**2 * self.spread
         return np.sqrt(np.maximum(squared, 0.0))
 
 
 def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
-    """From two measurements and `features[Z, p]`, of which more is never worth less, to values.
+    """Values from two measurements and `features[Z, p]`, of which more is never worth less.
 
-    `clusters` are numberings [Z] of interactions that share their noise.
+    `clusters` number the interactions that share their noise, [Z] each.
     """
     rows = twice.n_valid + twice.n_held
     measured = _ratio(twice.valid + twice.held, rows)
@@ -183,9 +171,9 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
 
 
 def _expect(measured: Floats, rows: Floats, centred: Floats) -> tuple[Floats, float]:
-    """m, and the share of the variance of y that it explains.
+    """m, [Z], and the share of the variance of y that it explains.
 
-    The least-squares prediction, rows counting alike, is drawn to the mean by the adjusted R².
+    The least-squares prediction, weighted by rows, is shrunk towards the mean by the adjusted R².
     """
     mean, root = _mean(rows, measured), np.sqrt(rows)
     explained = centred @ fit_rising(root[:, None] * centred, root * (measured - mean))
@@ -198,12 +186,12 @@ def _expect(measured: Floats, rows: Floats, centred: Floats) -> tuple[Floats, fl
 
 
 def _mean(rows: Floats, values: Floats) -> Floats:
-    """The mean of `values[Z, ...]`, each counting as its `rows[Z]`."""
+    """The mean of `values[Z, ...]`, weighted by `rows[Z]`."""
     return _ratio(rows @ values, rows.sum())
 
 
 def _carried(twice: Twice, centred: Floats) -> Floats:
-    """How far what features explain of one measurement goes with the other, of each interaction: [Z]."""
+    """What features explain of one measurement times the other measurement, both ways: [Z]."""
     products = np.zeros(len(twice.valid))
     sets = ((twice.held, twice.n_held), (twice.valid, twice.n_valid))
     for (learnt, n_learnt), (judged, n_judged) in (sets, sets[::-1]):
@@ -215,7 +203,7 @@ def _carried(twice: Twice, centred: Floats) -> Floats:
 
 
 def _products(twice: Twice, features: Floats) -> Floats:
-    """What is left of v times what is left of f, across different anchors: [Z]."""
+    """Products of the residuals of v and f at different anchors: [Z]."""
     design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
     left_valid, left_held = (
         part - n * (design @ np.linalg.lstsq(n[:, None] * design, part, rcond=None)[0])
@@ -226,12 +214,12 @@ def _products(twice: Twice, features: Floats) -> Floats:
 
 
 def _rounded(products: Floats, scale: float) -> Floats:
-    """`products[Z]`, those next to nothing beside `scale` taken for 0, as they are where a fit is perfect."""
+    """`products[Z]` with rounding errors, relative to `scale`, set to 0."""
     return np.where(np.abs(products) > ROUNDING * scale, products, 0.0)
 
 
 def _alike(expected: Floats) -> Ints:
-    """Interactions in groups of equal size by falling m, one group where all have the same: numbers [Z]."""
+    """Groups of equal size by falling m, one group if all m are equal: group numbers [Z]."""
     rows = len(expected)
     groups = min(_GROUPS, max(1, rows // _LEAST)) if np.ptp(expected) > 0 else 1
     ranks = np.empty(rows, dtype=np.int64)
@@ -240,20 +228,20 @@ def _alike(expected: Floats) -> Ints:
 
 
 def _means(values: Floats, among: Ints) -> Floats:
-    """The mean of `values[Z]` in the group of each: [Z]."""
+    """The mean of `values[Z]` in the group of each interaction: [Z]."""
     means: Floats = (np.bincount(among, weights=values) / np.bincount(among))[among]
     return means
 
 
 def _errors(values: Floats, among: Ints) -> Floats:
-    """The standard error of that mean: [Z]."""
+    """The standard error of the mean of `values[Z]` in the group of each interaction: [Z]."""
     variance = _means((values - _means(values, among)) ** 2, among)
     errors: Floats = np.sqrt(variance / np.bincount(among)[among])
     return errors
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """`above` / `below`; 0 where both are."""
+    """`above` / `below`; 0 where `below` is not positive."""
     return np.divide(
         above, below, out=np.zeros(np.broadcast(above, below).shape), where=np.asarray(below) > 0
     )

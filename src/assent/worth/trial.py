@@ -1,22 +1,18 @@
-"""What each source thinks of interactions, behind one interface: a value of each, and how far it may be off.
+"""How much to believe each source of values, by trial, and the values that result.
 
-All speak of the same Z interactions, either to their owners or to everybody, in shares of the mean, so that
-they can be weighed against each other (`combined`) and tried one by one (`trial`).
+There are three sources (`Kind`): unwillingness alone, measured influence, and structure (paths). Each is an
+`Opinion` on the same Z interactions, in shares of the mean, so that they can be compared.
 
-Which source of values to believe, by trial.
+Each source selects by itself within a budget, a model is trained on the selection, and the validation rows
+tell how well it ranks (`judge`). A source that is z standard errors behind the best gets weight
 
-Each source selects by itself within a budget, a model is trained on that, and the validation rows tell how
-well it ranks. A source that is z standard errors behind the best counts e^−z of it:
+    w_s ∝ exp(−z_s),    z_s = (q_best − q_s) / standard error of the difference between people
 
-    w_s ∝ exp(−z_s),    z_s = (q_best − q_s) / error of the difference between people
+A source that adds nothing to unwillingness gets weight 0: measured influence if its model ranks exactly as
+that of unwillingness, structure if it is not ahead by two standard errors.
 
-Values are combined as geometric means, Π_s x_s^w_s, so that what all sources but one think nothing of is not
-carried by that one. Unwillingness alone, for which all are worth the same, is one of the sources: where it
-ranks best it counts most. Who has nothing to say is not heard, so that it decides alone where there is no
-signal: what was measured is the same of all then (`shrinkage` has its own test), and structure, which has no
-test but this one, has to be ahead of unwillingness by twice the standard error.
-
-The value of an interaction from all sources, each by how far it proved itself (`trial`).
+Values are combined by a weighted geometric mean, Π_s x_s^w_s, so that a single source cannot make an
+interaction valuable that all others think little of (`combine`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,69 +28,69 @@ from assent.worth.paths import Paths
 from assent.worth.withdrawal import withdrawn
 
 LEAST = 0.03
-"""The least that a source thinks of an interaction, as a share of the mean: none can rule out alone."""
+"""Lower limit of a source's values, as a share of the mean: no source alone can rule an interaction out."""
 
 ValueAt = Callable[[Bools], Floats]
-"""What interactions are worth, [Z], while `kept[Z]` are disclosed; asked for fewer and fewer."""
+"""Values, [Z], while `kept[Z]` are disclosed; called with fewer and fewer kept."""
 
 
 class Opinion(Protocol):
-    """What one source thinks of Z interactions."""
+    """What one source says about Z interactions, in shares of the mean value while all are disclosed."""
 
     def values(self) -> ValueAt:
-        """In shares of the mean where all are disclosed, none below the least."""
+        """The values, none below `LEAST`."""
 
     def untold(self) -> ValueAt:
-        """The same, as far as it can be known without the validation rows, which can judge it then."""
+        """The values without what the validation rows say, so that these can judge them."""
 
     def errors(self) -> Floats:
-        """How far the truth may be from that where all are disclosed, as a standard deviation: [Z]."""
+        """Standard errors of the values while all are disclosed: [Z]."""
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Unwillingness alone decides: all are worth the same."""
+    """All interactions are worth the same, so unwillingness alone decides."""
 
     off: Floats
-    """How far that may be off: [Z]."""
+    """[Z], standard errors."""
 
     def values(self) -> ValueAt:
-        """1 of each."""
+        """1 for each."""
         return lambda kept: np.ones(len(self.off))
 
     untold = values
 
     def errors(self) -> Floats:
-        """As given."""
+        """The given ones: [Z]."""
         return self.off
 
 
 @dataclass(frozen=True)
 class FromInfluence:
-    """Influence, drawn towards what counts lead to expect (`shrinkage`), whatever else is disclosed."""
+    """Measured influence after shrinkage; it does not depend on what else is disclosed."""
 
     level: Level
 
     def values(self) -> ValueAt:
-        """What is known of them, in shares of the mean size; the same of all where nothing is."""
+        """The values in shares of their mean size; all 1 if nothing is significant."""
         return self._shares(self.level.values)
 
     def untold(self) -> ValueAt:
-        """What the folds alone tell."""
+        """The values by the folds alone."""
         return self._shares(self.level.held_values)
 
     def errors(self) -> Floats:
-        """Of empirical Bayes."""
+        """Standard errors of empirical Bayes: [Z]."""
         return relative(self.level.errors, self.worth, least=0.0)
 
     def spread(self) -> Floats:
-        """How far the truth may be from the mean, if nothing but that is known: [Z]."""
+        """Standard errors of the mean as an estimate of each value: [Z]."""
         everything = np.ones(len(self.level.values), dtype=np.bool_)
         return np.hypot(self.errors(), self.values()(everything) - 1)
 
     @property
     def worth(self) -> float:
-        """The mean value in units of the loss; above 0, unless all are 0."""
+        """The mean value in loss units; above 0, unless all are 0."""
         values = self.level.values
         return max(float(values.mean()), LEAST * float(np.abs(values).mean()))
 
@@ -107,7 +103,7 @@ class FromInfluence:
 
 @dataclass(frozen=True)
 class FromPaths:
-    """The paths over each interaction that are left."""
+    """Structure: the paths over each interaction; fewer as others are withheld."""
 
     paths: Paths
     worth_of: Callable[[Paths], Floats]
@@ -115,7 +111,7 @@ class FromPaths:
     variance_of: Callable[[Paths], Floats]
 
     def values(self) -> ValueAt:
-        """They fall as others are withheld."""
+        """The values by the paths that `kept` leaves."""
         left, mean = self.paths, self.mean
 
         def value_at(kept: Bools) -> Floats:
@@ -128,43 +124,40 @@ class FromPaths:
     untold = values
 
     def errors(self) -> Floats:
-        """Which pairs come true is left to chance."""
+        """Standard errors, because pairs come true by chance: [Z]."""
         return relative(np.sqrt(self.variance_of(self.paths)), self.mean, least=0.0)
 
     @property
     def mean(self) -> float:
-        """What an interaction is worth, in units of Q."""
+        """The mean value in units of Q (`paths`)."""
         return float(self.worth_of(self.paths).mean())
 
 
 def relative(values: Floats, size: float, least: float = LEAST) -> Floats:
-    """`values[Z]` as shares of `size`, none below the least: [Z].
-
-    Where the size is 0 nothing is known: all are worth the same, and that may be off by as much.
-    """
+    """`values[Z]` as shares of `size`, none below `least`; all 1 if `size` is 0: [Z]."""
     return np.maximum(values / size, least) if size > 0 else np.ones(len(values))
 
 
 class Kind(StrEnum):
-    """What is tried."""
+    """The sources of values."""
 
     UNWILLINGNESS = "unwillingness"
-    """All are worth the same."""
+    """All interactions are worth the same."""
     MEASURED = "measured"
-    """Influence, drawn towards what counts lead to expect (`shrinkage`)."""
+    """Influence after shrinkage."""
     STRUCTURE = "structure"
-    """Paths (`paths`)."""
+    """Paths between people."""
 
 
 SURE = 2.0
-"""Standard errors that structure has to be ahead of unwillingness alone to be heard."""
+"""Standard errors by which structure must be ahead of unwillingness alone to get weight."""
 BUDGETS = (0.5, 0.2)
-"""Shares of All's violation at which sources are tried, falling."""
+"""Budgets of the trials, as shares of All's violation, falling."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of trying each source within one budget."""
+    """The result of trying each source within one budget."""
 
     budget: float
     qualities: Mapping[Kind, float]
@@ -172,13 +165,13 @@ class Trial:
     weights: Mapping[Kind, float]
 
     def facts(self) -> dict[str, object]:
-        """For the certificate."""
+        """The trial's figures, for the certificate."""
         kinds = {kind.value: {"ndcg": self.qualities[kind], "weight": self.weights[kind]} for kind in Kind}
         return {"budget": self.budget, **kinds}
 
 
 def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
-    """Weigh the sources by how well their models rank for each of n people: `qualities[kind][n]`."""
+    """Weights of the sources from the ranking quality of their models for n people, `qualities[kind][n]`."""
     means = {kind: float(each.mean()) if len(each) else 0.0 for kind, each in qualities.items()}
     heard = [kind for kind in Kind if _is_heard(kind, qualities)]
     best = qualities[max(heard, key=lambda kind: means[kind])]
@@ -188,7 +181,7 @@ def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
 
 
 def _is_heard(kind: Kind, qualities: Mapping[Kind, Floats]) -> bool:
-    """Whether a source has anything to say beside unwillingness."""
+    """Whether a source adds anything to unwillingness."""
     ahead = qualities[kind] - qualities[Kind.UNWILLINGNESS]
     match kind:
         case Kind.UNWILLINGNESS:
@@ -200,7 +193,7 @@ def _is_heard(kind: Kind, qualities: Mapping[Kind, Floats]) -> bool:
 
 
 def _in_errors(differences: Floats) -> float:
-    """Their mean in standard errors; 0 where there is none."""
+    """The mean of `differences[n]` in standard errors; 0 if all are 0 or n < 2."""
     if len(differences) < 2 or not differences.any():
         return 0.0
     error = float(differences.std(ddof=1)) / np.sqrt(len(differences))
@@ -209,9 +202,9 @@ def _in_errors(differences: Floats) -> float:
 
 
 def weights_at(share: float, trials: Sequence[Trial]) -> dict[Kind, float]:
-    """The weights while the share `share` of the violation is disclosed.
+    """The weights while the share `share` of All's violation is disclosed.
 
-    Between the budgets that were tried they go from one to the next with log(share); beyond, they stay.
+    Linear in log(share) between the budgets that were tried, constant beyond them.
     """
     falling = np.log([each.budget for each in trials])
     at = np.log(max(share, np.exp(falling[-1])))
@@ -224,10 +217,9 @@ def weights_at(share: float, trials: Sequence[Trial]) -> dict[Kind, float]:
 def combine(
     opinions: Mapping[Kind, Opinion], trials: Sequence[Trial], unwillingness: Floats, *, mean: float
 ) -> Floats:
-    """Values with the mean `mean`: the geometric mean of all sources at every stage of withdrawal: [Z].
+    """Values with the given mean: the geometric mean of all sources at every stage of withdrawal: [Z].
 
-    None is below 0: an interaction that seems to do harm is the first to be withheld, but at price 0 it is
-    disclosed.
+    None is negative: what seems to do harm is withheld first, but disclosed at price 0.
     """
     said, total = {kind: each.values() for kind, each in opinions.items()}, float(unwillingness.sum())
 
@@ -242,10 +234,10 @@ def combine(
 
 
 def errors(opinions: Mapping[Kind, Opinion], trials: Sequence[Trial], values: Floats) -> Floats:
-    """How far the truth may be from combined `values[Z]`, as a standard deviation: [Z].
+    """Standard errors of combined `values[Z]`: [Z].
 
-    The root of Σ w (σ² + (x − value)²), with the weight w of each source where all is disclosed, what it
-    says, x, and how far that may be off, σ.
+    √(Σ_s w_s (σ_s² + (x_s − value)²)) with the weight w, the value x and the standard error σ of each source
+    while all is disclosed.
     """
     weights, unit = weights_at(1.0, trials), float(values.mean()) if len(values) else 0.0
     everything = np.ones(len(values), dtype=np.bool_)

@@ -1,15 +1,14 @@
-"""What interactions are worth while others withdraw.
+"""What interactions are worth while others are withheld.
 
-Values depend on what else is disclosed: of a path over three interactions nothing is left when one is
-withheld. So nobody is asked what a quarter of everything is worth while all the rest stays. Instead what
-is worth least for its unwillingness is withheld first, a little at a time, and the rest is valued again. An
-interaction's break-even price is that at which its turn came,
+Values depend on what else is disclosed: a path over three interactions is lost when one is withheld. So the
+interactions with the least value per unwillingness are withheld first, a few at a time, and the rest is
+valued again. The break-even price of an interaction is the price at which it was withheld,
 
-    λ*_k = max(v_k(o) / β_k, what was withheld before it),
+    λ*_k = max(v_k(o) / β_k, the prices of all withheld before it),
 
-and its value λ*_k β_k: what it adds at the price that it can bear. Ordered by these, budgets and prices give
-what they would give step by step. Those whose turn comes at one price follow each other by a hair, what is
-minded most and, of equals, what comes last in the log being withheld first.
+and its value is λ*_k β_k. Ordered by these, budgets and prices select what withholding step by step would.
+Interactions withheld at one price get prices that differ by a tiny factor: the higher unwillingness first,
+then the later row.
 """
 
 from collections.abc import Callable
@@ -19,18 +18,19 @@ import numpy as np
 from assent.support.arrays import Bools, Floats, Ints
 
 _STEP = 0.09
-"""Share of the unwillingness still disclosed that is withheld at once."""
+"""Share of the unwillingness still disclosed that is withheld per step."""
 _END = 0.01
-"""Share of all unwillingness below which nothing is valued again."""
+"""When less than this share of all unwillingness is left, nothing is valued again."""
 _HAIR = 1e-12
-"""What one is above the other of two prices that would be the same, as a share."""
+"""Relative difference between prices that would be equal."""
 
 
 def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Floats:
-    """The values of Z interactions by their break-even prices: [Z].
+    """The values of Z interactions, λ*_k β_k: [Z].
 
-    `value_at(kept[Z])` values all while `kept` are disclosed; what it says of others does not matter. It is
-    asked for fewer and fewer. What nobody minds is never withheld, and is worth what it adds at the end.
+    `value_at(kept[Z])` returns the values while `kept` are disclosed, [Z]; those of others are ignored. It is
+    called with fewer and fewer kept. Interactions of unwillingness 0 are never withheld; they get the value
+    of the last call.
     """
     minded = unwillingness > 0
     kept, prices, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
@@ -51,12 +51,12 @@ def withdrawn(value_at: Callable[[Bools], Floats], unwillingness: Floats) -> Flo
 
 
 def _first_to_go(values: Floats, unwillingness: Floats, among: Bools) -> Ints:
-    """Those of `among[Z]` by rising value for their unwillingness."""
+    """The rows of `among[Z]` by rising value per unwillingness."""
     here = np.flatnonzero(among)[::-1]
     order: Ints = here[np.lexsort((-unwillingness[here], values[here] / unwillingness[here]))]
     return order
 
 
 def _hairs(length: int) -> Floats:
-    """Factors a little above 1, rising: [length]."""
+    """Rising factors just above 1: [length]."""
     return 1 + _HAIR * np.arange(1, length + 1, dtype=np.float64)

@@ -1,1 +1,1 @@
-"""The paper's own strategies and algorithms, on tables over 2^history selections."""
+"""The paper's own strategies (`tables`) and Algorithms 1 to 3 on them (`algorithms`)."""

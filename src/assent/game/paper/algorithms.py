@@ -1,38 +1,43 @@
-"""B of eq. (9): what a selection earns a player against draws of everybody else's.
+"""The paper's own algorithms on its own strategies: tables over the 2^|S| selections of a player.
 
-Everything is linear in her selection but which anchor is nearest. So her part of all that counts, T gains,
-T distances and the price paid, is one small matrix product; the others' part is known once they are drawn.
-
-Steps 3 to 9 of Algorithm 3: move what was sampled, project onto the simplex, average over the way.
-
-The paper's own algorithms on its own strategies: tables over the 2^|S| selections of a player.
-
-Algorithm 1 solves eq. (6) for one anchor, Algorithm 2 plays rounds with several, and Algorithm 3 learns a
-player's next strategy within a round. `solve_table` is the way in; it returns what the factored `solve` does.
+Algorithm 1 solves eq. (6) for one anchor. Algorithm 2 plays rounds with several anchors. Algorithm 3 learns a
+player's next strategy within a round. `solve_table` is the entry point and returns what `game.solve` does.
 The selection is a sample of the final strategies, as in the paper. Values, probabilities of the cells and
-regret are taken as for factored strategies, from how likely each interaction is disclosed.
+regret are computed from the probability that each interaction is disclosed.
+
+`Rewards` computes B of eq. (9), what a selection earns a player against draws of everybody else's. All of it
+is linear in the player's selection except which anchor is nearest. So the player's part (T gains, T
+distances, the price paid) is one small matrix product, and the others' part is known once they are drawn.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from assent.data.wishes import Units
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.tables import LONGEST, Gradient, Tables, TableSettings, bits_of, simplex_shift
+from assent.game.nearest import regret_of, response_values
+from assent.game.paper.tables import LONGEST, Gradient, Learning, Tables, TableSettings, bits_of
 from assent.game.players import Players
-from assent.game.regret import regret_of
-from assent.game.solve import Equilibrium, response_values
+from assent.game.solve import Equilibrium
 from assent.support.arrays import Bools, Floats, Ints, slices
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
 
+LONGEST_LISTED = 24
+"""Longest history of which Algorithm 1 lists all selections: 2^24 floats are 128 MB."""
+_BLOCK = 64
+"""Players, or draws, per block."""
+_SAMPLED = 256
+"""Players that learn at once: their tables fit into the processor's cache."""
+
 
 @dataclass(frozen=True)
 class Histories:
-    """Where each player's units are: `rows[N, longest]`, valid for the first `lengths[N]`.
+    """Each player's units: `rows[N, longest]`, of which the first `lengths[N]` are valid.
 
-    A unit is what she decides on, an interaction or a group of them; `units` says which is of which.
+    A unit is what is decided on: an interaction, or a group of them.
     """
 
     rows: Ints
@@ -41,7 +46,7 @@ class Histories:
 
     @classmethod
     def of(cls, estimates: Estimates) -> "Histories":
-        """Each player's units in the order of the problem."""
+        """Each player's units in the order of the log."""
         units = estimates.wishes.units(estimates.owners, estimates.unwillingness)
         lengths = np.bincount(units.owners, minlength=estimates.n_users)
         order = np.argsort(units.owners, kind="stable")
@@ -65,18 +70,18 @@ class Histories:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a selection does by itself, whoever else plays: arrays […, T], […, T] and […]."""
+    """What a player's selection does by itself, whatever others play."""
 
     gains: Floats
-    """Σ_k (o_k − õ_tk) g_tk over her interactions"""
+    """[…, T], Σ_k (o_k − õ_tk) g_tk over the player's interactions"""
     distances: Floats
-    """Hamming distance of her part to each anchor's"""
+    """[…, T], Hamming distance of the player's part to each anchor's"""
     paid: Floats
-    """price · Σ_k o_k β_k"""
+    """[…], price · Σ_k o_k β_k"""
 
 
 class Rewards:
-    """The game of some `estimates`, laid out player by player."""
+    """A game laid out player by player."""
 
     def __init__(self, estimates: Estimates, objective: Objective, price: float) -> None:
         self.estimates = estimates
@@ -95,20 +100,20 @@ class Rewards:
         return np.array([self.histories.units.sums(term) for term in terms]).T
 
     def parts(self, players: slice, codes: Ints) -> Parts:
-        """What the selections `codes[R, B]` of some players do by themselves."""
+        """What the selections `codes[R, B]` of R players do by themselves."""
         bits = bits_of(codes, self.histories.rows.shape[1]).astype(np.float64)
         found = bits @ self._per_bit[players] + self._at_nothing[players][:, None]
         n = self.estimates.n_anchors
         return Parts(found[..., :n], found[..., n : 2 * n], found[..., 2 * n])
 
     def meet(self, codes: Ints) -> "Meeting":
-        """Everybody's selections `codes[N, B]`, and what they do together."""
+        """B draws of everybody's selections, `codes[N, B]`, and what they do together."""
         distances, gains = self.sums(codes)
         felt = self._felt(codes) if self.objective is Objective.NASH else None
         return Meeting(self, codes, distances, gains, felt)
 
     def sums(self, codes: Ints) -> tuple[Floats, Floats]:
-        """How far everybody's `codes[N, B]` are from each anchor, and what they gain: [B, T] each."""
+        """Total distances to the anchors and total gains of everybody's `codes[N, B]`: [B, T] each."""
         distances, gains = np.zeros((2, codes.shape[1], self.estimates.n_anchors))
         for block in slices(len(codes), _BLOCK):
             parts = self.parts(block, codes[block])
@@ -117,7 +122,7 @@ class Rewards:
         return distances, gains
 
     def _felt(self, codes: Ints) -> Floats:
-        """What all selections together gain each player at each anchor (`Estimates.felt`): [N, B, T]."""
+        """How much all selections together lower each player's loss at each anchor: [N, B, T]."""
         estimates = self.estimates
         felt = np.empty((*codes.shape, estimates.n_anchors))
         lone = [] if estimates.effects else [self._beyond_share(t) for t in range(estimates.n_anchors)]
@@ -133,7 +138,7 @@ class Rewards:
         return felt
 
     def _beyond_share(self, t: int) -> SparseMatrix:
-        """By how much a player's own interactions do more for her than for each of the others: [N, Z]."""
+        """A row's effect on its owner minus its equal share for each of the others: [N, Z]."""
         estimates = self.estimates
         rows = np.arange(len(estimates.owners))
         more = estimates.own[t] - estimates.share(t)
@@ -142,7 +147,7 @@ class Rewards:
 
 @dataclass(frozen=True)
 class Meeting:
-    """B draws of everybody's selections; to each player, B draws of the others'."""
+    """B draws of everybody's selections: to each player, B draws of the others' selections."""
 
     rewards: Rewards
     codes: Ints
@@ -150,12 +155,12 @@ class Meeting:
     distances: Floats
     """[B, T], total distance to each anchor"""
     gains: Floats
-    """[B, T], what each player's selection gains by the objective's values, summed over players"""
+    """[B, T], gains by the objective's values, summed over players"""
     felt: Floats | None
-    """[N, B, T], what all selections gain each player; None for `welfare`, where the sums say it"""
+    """[N, B, T], what all selections gain each player; None for `welfare`, which uses the sums"""
 
     def seen_by(self, players: slice) -> "Opponents":
-        """The draws as some of the players, R, meet them."""
+        """The draws as R of the players meet them."""
         estimates = self.rewards.estimates
         drawn = self.rewards.parts(players, self.codes[players])
         if self.felt is None:
@@ -175,89 +180,25 @@ class Opponents:
     standing: Floats
     """[R, B, T], −L_t + Σ_{v≠u} (o^v)ᵀ g^{t,v}: B without the player's own part."""
     drawn: Parts
-    """[R, B], the selections that the players themselves drew with the others, which they may not play"""
+    """[R, B], what the players' own drawn selections do"""
 
     def rewards(self, own: Parts) -> Floats:
-        """B of eq. (9) of own selections, one per draw: [R, B]; of equally near anchors the first counts."""
+        """B of eq. (9) for own selections, one per draw: [R, B]; the first of equally near anchors counts."""
         nearest = (self.away + own.distances).argmin(axis=-1)[..., None]
         gained = np.take_along_axis(self.standing + own.gains, nearest, axis=-1)[..., 0]
         return gained - own.paid
 
     def at(self, draw: int) -> "Opponents":
-        """One of the draws, B = 1."""
+        """One of the draws: B = 1."""
         one = slice(draw, draw + 1)
         drawn = Parts(self.drawn.gains[:, one], self.drawn.distances[:, one], self.drawn.paid[:, one])
         return Opponents(self.away[:, one], self.standing[:, one], drawn)
 
 
-_BLOCK = 64
-"""Players, or draws, that are worked on at once."""
-
-
-class Learning:
-    """The strategies of R players while they learn from at most `samples` samples, from `start` on."""
-
-    def __init__(self, start: Tables, samples: int) -> None:
-        self._lengths, self._levels = start.lengths, start.levels
-        spare = ((0, 0), (0, samples))
-        self._codes = np.pad(start.codes, spare, constant_values=-1)
-        self._counts = np.pad(start.counts, spare)
-        self._chances = np.pad(start.chances, spare)
-        self._start = self._chances.copy()
-        self._sum = np.zeros_like(self._chances)
-        self._next: Ints = self._levels + (start.codes >= 0).sum(axis=1)
-        self._steps = 0
-
-    @property
-    def now(self) -> Tables:
-        """α_l, as far as classes are in use; a view that the next step changes."""
-        used = slice(0, int(self._next.max(initial=self._levels)))
-        return Tables(self._lengths, self._codes[:, used], self._counts[:, used], self._chances[:, used])
-
-    def step(self, classes: Ints, codes: Ints, moves: Floats) -> None:
-        """α_{l+1} = Π[α_l + moves at the selection that each player sampled], all arguments [R]."""
-        classes = self._own_class(classes, codes)
-        tables = self.now
-        self._sum[:, : tables.chances.shape[1]] += tables.chances
-        self._steps += 1
-        # A move of 2 leads to a corner from anywhere; the sums of much larger ones would lose all digits.
-        tables.chances[np.arange(len(classes)), classes] += np.clip(moves, -2, 2)
-        tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
-        np.maximum(tables.chances, 0, out=tables.chances)
-
-    def average(self) -> tuple[Tables, Floats]:
-        """(1/L) Σ_l α_l, and how far that is from the start, Σ |Δα| over the selections of a player: [R]."""
-        now = self.now
-        used = now.chances.shape[1]
-        mean = self._sum[:, :used] / self._steps
-        moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
-        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean), moved
-
-    def _own_class(self, classes: Ints, codes: Ints) -> Ints:
-        """The classes that consist of the sampled selections alone; made where they were part of a level."""
-        fresh = np.flatnonzero(classes < self._levels)
-        place, level = self._next[fresh], classes[fresh]
-        self._codes[fresh, place] = codes[fresh]
-        self._counts[fresh, place] = 1
-        self._counts[fresh, level] -= 1
-        for known in (self._chances, self._start, self._sum):
-            known[fresh, place] = known[fresh, level]
-        self._next[fresh] += 1
-        owned = classes.copy()
-        owned[fresh] = place
-        return owned
-
-
-LONGEST_LISTED = 24
-"""Interactions up to which Algorithm 1 lists all selections of a player: 2^24 numbers are 128 MB."""
-_SAMPLED = 256
-"""Players that learn at once: their tables stay in the processor's cache."""
-
-
 def solve_table(
     estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, seed: int
 ) -> Equilibrium:
-    """Algorithm 1 for one anchor, Algorithm 2 for more; `seed` is that of all samples."""
+    """Algorithm 1 for one anchor, Algorithm 2 for more; `seed` decides all samples."""
     check_table(estimates.players(price), several=estimates.n_anchors > 1)
     if estimates.n_anchors == 1:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
@@ -278,9 +219,8 @@ def solve_table(
 def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> Bools:
     """The optimum of eq. (6) for every player, by listing A(o^u) of all 2^|S| selections: [Z].
 
-    Objective (6) is linear in α^u, so a single selection has all the probability; of several that are best,
-    the one that discloses least. It does not depend on what others play: the second of the M rounds would
-    repeat the first and end there, and is not played.
+    Objective (6) is linear in α^u, so one selection gets all the probability; the first of equally good ones.
+    It does not depend on what others play, so a second round would repeat the first and is not played.
     """
     rewards = Rewards(estimates, objective, price)
     histories = rewards.histories
@@ -300,11 +240,10 @@ def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> 
 def algorithm_2(
     rewards: Rewards, settings: TableSettings, rng: np.random.Generator
 ) -> tuple[list[Tables], int]:
-    """Strategies of blocks of players after at most M rounds, and the rounds played.
+    """Strategies of blocks of players after at most M rounds, and how many rounds were played.
 
-    In each round all players learn against the strategies of the round before. The L draws of o^{-u} are read
-    off L draws of everybody's selections: to each player they are what Algorithm 3 asks for, and the sums
-    over all players are taken once.
+    In each round all players learn against the strategies of the round before. The L draws of o^{-u} are
+    taken from L draws of everybody's selections, so that sums over all players are computed once.
     """
     lengths = rewards.histories.lengths
     blocks = list(slices(len(lengths), _SAMPLED))
@@ -323,9 +262,18 @@ def algorithm_2(
 
 
 def algorithm_3(
-    start: Tables, meeting: Meeting, players: slice, settings: TableSettings, rng: np.random.Generator
+    start: Tables,
+    meeting: Meeting,
+    players: slice,
+    settings: TableSettings,
+    rng: np.random.Generator,
+    *,
+    observe: Callable[[Tables, Ints, Floats], None] | None = None,
 ) -> tuple[Tables, Floats]:
-    """α_m of some players from α_{m−1} = `start`, and how far each is from it (`Learning.average`)."""
+    """α_m of R players from α_{m−1} = `start`, and how far each moved, Σ |Δα|: [R].
+
+    `observe` is called before every step with α_l, the sampled codes [R] and their moves γĝ [R].
+    """
     opponents = meeting.seen_by(players)
     last = opponents.rewards(opponents.drawn)
     standard = np.zeros_like(last) if settings.gradient is Gradient.WRITTEN else last
@@ -337,7 +285,10 @@ def algorithm_3(
         gradient = (opponents.at(draw).rewards(own) - standard[:, [draw]])[:, 0]
         if settings.gradient is Gradient.UNBIASED:
             gradient = gradient / np.take_along_axis(now.chances, classes, axis=1)[:, 0]
-        learning.step(classes[:, 0], codes[:, 0], settings.step * gradient)
+        moves = settings.step * gradient
+        if observe is not None:
+            observe(now, codes[:, 0], moves)
+        learning.step(classes[:, 0], codes[:, 0], moves)
     return learning.average()
 
 
@@ -347,7 +298,7 @@ def draw_all(tables: list[Tables], count: int, rng: np.random.Generator) -> Ints
 
 
 def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
-    """How likely each interaction is disclosed: [Z]."""
+    """The probability that each interaction is disclosed: [Z]."""
     histories = rewards.histories
     found = np.empty(len(histories.units.first))
     for here, each in zip(slices(len(histories.lengths), _SAMPLED), tables, strict=True):
@@ -357,7 +308,7 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
 
 
 def prior_rates(players: Players, usual: float) -> Floats:
-    """s of everybody's binomial prior: her own where wishes have priors, else `usual`: [N]."""
+    """s of each player's binomial prior: from the wishes if they have one, else `usual`: [N]."""
     rates = np.full(players.n_users, usual)
     if players.wishes.prior is not None:
         rates[players.owners] = players.wishes.prior
@@ -365,10 +316,10 @@ def prior_rates(players: Players, usual: float) -> Floats:
 
 
 def check_table(players: Players, *, several: bool) -> None:
-    """Refuse wishes that a table does not know, and players with more units than it has room for.
+    """Raise for wishes that tables do not support, and for histories that are too long.
 
-    The binomial prior has equally likely selections of a size, so that a prior may differ between people
-    alone. With `several` anchors a table may be longer than Algorithm 1 could list.
+    In the binomial prior all selections of one size are equally likely, so a prior may differ between people
+    only. Algorithm 1 (one anchor) lists all selections; with `several` anchors histories may be longer.
     """
     wishes = players.wishes
     prior = wishes.prior
@@ -381,14 +332,14 @@ def check_table(players: Players, *, several: bool) -> None:
     refused = [name for name, is_known in known.items() if not is_known]
     if refused:
         raise AssentError(
-            f"strategy table: {', '.join(refused)}; accepted: decisions by category, a prior by user, "
-            "or --set strategy=factored"
+            f"strategy=table: {', '.join(refused)} not supported; accepted: decisions by category, "
+            "a prior by user, or strategy=factored"
         )
     lengths = np.bincount(players.units.owners)
     longest = LONGEST if several else LONGEST_LISTED
     if lengths.max(initial=0) > longest:
         what = "interactions" if wishes.groups is None else "decisions"
         raise AssentError(
-            f"strategy table: a history of {lengths.max()} {what} has 2^{lengths.max()} selections; "
-            f"accepted: histories of at most {longest}, or --set strategy=factored"
+            f"strategy=table: a history of {lengths.max()} {what} has 2^{lengths.max()} selections; "
+            f"accepted: histories of at most {longest}, or strategy=factored"
         )

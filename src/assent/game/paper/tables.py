@@ -1,14 +1,10 @@
-"""How a player's strategy is held, and the settings of the paper's own.
+"""Strategies as the paper has them: α^u, a probability for each of a player's 2^|S| selections.
 
-The Euclidean projection onto the simplex, for numbers that are given once with how often they occur.
-
-Strategies as the paper has them: α^u, a probability for each of a player's 2^|S| selections.
-
-They are held by classes of equally likely selections. The binomial prior knows |S| + 1 of them, its *levels*:
-all selections with the same number of interactions. The step of Algorithm 3 moves one selection and then
-shifts and clips all alike, so that those never sampled stay equal within their level, and only a sampled one
-becomes a class of its own. This is the whole table, exactly, in memory that grows with the samples drawn
-instead of with 2^|S|.
+They are stored by classes of equally likely selections. The binomial prior has |S| + 1 classes, its *levels*:
+all selections with the same number of interactions. A step of Algorithm 3 moves one selection, then shifts
+and clips all alike. So selections that were never sampled stay equal within their level, and only a sampled
+one becomes a class of its own. This is the whole table, exactly, in memory that grows with the number of
+samples instead of 2^|S|.
 
 A selection is written as a number, its *code*: bit j says whether the player's j-th interaction is disclosed.
 """
@@ -28,42 +24,41 @@ class Strategy(StrEnum):
     """The form of a strategy."""
 
     FACTORED = "factored"
-    """A probability per interaction; best responses in closed form (`solve`)."""
+    """A probability per interaction; best responses in closed form (`game.solve`)."""
     TABLE = "table"
-    """The paper's α^u: a probability for each of the 2^|S| selections, learnt from samples (`algorithms`)."""
+    """The paper's α^u: a probability for each of the 2^|S| selections, learnt from samples."""
 
 
 class Gradient(StrEnum):
-    """What step 6 of Algorithm 3 puts at the selection that was sampled; zero everywhere else."""
+    """What step 6 of Algorithm 3 uses as the gradient at the sampled selection; 0 everywhere else."""
 
     WRITTEN = "written"
-    """The reward itself, B of eq. (9): to the letter."""
+    """The reward itself, B of eq. (9), as printed."""
     RELATIVE = "relative"
-    """The reward less that of a draw from her last round's strategy against the same others."""
+    """The reward minus that of a draw from the player's last strategy against the same others."""
     UNBIASED = "unbiased"
-    """That gain divided by the probability of the sample: unbiased, as Theorem 5 supposes, and very noisy."""
+    """That difference over the probability of the sample: unbiased, as Theorem 5 assumes, and very noisy."""
 
 
 class TableSettings(BaseModel):
-    """How Algorithms 2 and 3 are run; the figures are those of the paper where it has one."""
+    """Settings of Algorithms 2 and 3; defaults are the paper's where it gives one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    rounds: int = Field(10, ge=1, description="M, largest number of rounds of Algorithm 2")
-    samples: int = Field(1000, ge=1, description="L, samples that a strategy is learnt from in each round")
-    step: float = Field(0.01, gt=0, description="γ, learning rate of Algorithm 3")
-    threshold: float = Field(1e-3, ge=0, description="κ: stop when no strategy moves farther, Σ|Δα|")
-    prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior without --prior")
-    gradient: Gradient = Field(Gradient.RELATIVE, description="what a sample adds to its selection")
+    rounds: int = Field(10, ge=1, description="M, most rounds of Algorithm 2")
+    samples: int = Field(1000, ge=1, description="L, samples per round")
+    step: float = Field(0.01, gt=0, description="γ, step size of Algorithm 3")
+    threshold: float = Field(1e-3, ge=0, description="κ: stop when no strategy moves more, Σ|Δα|")
+    prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior if wishes have none")
+    gradient: Gradient = Field(Gradient.RELATIVE, description="gradient at a sampled selection")
 
 
 def simplex_shift(values: Floats, counts: Floats) -> Floats:
     """The shift τ of each row with Σ_c counts_c · max(values_c − τ, 0) = 1: [R].
 
-    max(values − τ, 0) is then the point of the simplex that is nearest to the row, in which values[R, C]
-    occur counts[R, C] times. Every set of numbers gives a lower bound of τ, (their sum − 1) / how many they
-    are; starting from all of them, those at most the bound are dropped until none is left to drop (Michelot
-    1986).
+    max(values − τ, 0) is the Euclidean projection of the row onto the simplex; entry values[R, C] occurs
+    counts[R, C] times. Any subset gives a lower bound of τ, (its sum − 1) / its size. Start with all entries
+    and drop those at most the bound until none is left to drop (Michelot 1986).
     """
     weighted = values * counts
     shift: Floats = (weighted.sum(axis=1) - 1) / counts.sum(axis=1)
@@ -77,9 +72,11 @@ def simplex_shift(values: Floats, counts: Floats) -> Floats:
 
 
 LONGEST = 62
-"""Interactions that a code, a signed integer of 64 bits, has room for."""
+"""Most interactions that a code, a signed 64-bit integer, can hold."""
 _BELOW_ONE = 1 - 1e-9
-"""No draw comes so near to 1 that rounding could carry it past the last class."""
+"""Largest draw: rounding must not carry it past the last class."""
+_BLOCK = 512
+"""Selections that are looked up at once."""
 
 
 @dataclass
@@ -87,23 +84,23 @@ class Tables:
     """The strategies of R players in C classes of selections.
 
     The first W = longest history + 1 classes are the levels: class w holds the selections of w interactions
-    that are no class of their own. The others hold one selection each, or none yet.
+    that have no class of their own. Every other class holds one selection, or none yet.
     """
 
     lengths: Ints
     """[R], |S|"""
     codes: Ints
-    """[R, C], the selection that a class consists of; −1 for levels and classes not used yet."""
+    """[R, C], the selection of a class; −1 for levels and unused classes."""
     counts: Floats
-    """[R, C], selections in the class."""
+    """[R, C], number of selections in the class."""
     chances: Floats
-    """[R, C], the probability of each single selection in the class."""
+    """[R, C], probability of each single selection in the class."""
 
     @classmethod
     def prior(cls, lengths: Ints, rate: float | Floats) -> "Tables":
-        """The binomial prior: n interactions of |S| have C(|S|, n) s^n (1 − s)^(|S| − n) together.
+        """The binomial prior: n of |S| interactions have probability C(|S|, n) s^n (1 − s)^(|S| − n).
 
-        s is `rate`, that of everybody or [R].
+        s is `rate`, one for everybody or [R].
         """
         sizes = np.arange(lengths.max(initial=0) + 1)
         left = np.maximum(lengths[:, None] - sizes, 0)
@@ -118,7 +115,7 @@ class Tables:
         return int(self.lengths.max(initial=0)) + 1
 
     def draw(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Sample `count` selections of every player: their classes and their codes, both [R, count]."""
+        """Sample `count` selections of every player; their classes and codes, both [R, count]."""
         n_players, n_classes = self.chances.shape
         reached = np.cumsum(self.counts * self.chances, axis=1)
         reached /= reached[:, -1:]
@@ -132,9 +129,9 @@ class Tables:
         return classes, codes
 
     def _from_levels(self, players: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-        """A selection of sizes[P] interactions for each of players[P], all as likely: codes [P].
+        """A random selection of sizes[P] interactions for each of players[P], uniform over the level: [P].
 
-        Those that are a class of their own do not belong to a level any more and are drawn again.
+        Selections with a class of their own no longer belong to the level and are drawn again.
         """
         codes = np.empty(len(players), dtype=np.int64)
         open_ = np.arange(len(players))
@@ -145,7 +142,7 @@ class Tables:
         return codes
 
     def _has_class(self, players: Ints, codes: Ints) -> Bools:
-        """Whether selections codes[P] of players[P] are classes of their own: [P]."""
+        """Whether selections codes[P] of players[P] have classes of their own: [P]."""
         known = np.zeros(len(codes), dtype=np.bool_)
         if self.codes.shape[1] > self.levels:
             for part in slices(len(codes), _BLOCK):
@@ -153,12 +150,12 @@ class Tables:
         return known
 
     def marginals(self) -> Floats:
-        """How likely each interaction is disclosed: [R, longest history]; 0 beyond the end of a history."""
+        """The probability that each interaction is disclosed, 0 beyond a history's end: [R, longest]."""
         longest = self.levels - 1
         bits = bits_of(self.codes[:, self.levels :], longest)
         sizes = bits.sum(axis=2)
         levels = self.chances[:, : self.levels]
-        # As if every level were whole, then what its classes of their own have more or less than that.
+        # First as if every level were whole, then the excess of selections with a class of their own.
         with_it = comb(np.maximum(self.lengths - 1, 0)[:, None], np.arange(self.levels) - 1)
         whole = (levels * with_it).sum(axis=1, keepdims=True)
         used = self.counts[:, self.levels :]
@@ -167,21 +164,74 @@ class Tables:
         return np.where(np.arange(longest) < self.lengths[:, None], found, 0.0)
 
 
+class Learning:
+    """The strategies of R players while they learn from at most `samples` samples, from `start` on.
+
+    Steps 3 to 9 of Algorithm 3: move the sampled selection, project onto the simplex, average over the steps.
+    """
+
+    def __init__(self, start: Tables, samples: int) -> None:
+        self._lengths, self._levels = start.lengths, start.levels
+        spare = ((0, 0), (0, samples))
+        self._codes = np.pad(start.codes, spare, constant_values=-1)
+        self._counts = np.pad(start.counts, spare)
+        self._chances = np.pad(start.chances, spare)
+        self._start = self._chances.copy()
+        self._sum = np.zeros_like(self._chances)
+        self._next: Ints = self._levels + (start.codes >= 0).sum(axis=1)
+        self._steps = 0
+
+    @property
+    def now(self) -> Tables:
+        """α_l, without unused classes; a view that the next step changes."""
+        used = slice(0, int(self._next.max(initial=self._levels)))
+        return Tables(self._lengths, self._codes[:, used], self._counts[:, used], self._chances[:, used])
+
+    def step(self, classes: Ints, codes: Ints, moves: Floats) -> None:
+        """α_{l+1} = Π[α_l + moves at the sampled selections]; all arguments [R]."""
+        classes = self._own_class(classes, codes)
+        tables = self.now
+        self._sum[:, : tables.chances.shape[1]] += tables.chances
+        self._steps += 1
+        # A move of 2 leads to a corner from anywhere; larger ones would lose digits in the sums.
+        tables.chances[np.arange(len(classes)), classes] += np.clip(moves, -2, 2)
+        tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
+        np.maximum(tables.chances, 0, out=tables.chances)
+
+    def average(self) -> tuple[Tables, Floats]:
+        """(1/L) Σ_l α_l, and each player's distance from the start, Σ |Δα| over all selections: [R]."""
+        now = self.now
+        used = now.chances.shape[1]
+        mean = self._sum[:, :used] / self._steps
+        moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
+        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean), moved
+
+    def _own_class(self, classes: Ints, codes: Ints) -> Ints:
+        """The classes that hold the sampled selections alone, split off from their levels if needed: [R]."""
+        fresh = np.flatnonzero(classes < self._levels)
+        place, level = self._next[fresh], classes[fresh]
+        self._codes[fresh, place] = codes[fresh]
+        self._counts[fresh, place] = 1
+        self._counts[fresh, level] -= 1
+        for known in (self._chances, self._start, self._sum):
+            known[fresh, place] = known[fresh, level]
+        self._next[fresh] += 1
+        owned = classes.copy()
+        owned[fresh] = place
+        return owned
+
+
 def bits_of(codes: Ints, length: int) -> Ints:
-    """The first `length` interactions of selections `codes[…]`, 0 or 1: […, length]."""
+    """The first `length` bits of `codes[…]`: […, length]."""
     bits: Ints = (codes[..., None] >> np.arange(length)) & 1
     return bits
 
 
 def random_codes(lengths: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-    """For each of P players one of her selections of `sizes[P]` interactions, all as likely: codes [P]."""
+    """A uniform random selection of `sizes[P]` out of `lengths[P]` interactions each: codes [P]."""
     places = np.arange(lengths.max(initial=0))
     keys = rng.random((len(lengths), len(places)))
     keys[places >= lengths[:, None]] = 2
     bits = np.int64(1) << np.argsort(keys, axis=1)
     codes: Ints = np.where(places < sizes[:, None], bits, 0).sum(axis=1)
     return codes
-
-
-_BLOCK = 512
-"""Selections that are looked up at once."""

@@ -1,9 +1,9 @@
-"""How often minding an interaction more turns it on, and equilibria are found, in small random games.
+"""How often the solver finds an equilibrium, and how often raising an unwillingness turns a row on.
 
-    python -m tests.game.minding 150
+    python -m tests.game.solver_rates 150
 
-prints it for 150 games of each kind. A person has a promise for her own best responses alone; in whole
-equilibria the others answer too.
+prints both for 150 small random games of each kind. Best responses never turn on what is minded more; whole
+equilibria may, because the others answer too.
 """
 
 import sys
@@ -14,8 +14,7 @@ import numpy as np
 from assent.game.estimates import Objective
 from assent.game.solve import solve
 
-from .equilibria import code_of, equilibria
-from .games import random_game
+from .small_games import code_of, equilibria, random_game
 
 PRICE = 0.5
 

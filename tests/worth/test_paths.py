@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from assent.support.arrays import Bools, Floats, Ints
-from assent.worth import paths
-from assent.worth.paths import Paths, find_paths
+from assent.worth.paths import Effort, Paths, find_paths
 
 USERS, ITEMS = 12, 9
 Pair = tuple[int, int]
@@ -22,8 +21,8 @@ def drawn(seed: int) -> tuple[Ints, Ints]:
     return rows[:, 0].copy(), rows[:, 1].copy()
 
 
-def found(users: Ints, items: Ints, seed: int = 0) -> Paths:
-    return find_paths(users, items, n_users=USERS, n_items=ITEMS, seed=seed)
+def found(users: Ints, items: Ints, seed: int = 0, effort: Effort | None = None) -> Paths:
+    return find_paths(users, items, n_users=USERS, n_items=ITEMS, seed=seed, effort=effort)
 
 
 def listed(users: Ints, items: Ints) -> dict[Pair, list[tuple[int, int, int]]]:
@@ -88,50 +87,45 @@ def test_fewer_leave_the_paths_that_they_make(seed: int) -> None:
         assert social[k] == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 
-def test_pairs_that_are_drawn_give_the_same_in_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    users, items = drawn(0)
-    exact = found(users, items).social()
-    monkeypatch.setattr(paths, "_PAIRS", 20)
-    monkeypatch.setattr(paths, "_AT_ONCE", 50)
-    some = [found(users, items, seed).social() for seed in range(400)]
+@pytest.fixture(scope="module")
+def few_pairs() -> list[Paths]:
+    """Paths of 20 drawn pairs, for 400 seeds."""
+    return [found(*drawn(0), seed, Effort(pairs=20)) for seed in range(400)]
+
+
+def test_pairs_that_are_drawn_give_the_same_in_the_mean(few_pairs: list[Paths]) -> None:
+    exact = found(*drawn(0)).social()
+    some = [each.social() for each in few_pairs]
     assert not np.allclose(some[0], some[1])
     error = np.std(some, axis=0) / np.sqrt(len(some))
     assert (np.abs(np.mean(some, axis=0) - exact) < 4 * error + 1e-9).all()
 
 
-def test_where_paths_are_too_many_some_users_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_paths_are_too_many_some_users_stand_for_all() -> None:
     users, items = drawn(0)
-    exact = found(users, items)
-    monkeypatch.setattr(paths, "_WALKS", 150)
-    some = found(users, items)
+    exact, few = found(users, items), Effort(walks=150)
+    some = found(users, items, effort=few)
     assert 1 <= some.begins.sum() < USERS
     own, known = some.own(), some.begins[users]
     assert own[~known].std() == pytest.approx(0)
     assert own[~known].mean() == pytest.approx(own[known].mean())
-    sums = [found(users, items, seed).social().sum() for seed in range(100)]
+    sums = [found(users, items, seed, few).social().sum() for seed in range(100)]
     assert np.mean(sums) == pytest.approx(exact.social().sum(), rel=0.25)
 
 
-def test_whom_nothing_is_known_of_is_taken_for_typical_also_when_others_withdraw(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_users_that_were_not_drawn_are_taken_for_typical_also_when_others_withdraw() -> None:
     users, items = drawn(0)
-    monkeypatch.setattr(paths, "_WALKS", 150)
     kept: Bools = np.random.default_rng(0).random(len(users)) < 0.6
-    some = found(users, items).among(kept)
+    some = found(users, items, effort=Effort(walks=150)).among(kept)
     own, known = some.own(), some.begins[users]
     assert known[kept].any()
     np.testing.assert_allclose(own[~known], own[known & kept].mean())
 
 
 @pytest.mark.parametrize("at_once", [1, 60, 10**6])
-def test_pairs_do_not_depend_on_how_many_are_looked_at_together(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_do_not_depend_on_the_block_size(at_once: int) -> None:
     users, items = drawn(1)
-    whole = found(users, items)
-    monkeypatch.setattr(paths, "_AT_ONCE", at_once)
-    parts = found(users, items)
+    whole, parts = found(users, items), found(users, items, effort=Effort(at_once=at_once))
     np.testing.assert_array_equal(whole.weights, parts.weights)
     np.testing.assert_array_equal(whole.social(), parts.social())
 
@@ -163,28 +157,23 @@ def test_a_pair_comes_true_with_all_its_paths() -> None:
     assert here.own()[0] == pytest.approx(0.5 * 20 / 21)
 
 
-def test_pairs_that_are_drawn_are_less_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    users, items = drawn(0)
-    here = found(users, items)
-    monkeypatch.setattr(paths, "_PAIRS", 20)
-    some = [found(users, items, seed) for seed in range(400)]
-    said = np.mean([each.social_variance() for each in some], axis=0)
-    # By the lots of what is drawn alone they differ less.
-    assert (np.var([each.social() for each in some], axis=0) <= 1.1 * said).all()
+def test_pairs_that_are_drawn_are_less_certain(few_pairs: list[Paths]) -> None:
+    here = found(*drawn(0))
+    said = np.mean([each.social_variance() for each in few_pairs], axis=0)
+    # The draws alone vary less than draws and pairs coming true together.
+    assert (np.var([each.social() for each in few_pairs], axis=0) <= 1.1 * said).all()
     assert (said > here.social_variance()).mean() > 0.9
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2])
-def test_the_fewer_users_stand_for_all_the_less_certain_it_is(
-    share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is said covers what drawn users get wrong, with what comes true by chance, and not much more."""
+def test_the_fewer_users_stand_for_all_the_less_certain_it_is(share: float) -> None:
+    """The variance covers the errors of drawn users and of chance, and not much more."""
     users, items = (each.copy() for each in np.argwhere(np.random.default_rng(0).random((100, 50)) < 0.06).T)
     find = partial(find_paths, users, items, n_users=100, n_items=50)
     exact = find(seed=0)
     beyond = np.bincount(items, weights=np.bincount(users, minlength=100)[users], minlength=50)
-    monkeypatch.setattr(paths, "_WALKS", share * beyond[items].sum())
-    some = [find(seed=seed) for seed in range(60)]
+    few = Effort(walks=share * beyond[items].sum())
+    some = [find(seed=seed, effort=few) for seed in range(60)]
     assert np.mean([each.begins.mean() for each in some]) == pytest.approx(share, abs=0.05)
     for of, variance in ((Paths.own, Paths.own_variance), (Paths.social, Paths.social_variance)):
         wrong = np.mean([(of(each) - of(exact)) ** 2 for each in some])

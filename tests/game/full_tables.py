@@ -1,4 +1,4 @@
-"""Tables written out in full, and what brute force says about games that are played with them."""
+"""Tables of strategies written out in full, and expected rewards from all joint selections."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from assent.game.paper.algorithms import Histories, Rewards
 from assent.game.paper.tables import Tables, bits_of
 from assent.support.arrays import Floats, Ints
 
-from .games import payoffs
+from .small_games import payoffs
 
 
 def listed(tables: Tables, player: int) -> Floats:

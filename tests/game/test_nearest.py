@@ -4,10 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
-from assent.game.nearest import Cells, cells, normal_cells
+from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import Cells, cells, normal_cells, response_values
+from assent.game.prices import worth_disclosing
 from assent.support.arrays import Bools, Floats, Ints
 
-from .games import all_selections, make_game, steady
+from .small_games import all_selections, make_game, payoffs, random_game, steady
 
 SEVERAL = pytest.mark.parametrize("n_anchors", [2, 3, 5])
 seeds = st.integers(0, 2**32)
@@ -69,8 +71,10 @@ def test_cells_of_few_bits_agree_with_enumeration(n_anchors: int, length: int) -
 def test_cells_of_many_bits_agree_with_draws(n_anchors: int) -> None:
     rng = np.random.default_rng(n_anchors)
     anchors, strategy = rng.random((n_anchors, 2000)) < 0.9, rng.uniform(0.2, 1, 2000)
-    outcomes = rng.random((20_000, 2000)) < strategy
-    distances = np.stack([(outcomes != anchor).sum(axis=1) for anchor in anchors], axis=1)
+    outcomes = (rng.random((6000, 2000), dtype=np.float32) < strategy).astype(np.float32)
+    distances = np.rint(outcomes @ (1 - 2 * anchors.T.astype(np.float32))).astype(np.int64) + anchors.sum(
+        axis=1
+    )
     found = cells_of(anchors, strategy).probability
     np.testing.assert_allclose(found, shares(distances).mean(axis=0), atol=0.02)
     assert found.max() < 0.95
@@ -153,3 +157,45 @@ def test_cells_are_the_same_on_every_call() -> None:
     one, same = normal_cells(mean, cov), normal_cells(mean, cov)
     np.testing.assert_array_equal(one.probability, same.probability)
     np.testing.assert_array_equal(one.slopes, same.slopes)
+
+
+PRICE = 0.5
+
+
+def expected_payoffs(game: Estimates, player: int, strategy: Floats, objective: Objective) -> Floats:
+    """Of each of her 2^|S| selections while the others disclose with probabilities `strategy[Z]`: [2^|S|].
+
+    All that the others can do is listed, and so the distribution of their distances to the anchors is exact.
+    """
+    hers = game.owners == player
+    others = all_selections(int((~hers).sum()))
+    chance = np.where(others, strategy[~hers], 1 - strategy[~hers]).prod(axis=1)
+    joint = np.empty((len(others), len(hers)), dtype=np.bool_)
+    joint[:, ~hers] = others
+    found = []
+    for mine in all_selections(int(hers.sum())):
+        joint[:, hers] = mine
+        found.append(chance @ payoffs(game, joint, PRICE, objective)[:, player])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("n_anchors", [2, 3])
+def test_responses_are_nearly_the_best_of_all_selections(objective: Objective, n_anchors: int) -> None:
+    """They rest on normal distances and on slopes at her own strategy: good, not exact, for 12 bits."""
+    lost: list[float] = []
+    blind: list[float] = []
+    for seed in range(25):
+        game = random_game(seed, n_anchors=n_anchors, n_users=5, longest=3, disagreement=0.2)
+        strategy = np.random.default_rng(seed).uniform(0.2, 0.8, len(game.owners))
+        values, _ = response_values(game, strategy, objective)
+        hers = game.owners == 0
+        exact = expected_payoffs(game, 0, strategy, objective)
+        for known, losses in ((values, lost), (game.values(objective)[0], blind)):
+            answer = worth_disclosing(known, game.unwillingness, PRICE)[hers]
+            reached = exact[int(answer @ (1 << np.arange(len(answer))))]
+            losses.append((exact.max() - reached) / np.ptp(exact))
+    print(f"{objective}, {n_anchors} anchors, share of the range lost: {np.quantile(lost, [0.5, 0.8, 1])}")
+    assert np.median(lost) == 0
+    assert np.mean(lost) < 0.05
+    assert np.mean(lost) < 0.7 * np.mean(blind)

@@ -1,4 +1,7 @@
-"""Small games with every effect written out, and what brute force says about them."""
+"""Small games in which every effect is known, and what listing all joint selections says about them.
+
+Hypothesis draws `games` on a grid, a seed draws `random_game`; `payoffs` and `equilibria` are the oracles.
+"""
 
 from dataclasses import replace
 
@@ -125,3 +128,26 @@ def choices_of(game: Estimates, user: int, selection: Bools) -> Bools:
     joint = np.repeat(selection[None], len(mine), axis=0)
     joint[:, hers] = mine
     return joint
+
+
+def equilibria(game: Estimates, price: float, tolerance: float = 1e-9) -> Bools:
+    """Whether nobody gains by deviating alone from each joint selection, by the number of its code: [2^Z].
+
+    A game without effects is taken as one in which others have equal shares.
+    """
+    known = game if game.effects else shared(game)
+    selections = all_selections(len(game.owners))
+    earned: Floats = payoffs(known, selections, price, Objective.NASH)
+    found, codes = np.ones(len(selections), dtype=np.bool_), np.arange(len(selections))
+    for user in range(game.n_users):
+        others = codes & ~code_of(game.owners == user)
+        best = np.full(len(selections), -np.inf)
+        np.maximum.at(best, others, earned[:, user])
+        found &= earned[:, user] >= best[others] - tolerance
+    return found
+
+
+def code_of(selection: Bools) -> Ints:
+    """The number of a selection, its first interaction being the lowest bit."""
+    code: Ints = selection @ (1 << np.arange(len(selection)))
+    return code
