@@ -82,12 +82,16 @@ class Entry:
             raise AssentError(f"{file}: damaged ({error}); delete it and run again") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Store:
     """Entries under `folder`, which is created with the first of them; safe for several processes."""
 
     folder: Path
     _owned: TemporaryDirectory[str] | None = field(default=None, compare=False, repr=False)
+
+    def __init__(self, folder: str | Path, _owned: TemporaryDirectory[str] | None = None) -> None:
+        object.__setattr__(self, "folder", Path(folder))
+        object.__setattr__(self, "_owned", _owned)
 
     @classmethod
     def temporary(cls) -> "Store":
