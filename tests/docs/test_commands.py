@@ -37,6 +37,13 @@ def written() -> Iterator[tuple[str, str]]:
 WRITTEN = sorted(set(written()))
 
 
+def test_scripts_that_are_named_exist() -> None:
+    for page in PAGES:
+        if "lab" not in page.parts:
+            for script in re.findall(r"(?:bench|search)_[a-z_]+\.py", page.read_text(encoding="utf-8")):
+                assert (ROOT / "benchmarks" / script).is_file(), f"{name(page)}: no such script: {script}"
+
+
 @cache
 def options_of(words: tuple[str, ...]) -> set[str] | None:
     """The options of the command that `words` begin with; None if there is no such command."""
