@@ -5,22 +5,27 @@ base model and seed, and of the method's key, which is made of all that it holds
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from assent.data.problem import Problem
 from assent.evaluation.metrics import RewardForm
-from assent.game.estimates import Objective
+from assent.game.certificate import certify
+from assent.game.estimates import Estimates, Objective
+from assent.game.nearest import unsure
 from assent.game.players import by_score, players_of
+from assent.game.solve import Equilibrium
 from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab
 from assent.support.arrays import Bools, Floats
-from assent.support.cost import NO_COST, Cost
+from assent.support.cost import NO_COST, Clock, Cost
 from assent.training import defaults_of
 
+Decide = Callable[[Estimates], tuple[Equilibrium, float]]
+"""Solves a game: the solution, and the price at which it was decided."""
 Way = tuple[str, str]
 """A method's name, and what it plays for: the objective, or nothing."""
 
@@ -104,6 +109,30 @@ class GameMethod(Method):
     def influence_for(self, model: str) -> InfluenceSettings:
         """Return how influence is computed for a model."""
         return self.influence or influence_settings(model)
+
+    def choice(
+        self,
+        estimates: Estimates,
+        solution: tuple[Equilibrium, float],
+        clock: Clock,
+        cost: Cost,
+        **certain: Any,
+    ) -> Choice:
+        """Return a solution and its price as a choice with a certificate; `certain` goes to `certify`.
+
+        `clock` has the seconds spent on the game so far, `cost` is that of what the game is played with.
+        """
+        found, price = solution
+        with clock:
+            certificate = certify(estimates, found, objective=self.objective, price=price, **certain)
+            guessed = int(unsure(estimates, found.selection, self.objective).sum())
+        return Choice(
+            found.selection,
+            price,
+            {**asdict(certificate), "gains_estimated": guessed},
+            values=found.values,
+            cost=cost + Cost.of("deciding", clock.seconds),
+        )
 
 
 def influence_settings(model: str, given: Mapping[str, Any] | None = None) -> InfluenceSettings:

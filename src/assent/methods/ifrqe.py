@@ -4,17 +4,15 @@ IFRQE has one anchor, IFRQE++ several. The game is solved in closed form with fa
 paper's own algorithms on tables.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from assent.game.certificate import certify
 from assent.game.decide import decide_within
 from assent.game.estimates import Estimates
-from assent.game.nearest import unsure
 from assent.game.paper.algorithms import check_table, solve_table
 from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.players import check_floors, players_of
@@ -22,13 +20,9 @@ from assent.game.solve import Equilibrium, solve
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Entry
-from assent.methods.base import Choice, GameMethod
+from assent.methods.base import Choice, Decide, GameMethod
 from assent.models import MF
-from assent.support.arrays import Floats
 from assent.support.cost import Clock, Cost
-
-Decide = Callable[[Estimates], tuple[Equilibrium, float]]
-"""Solves a game: the solution, and the price at which it was decided."""
 
 
 class IFRQE(GameMethod):
@@ -79,55 +73,54 @@ class IFRQE(GameMethod):
 
         Where the solution is an anchor already, a further one would tell nothing new.
         """
-        clock = Clock()
-        with_effects = self._needs_effects(lab)
+        clock, effects = Clock(), self._needs_effects(lab)
         anchors = random_anchors(lab, self.n_anchors, rate=self.anchor_rate)
-        known = self._influence(lab, anchors, effects=with_effects)
-        with clock:
-            estimates = known.estimates()
-            found, price = decide(estimates)
-        while len(anchors) < self.n_anchors + self.n_adaptive:
-            if estimates.distances_of(found.selection).min() == 0:
-                break
-            anchors.append(anchor_at(lab, found.selection, "anchor at the solution"))
-            known = self._influence(lab, anchors, effects=with_effects)
+        while True:
+            known, others = self._influence(lab, anchors, effects=effects)
             with clock:
-                estimates = known.estimates()
-                found, price = decide(estimates)
-        with clock:
-            certificate = certify(
-                estimates,
-                found,
-                objective=self.objective,
-                price=price,
-                rounds=self.rounds,
-                is_solved=is_solved,
-            )
-            gains_estimated = int(unsure(estimates, found.selection, self.objective).sum())
-        facts = {
-            **residuals([entry.facts for entry in known.influences]),
-            "anchors_at_solution": len(anchors) - self.n_anchors,
-            **asdict(certificate),
-            "gains_estimated": gains_estimated,
-        }
-        return Choice(
-            found.selection,
-            price,
-            facts,
-            values=found.values,
-            errors=_spread(estimates.values(self.objective)),
-            drawn=self.strategy is Strategy.TABLE and estimates.n_anchors > 1,
-            cost=known.cost + Cost.of("deciding", clock.seconds),
+                game = self._game(lab, anchors, known, others)
+                solution = decide(game)
+            selection, placed = solution[0].selection, len(anchors) - self.n_anchors
+            if placed == self.n_adaptive or game.distances_of(selection).min() == 0:
+                break
+            anchors.append(anchor_at(lab, selection, "anchor at the solution"))
+        cost = sum((entry.cost for entry in (*known, *others)), Cost())
+        found = self.choice(game, solution, clock, cost, rounds=self.rounds, is_solved=is_solved)
+        solved = residuals([entry.facts for entry in known])
+        values = game.values(self.objective)
+        return replace(
+            found,
+            certificate={**solved, "anchors_at_solution": placed, **found.certificate},
+            errors=values.std(axis=0, ddof=1) if len(values) > 1 else None,
+            drawn=self.strategy is Strategy.TABLE and game.n_anchors > 1,
         )
 
-    def _influence(self, lab: Lab, anchors: Sequence[Training], *, effects: bool) -> "_Known":
+    def _influence(
+        self, lab: Lab, anchors: Sequence[Training], *, effects: bool
+    ) -> tuple[list[Entry], list[Entry]]:
+        """Return influence at each anchor and, with `effects`, the effects on every single user."""
         settings = self.influence_for(lab.settings.model)
-        lab.train(anchors, "training anchors")
+        lab.run(anchors, "training anchors")
         tasks = [InfluenceAt(anchor, settings, self.reward) for anchor in anchors]
-        influences = lab.run(tasks, "influence at anchors")
-        of_others = [InfluenceAt(anchor, settings, self.reward, effects=True) for anchor in anchors]
-        return _Known(
-            lab, anchors, influences, lab.run(of_others, "effects on others") if effects else [], self
+        known = lab.run(tasks, "influence at anchors")
+        more = [replace(task, effects=True) for task in tasks] if effects else []
+        return known, lab.run(more, "effects on others")
+
+    def _game(
+        self, lab: Lab, anchors: Sequence[Training], known: Sequence[Entry], others: Sequence[Entry]
+    ) -> Estimates:
+        problem, weights = lab.problem, loss_weights(lab, self.reward)
+        arrays = [entry.arrays for entry in known]
+        return Estimates(
+            owners=problem.train.users,
+            n_users=problem.n_users,
+            unwillingness=problem.unwillingness,
+            anchors=np.array([anchor.selection for anchor in anchors]),
+            own=np.array([each["own"] for each in arrays]) * weights[problem.train.users],
+            social=np.array([each["social"] for each in arrays]),
+            losses=np.array([each["losses"] for each in arrays]) * weights,
+            effects=tuple(effects_in(entry) for entry in others),
+            wishes=problem.wishes,
         )
 
     def _needs_effects(self, lab: Lab) -> bool:
@@ -163,42 +156,3 @@ class IFRQEpp(IFRQE):
     def n_adaptive(self) -> int:
         """How many anchors are added where the solution lies."""
         return self.adaptive
-
-
-class _Known:
-    """What is known around anchors."""
-
-    def __init__(
-        self,
-        lab: Lab,
-        anchors: Sequence[Training],
-        influences: Sequence[Entry],
-        effects: Sequence[Entry],
-        method: IFRQE,
-    ) -> None:
-        self.lab, self.anchors, self.influences, self.effects = lab, anchors, influences, effects
-        self.weights = loss_weights(lab, method.reward)
-        self.cost = sum((entry.cost for entry in (*influences, *effects)), Cost())
-
-    def estimates(self) -> Estimates:
-        """Return the game that is played with it."""
-        problem, arrays = self.lab.problem, [entry.arrays for entry in self.influences]
-        return Estimates(
-            owners=problem.train.users,
-            n_users=problem.n_users,
-            unwillingness=problem.unwillingness,
-            anchors=np.array([anchor.selection for anchor in self.anchors]),
-            own=np.array([each["own"] for each in arrays]) * self.weights[problem.train.users],
-            social=np.array([each["social"] for each in arrays]),
-            losses=np.array([each["losses"] for each in arrays]) * self.weights,
-            effects=tuple(effects_in(entry) for entry in self.effects),
-            wishes=problem.wishes,
-        )
-
-
-def _spread(values: Floats) -> Floats | None:
-    """Return how far the anchors' `values[T, Z]` are from each other, as a standard deviation: [Z]."""
-    if len(values) < 2:
-        return None
-    spread: Floats = values.std(axis=0, ddof=1)
-    return spread

@@ -1,14 +1,15 @@
 """Proactive: people learn by trial what to disclose. A re-implementation: its authors published no code.
 
-After Chen et al., "Proactively Control Privacy in Recommender Systems" (arXiv 2204.00279), as far as known:
-each interaction is disclosed with a probability of its own, σ(φ_k), that starts at 0.9. In every round all
-users draw what they disclose, a model is trained on it, and each compares her reward with its running mean:
+After Chen et al., "Proactively Control Privacy in Recommender Systems" (arXiv 2204.00279), as far as known.
+Each interaction is disclosed with a probability of its own, σ(φ_k), which starts at 0.9. In every round all
+users draw what they disclose, a model is trained on it, and each user's reward is compared with its running
+mean (REINFORCE):
 
     φ_k ← φ_k + Adam(A_u (o_k − σ(φ_k))),     A_u = −(L_u − L̄_u) − price · (c_u − c̄_u)
 
-with L_u her validation loss and c_u the unwillingness that she disclosed (REINFORCE). It stops where the mean
-reward of a window of rounds has hardly risen above that of the window before, three times in a row, and
-discloses what it would rather disclose than not.
+L_u is the user's validation loss and c_u the unwillingness that they disclosed. Learning stops when the mean
+reward of a window of rounds has hardly risen above that of the window before, three times in a row. Disclosed
+is what has a probability above one half.
 """
 
 from dataclasses import dataclass

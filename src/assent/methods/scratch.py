@@ -1,14 +1,14 @@
-"""SCR: the game with every explored selection trained on, as the paper compares itself with.
+"""SCR: the game with a model trained on every explored selection, as the paper compares itself with.
 
-Where IFRQE predicts what a user's loss would be, SCR looks. In each of M rounds, L / M joint selections are
-drawn from what everybody does (at first: disclose with probability 0.9) and a model is trained on each. From
-all that was seen so far, a user's loss is taken to be linear in her own bits,
+IFRQE predicts what a user's loss would be; SCR retrains. In each of M rounds, L / M joint selections are
+drawn from everybody's strategy (at first: disclose with probability 0.9), and a model is trained on each.
+From all selections so far, a user's loss is estimated as linear in their own bits; the others' bits are
+averaged over:
 
-    L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m,
+    L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m
 
-the others' bits being averaged over as in the expected reward. Within a round they do not depend on hers;
-from one to the next everybody withholds more, and what that does is none of her own doing. She responds by
-disclosing k iff v_k > price · β_k, and the next round's strategy is the average of all responses and the
+The intercept of each round takes up that everybody withholds more from round to round. The user's response
+is to disclose k iff v_k > price · β_k. The next round's strategy is the average of all responses and the
 prior: fictitious play.
 """
 
@@ -80,8 +80,8 @@ def play(lab: Lab, settings: Scratch, respond: Callable[[Floats], Bools]) -> tup
 def own_values(owners: Ints, tried: Bools, losses: Floats, rounds: Ints, *, ridge: float) -> Floats:
     """What each interaction takes off its owner's loss, from joint selections `tried[L, Z]`: [Z].
 
-    For every user the ridge regression of her `losses[L, n_users]` on her own bits, both centred in each of
-    the `rounds[L]`. A bit that never changed in any has value 0. `owners[Z]` are sorted.
+    A ridge regression per user, of their column of `losses[L, n_users]` on their own bits, both centred in
+    each of the `rounds[L]`. A bit that never changed within a round has value 0. `owners[Z]` are sorted.
     """
     _, number = np.unique(rounds, return_inverse=True)
     sizes = np.bincount(number)[:, None]
