@@ -5,10 +5,10 @@
 3. shrink what was measured towards what counts lead to expect (`shrinkage`);
 4. count the paths between people that lead over each interaction (`paths`);
 5. let each source select alone, train on that, and weigh the sources by validation rows (`trial`);
-6. combine them, while others withdraw (`withdrawal`).
+6. combine them, while others withdraw (`trial.withdrawn`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -33,25 +33,10 @@ from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
 from assent.support.hashing import mixed
 from assent.training import Trained
+from assent.worth import trial
 from assent.worth.folds import Measured, deal, measure, pooled, targets
 from assent.worth.paths import Paths, find_paths
-from assent.worth.shrinkage import Shrunk
-from assent.worth.trial import (
-    BUDGETS,
-    Kind,
-    Opinion,
-    Trial,
-    by_paths,
-    combine,
-    errors,
-    judge,
-    mean_worth,
-    opinions,
-    withdrawn,
-)
 
-LEVELS = {"own": Objective.NASH, "social": Objective.WELFARE}
-"""Whom a value is for: its owner, or everybody."""
 _LEAST = 1e-12
 """What an interaction is worth at least, in units of the loss, where only the order is known."""
 
@@ -120,53 +105,68 @@ def estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> Worth:
 
 def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[Found, Clock]:
     """Take the steps; the clock has the seconds that no task accounts for."""
-    problem, source, clock, facts = lab.problem, settings.source, Clock(), dict[str, Any]()
-    weights, minded = loss_weights(lab, settings.reward), problem.unwillingness
+    problem, rows, source = lab.problem, lab.problem.train, settings.source
+    weights, clock, facts = loss_weights(lab, settings.reward), Clock(), dict[str, Any]()
+
+    # 1. Train on everything, and on everything but each fold.
     reference = model_of_everything(lab, settings)
     lab.run([*fold_trainings(lab, settings), reference], "training without each fold")
     [whole] = lab.train([reference])
     cost = whole.cost
     with clock:
         losses = validation_losses(problem, whole, settings.influence.loss)
+
     if source is not Source.STRUCTURE:
+        # 2. Measure influence at the fold models.
         tasks = [Measuring(t, settings) for t in range(settings.folds)]
         entries = lab.run(tasks, "influence without each fold")
         cost = sum((entry.cost for entry in entries), cost)
+        # 3. Shrink it.
         with clock:
-            measured = _shrunk(lab, [Measured(**entry.arrays) for entry in entries], losses, weights)
+            by_fold = [Measured(**entry.arrays) for entry in entries]
+            behind = sum(float(np.dot(each.losses - losses, weights)) for each in by_fold)
+            fold = deal(len(rows), settings.folds, seed=lab.seed)
+            own, social = pooled(by_fold, fold, rows, cost=behind / max(1, len(rows)))
+            measured = {Objective.NASH: own, Objective.WELFARE: social}
         facts |= residuals([entry.facts for entry in entries])
-        facts |= {f"value_{name}": measured[level].facts() for name, level in LEVELS.items()}
+        facts |= {"value_own": own.facts(), "value_social": social.facts()}
+
     if source is not Source.CROSS_FITTED:
+        # 4. Count paths.
         with clock:
-            rows = problem.train
-            paths = find_paths(
-                rows.users, rows.items, n_users=problem.n_users, n_items=problem.n_items, seed=lab.seed
-            )
+            size = problem.n_users, problem.n_items
+            paths = find_paths(rows.users, rows.items, *size, seed=lab.seed)
             structure = {
-                Objective.NASH: by_paths(paths, Paths.own, Paths.own_variance),
-                Objective.WELFARE: by_paths(paths, Paths.social, Paths.social_variance),
+                Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
+                Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),
             }
         facts["value_paths"] = paths.facts()
+
     if source is Source.COMBINED:
+        # 5. Try each source.
         with clock:
-            said = {level: opinions(measured[level], structure[level]) for level in Objective}
+            said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
         trials, cost = _tried(lab, said[objective], clock, cost)
         facts["value_trials"] = [each.facts() for each in trials]
+
+    # 6. Combine, while others withdraw.
     with clock:
         match source:
             case Source.CROSS_FITTED:
                 values = {level: each.values for level, each in measured.items()}
                 error = measured[objective].errors
             case Source.STRUCTURE:
-                units = _units(paths, _gained(problem, losses, weights, settings.influence.loss))
-                values = {level: _by_structure(structure[level], units[level], minded) for level in Objective}
+                units = _units(problem, paths, settings.influence.loss, losses, weights)
+                values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
                 error = units[objective] * structure[objective].errors
             case Source.COMBINED:
-                means = {level: mean_worth(each) for level, each in measured.items()}
-                values = {level: combine(said[level], trials, minded, mean=means[level]) for level in said}
-                error = errors(said[objective], trials, values[objective])
-    arrays = {name: values[level] for name, level in LEVELS.items()}
-    return Found(arrays | {"error": error, "losses": losses * weights}, facts, rests_on=cost), clock
+                values = {
+                    level: trial.combine(each, trials, problem.unwillingness, mean=measured[level].mean)
+                    for level, each in said.items()
+                }
+                error = trial.errors(said[objective], trials, values[objective])
+    arrays = {"own": values[Objective.NASH], "social": values[Objective.WELFARE], "error": error}
+    return Found(arrays | {"losses": losses * weights}, facts, rests_on=cost), clock
 
 
 def fold_trainings(lab: Lab, settings: WorthSettings) -> list[Training]:
@@ -220,45 +220,37 @@ class Measuring:
         judged = targets(fold, self.t, max(n_valid, 1), seed=lab.seed)
         [trained] = lab.train([anchor])
         model = linearised(lab, anchor, trained, self.settings.influence, judged)
-        weights = loss_weights(lab, self.settings.reward)
+        weights, per_fold = loss_weights(lab, self.settings.reward), self.settings.per_fold
         with lab.progress.task(self.label, 1):
-            found, facts = measure(
-                model, n_valid, weights, self.settings.per_fold, seed=lab.seed, fold=self.t
-            )
+            found, facts = measure(model, n_valid, weights, per_fold, seed=lab.seed, fold=self.t)
         return Found(asdict(found), facts, rests_on=trained.cost)
 
 
-def _shrunk(
-    lab: Lab, measured: Sequence[Measured], losses: Floats, weights: Floats
-) -> dict[Objective, Shrunk]:
-    """What was measured at all folds, shrunk; `losses[n_users]` are those of the model of everything."""
-    rows = lab.problem.train
-    behind = sum(float(np.dot(each.losses - losses, weights)) for each in measured)
-    fold = deal(len(rows), len(measured), seed=lab.seed)
-    own, social = pooled(measured, fold, rows, cost=behind / max(1, len(rows)))
-    return {Objective.NASH: own, Objective.WELFARE: social}
-
-
-def _tried(lab: Lab, said: Mapping[Kind, Opinion], clock: Clock, cost: Cost) -> tuple[list[Trial], Cost]:
+def _tried(
+    lab: Lab, said: Mapping[trial.Kind, trial.Opinion], clock: Clock, cost: Cost
+) -> tuple[list[trial.Trial], Cost]:
     """Train on what each source selects within each budget; the trials, and `cost` with the trainings.
 
-    Sources select by what they say without the validation rows, which judge them.
+    Sources select by what they say without the validation rows, which trial.judge them.
     """
     problem, minded = lab.problem, lab.problem.unwillingness
     with clock:
         scores = {
-            kind: break_even_prices(withdrawn(each.untold, minded), minded) for kind, each in said.items()
+            kind: break_even_prices(trial.withdrawn(each.untold, minded), minded)
+            for kind, each in said.items()
         }
-        tries = [(budget, kind) for budget in BUDGETS for kind in scores]
-        selections = [_within(problem, scores[kind], budget) for budget, kind in tries]
-    trainings = [
-        Training(selection, label=f"trial: {budget:.0%} by {kind}")
-        for (budget, kind), selection in zip(tries, selections, strict=True)
-    ]
+        tries = [(budget, kind) for budget in trial.BUDGETS for kind in scores]
+        trainings = [
+            Training(_within(problem, scores[kind], budget), label=f"trial: {budget:.0%} by {kind}")
+            for budget, kind in tries
+        ]
     trained = lab.train(trainings, "trials")
     with clock:
         ndcgs = {each: _ndcg_by_user(problem, model) for each, model in zip(tries, trained, strict=True)}
-        trials = [judge(budget, {kind: ndcgs[budget, kind] for kind in Kind}) for budget in BUDGETS]
+        trials = [
+            trial.judge(budget, {kind: ndcgs[budget, kind] for kind in trial.Kind})
+            for budget in trial.BUDGETS
+        ]
     return trials, sum((each.cost for each in trained), cost)
 
 
@@ -277,20 +269,21 @@ def _ndcg_by_user(problem: Problem, trained: Trained) -> Floats:
     return sums[rows > 0] / rows[rows > 0]
 
 
-def _by_structure(structure: Opinion, unit: float, unwillingness: Floats) -> Floats:
-    """The worth by paths alone, `unit` times what they say, while others withdraw: [Z]."""
-    return withdrawn(lambda kept: unit * structure.values(kept), unwillingness)
+def _units(
+    problem: Problem, paths: Paths, loss: Loss, losses: Floats, weights: Floats
+) -> dict[Objective, float]:
+    """The mean worth of an interaction by paths alone, in units of the loss.
 
-
-def _units(paths: Paths, gained: float) -> dict[Objective, float]:
-    """The mean worth of an interaction by paths alone, in units of the loss."""
+    To everybody: by how much `losses[n_users]` are below those of scores that are all 0, per interaction. To
+    its owner: the share of that which its own paths have.
+    """
+    blank = loss.of(torch.zeros(problem.valid_candidates.shape, dtype=torch.float64)).numpy()
+    untrained = sum_by(problem.valid.users, blank, problem.n_users)
+    gained = max(float(np.dot(untrained - losses, weights)) / max(1, len(problem.train)), _LEAST)
     own, everybody = float(paths.own().mean()), float(paths.social().mean())
     return {Objective.NASH: gained * (own / everybody if everybody else 1.0), Objective.WELFARE: gained}
 
 
-def _gained(problem: Problem, losses: Floats, weights: Floats, loss: Loss) -> float:
-    """By how much `losses[n_users]` are below those of scores that are all 0, per interaction."""
-    blank = loss.of(torch.zeros(problem.valid_candidates.shape, dtype=torch.float64)).numpy()
-    untrained = sum_by(problem.valid.users, blank, problem.n_users)
-    gained = float(np.dot(untrained - losses, weights))
-    return max(gained / max(1, len(problem.train)), _LEAST)
+def _scaled(problem: Problem, structure: trial.Opinion, unit: float) -> Floats:
+    """The worth by paths alone, `unit` times what they say, while others withdraw: [Z]."""
+    return trial.withdrawn(lambda kept: unit * structure.values(kept), problem.unwillingness)

@@ -75,12 +75,13 @@ def measure(
             influence[f"{level}_{part}"] = found.double().numpy()
             known += [] if residual is None else [residual]
         residuals[f"residual_{level}"] = max(known, default=None)
-    losses = model.valid.per_user(model.valid_losses() * torch.from_numpy(is_valid))
-    numbers = {
-        "n_valid": np.bincount(owners[is_valid], minlength=n_users).astype(np.float64),
-        "n_held": np.bincount(owners[~is_valid], minlength=n_users).astype(np.float64),
-    }
-    return Measured(losses=losses, **influence, **numbers), residuals
+    measured = Measured(
+        **influence,
+        losses=model.valid.per_user(model.valid_losses() * torch.from_numpy(is_valid)),
+        n_valid=np.bincount(owners[is_valid], minlength=n_users).astype(np.float64),
+        n_held=np.bincount(owners[~is_valid], minlength=n_users).astype(np.float64),
+    )
+    return measured, residuals
 
 
 def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats) -> Twice:

@@ -136,11 +136,11 @@ class Paths:
 
 
 def find_paths(
-    users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int, effort: Effort | None = None
+    users: Ints, items: Ints, n_users: int, n_items: int, *, seed: int, effort: Effort | None = None
 ) -> Paths:
     """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to pairs that may come true."""
     effort = effort or Effort()
-    rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
+    rng, log = np.random.default_rng((seed, 8)), _Log(users, items, n_users, n_items)
     order = rng.permutation(n_users)
     few_walks = np.cumsum(log.walks[order]) <= effort.walks
     few_walks[:1] = True
@@ -156,48 +156,32 @@ def find_paths(
             pair_users, pair_items = pair_users[chosen], pair_items[chosen]
             unit = total / few
             weights = unit * times.astype(np.float64)
-    pair, a, b, c = _follow_all(log, pair_users, pair_items, effort.at_once)
+    pair, a, b, c = _follow(log, pair_users, pair_items, effort.at_once)
     every = np.ones(len(users), dtype=np.bool_)
     return Paths(weights, pair, (a, b, c), users, begins, kept=every, drawn=unit)
 
 
-@dataclass(frozen=True)
 class _Log:
     """Rows by user and by item."""
 
-    users: Ints
-    items: Ints
-    n_users: int
-    n_items: int
-    by_user: "_Groups"
-    by_item: "_Groups"
-    beyond: Floats
-    """[n_items], how many rows the users of each item have."""
-    walks: Floats
-    """[n_users], how many steps lead from a user over shared items to items of others."""
-    keys: Ints
-    """[Z], user · n_items + item of the rows, sorted."""
-
-    @classmethod
-    def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
+    def __init__(self, users: Ints, items: Ints, n_users: int, n_items: int) -> None:
+        self.users, self.items, self.n_users, self.n_items = users, items, n_users, n_items
+        self.by_user, self.by_item = _Groups(users, n_users), _Groups(items, n_items)
         length = np.bincount(users, minlength=n_users).astype(np.float64)
-        groups = _Groups.of(users, n_users), _Groups.of(items, n_items)
-        beyond = sum_by(items, length[users], n_items)
-        walks, keys = sum_by(users, beyond[items], n_users), np.sort(users * n_items + items)
-        return cls(users, items, n_users, n_items, *groups, beyond, walks, keys)
+        self.beyond = sum_by(items, length[users], n_items)
+        """[n_items], how many rows the users of each item have."""
+        self.walks = sum_by(users, self.beyond[items], n_users)
+        """[n_users], how many steps lead from a user over shared items to items of others."""
+        self.keys = np.sort(users * n_items + items)
+        """[Z], user · n_items + item of the rows, sorted."""
 
 
-@dataclass(frozen=True)
 class _Groups:
     """Rows by a key: the rows of key n are `order[starts[n] : starts[n + 1]]`."""
 
-    order: Ints
-    starts: Ints
-
-    @classmethod
-    def of(cls, keys: Ints, length: int) -> "_Groups":
-        starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=length))])
-        return cls(np.argsort(keys, kind="stable"), starts)
+    def __init__(self, keys: Ints, length: int) -> None:
+        self.starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=length))])
+        self.order = np.argsort(keys, kind="stable")
 
     def rows(self, keys: Ints) -> tuple[Ints, Ints]:
         """All rows of `keys[n]` one after the other: the place of their key, and the rows."""
@@ -247,27 +231,22 @@ def _led(log: _Log, has: sparse.csr_array, some: Ints) -> tuple[Ints, Ints, Ints
     return users, items, np.where(paths > 0, 64 * log_paths + log_people, -1), seen
 
 
-def _follow_all(log: _Log, users: Ints, items: Ints, at_once: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _follow(log: _Log, users: Ints, items: Ints, at_once: int) -> tuple[Ints, Ints, Ints, Ints]:
     """All paths from `users[n]` to `items[n]`: their pair, and their interactions a, b and c: [N] each."""
     # Each pair also costs a row of a table of items, at about a sixteenth of a step per item.
     parts = np.cumsum(log.beyond[items] + log.n_items / 16) // at_once
     found = [np.zeros((4, 0), dtype=np.int64)]
     for start, end in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(items)]):
-        pair, a, b, c = _follow(log, users[start:end], items[start:end])
-        found.append(np.stack([pair + start, a, b, c]))
+        known, place = np.unique(users[start:end], return_inverse=True)
+        which, row = log.by_user.rows(known)
+        row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)
+        row_of[which, log.items[row]] = row
+        pair, c = log.by_item.rows(items[start:end])
+        pair, c = (each[log.users[c] != users[start:end][pair]] for each in (pair, c))
+        which, b = log.by_user.rows(log.users[c])
+        pair, c = pair[which], c[which]
+        a = row_of[place[pair], log.items[b]].astype(np.int64)
+        there = (a >= 0) & (log.items[b] != items[start:end][pair])
+        found.append(np.stack([each[there] for each in (pair + start, a, b, c)]))
     pair, a, b, c = np.concatenate(found, axis=1)
     return pair, a, b, c
-
-
-def _follow(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The paths of one block, as `_follow_all` returns them."""
-    known, place = np.unique(users, return_inverse=True)
-    which, row = log.by_user.rows(known)
-    row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)
-    row_of[which, log.items[row]] = row
-    pair, c = log.by_item.rows(items)
-    pair, c = (each[log.users[c] != users[pair]] for each in (pair, c))
-    which, b = log.by_user.rows(log.users[c])
-    a = row_of[place[pair[which]], log.items[b]].astype(np.int64)
-    there = (a >= 0) & (log.items[b] != items[pair[which]])
-    return pair[which][there], a[there], b[there], c[which][there]

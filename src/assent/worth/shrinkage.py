@@ -26,7 +26,7 @@ among interactions with about the same m; ω², which may be 0 by chance, with o
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
@@ -34,6 +34,8 @@ from scipy.optimize import nnls
 from assent.support.arrays import Floats, Ints, sum_by
 from assent.support.statistics import correlation
 
+LEAST = 0.03
+"""Lower limit of a source's values, as a share of the mean: no source alone can rule an interaction out."""
 _SURE = 2.0
 """Standard errors above 0 from which an estimate is significant."""
 ROUNDING = 1e-9
@@ -90,18 +92,6 @@ class Twice:
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """How much of the differences between values is explained by what."""
-
-    explained: float
-    """Share of the variance of y that features explain (adjusted R²)."""
-    measurement: float
-    """Mean of r, the weight of a measured difference from the expectation."""
-    agreement: float
-    """Correlation of v and f."""
-
-
-@dataclass(frozen=True)
 class Shrunk:
     """The values of Z interactions to their owners, or to everybody; arrays [Z], in loss units."""
 
@@ -119,7 +109,12 @@ class Shrunk:
     """n² ω² among interactions with about the same m."""
     spread: Floats
     """n² Var(y − m) among them."""
-    reliability: Reliability
+    explained: float
+    """Share of the variance of y that features explain (adjusted R²)."""
+    measurement: float
+    """Mean of r, the weight of a measured difference from the expectation."""
+    agreement: float
+    """Correlation of v and f."""
     count: float = 0.0
     """A value added to every interaction alike, in units of `error` (see `folds.pooled`)."""
 
@@ -127,6 +122,11 @@ class Shrunk:
     def values(self) -> Floats:
         """n E[τ | y], and the value that all have alike: [Z]."""
         return self.expected + self.weight * (self.measured - self.expected) + self.count * self.error
+
+    @property
+    def mean(self) -> float:
+        """The mean value; above 0, unless all are 0."""
+        return max(float(self.values.mean()), LEAST * float(np.abs(self.values).mean()))
 
     @property
     def held_values(self) -> Floats:
@@ -146,7 +146,8 @@ class Shrunk:
 
     def facts(self) -> dict[str, float]:
         """How reliable the values are, for the certificate."""
-        return asdict(self.reliability) | {"count": self.count, "error": self.error}
+        names = ("explained", "measurement", "agreement", "count", "error")
+        return {name: getattr(self, name) for name in names}
 
 
 def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
@@ -183,7 +184,9 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
         held_weight=held_weight,
         signal=twice.n_valid**2 * np.clip(signals, 0.0, spread),
         spread=twice.n_valid**2 * spread,
-        reliability=Reliability(share, float(weight.mean()), correlation(twice.valid, twice.held) or 0.0),
+        explained=share,
+        measurement=float(weight.mean()),
+        agreement=correlation(twice.valid, twice.held) or 0.0,
     )
 
 
@@ -237,8 +240,7 @@ def _rounded(products: Floats, scale: float) -> Floats:
 
 def _means(values: Floats, among: Ints) -> Floats:
     """The mean of `values[Z]` in the group of each interaction: [Z]."""
-    means: Floats = (np.bincount(among, weights=values) / np.bincount(among))[among]
-    return means
+    return sum_by(among, values, 0)[among] / np.bincount(among)[among]
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

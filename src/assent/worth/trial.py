@@ -33,10 +33,8 @@ import numpy as np
 
 from assent.support.arrays import Bools, Floats
 from assent.worth.paths import Paths
-from assent.worth.shrinkage import Shrunk
+from assent.worth.shrinkage import LEAST, Shrunk
 
-LEAST = 0.03
-"""Lower limit of a source's values, as a share of the mean: no source alone can rule an interaction out."""
 SURE = 2.0
 """Standard errors by which structure must be ahead of unwillingness alone to get weight."""
 BUDGETS = (0.5, 0.2)
@@ -82,15 +80,9 @@ class Opinion:
 
 def opinions(measured: Shrunk, structure: Opinion) -> dict[Kind, Opinion]:
     """What each source says; `structure` comes from `by_paths`."""
-    influence = by_influence(measured)
-    off = np.hypot(influence.errors, influence.at_first - 1)
-    return {Kind.UNWILLINGNESS: alike(off), Kind.MEASURED: influence, Kind.STRUCTURE: structure}
-
-
-def alike(errors: Floats) -> Opinion:
-    """All interactions are worth the same, so unwillingness alone decides; with standard `errors[Z]`."""
-    one = np.ones(len(errors))
-    return Opinion(lambda kept: one, lambda kept: one, errors)
+    influence, one = by_influence(measured), np.ones(len(measured.values))
+    alike = Opinion(lambda kept: one, lambda kept: one, np.hypot(influence.errors, influence.at_first - 1))
+    return {Kind.UNWILLINGNESS: alike, Kind.MEASURED: influence, Kind.STRUCTURE: structure}
 
 
 def by_influence(measured: Shrunk) -> Opinion:
@@ -98,13 +90,12 @@ def by_influence(measured: Shrunk) -> Opinion:
 
     It does not depend on what else is disclosed.
     """
-    reliability = measured.reliability
-    is_told = reliability.explained > 0 or reliability.measurement > 0
+    is_told = measured.explained > 0 or measured.measurement > 0
     told, untold = (
         _relative(values, float(np.abs(values).mean())) if is_told else np.ones(len(values))
         for values in (measured.values, measured.held_values)
     )
-    errors = _relative(measured.errors, mean_worth(measured), least=0.0)
+    errors = _relative(measured.errors, measured.mean, least=0.0)
     return Opinion(lambda kept: told, lambda kept: untold, errors)
 
 
@@ -124,12 +115,6 @@ def by_paths(
         return _relative(worth_of(left), mean)
 
     return Opinion(values, values, _relative(np.sqrt(variance_of(paths)), mean, least=0.0))
-
-
-def mean_worth(measured: Shrunk) -> float:
-    """The mean value in loss units; above 0, unless all are 0."""
-    values = measured.values
-    return max(float(values.mean()), LEAST * float(np.abs(values).mean()))
 
 
 def _relative(values: Floats, size: float, least: float = LEAST) -> Floats:
