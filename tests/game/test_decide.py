@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import Wishes
-from assent.game.decide import decide_within
+from assent.game.solve import decide_within
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
 from assent.game.prices import break_even_prices, fits_into, price_path

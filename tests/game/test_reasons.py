@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import PLAIN, Wishes
-from assent.game.decide import decide_within
+from assent.game.solve import decide_within
 from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players, floors_alone
 from assent.game.reasons import Reason, reasons_of

@@ -25,15 +25,6 @@ class Objective(StrEnum):
     """The sum of all rewards: effects on others count in full."""
 
 
-def draw_anchors(n_rows: int, count: int, *, rate: float, seed: int) -> Bools:
-    """`count` random selections, [count, n_rows], that disclose each interaction with probability `rate`.
-
-    The first anchors do not depend on `count`: those of IFRQE++ include the one of IFRQE.
-    """
-    draws = [np.random.default_rng((seed, 0, t)).random(n_rows) < rate for t in range(count)]
-    return np.array(draws, dtype=np.bool_)
-
-
 BLOCK = 2**17
 """Interactions per block: no float array is as large as all anchors together."""
 
@@ -103,9 +94,7 @@ class Estimates:
 
     def nearest(self, selections: Bools) -> Ints:
         """The anchor nearest to each of `selections[B, Z]`, the first of equally near ones: [B]."""
-        distances = np.array([self.distances_of(each) for each in selections])
-        nearest: Ints = distances.argmin(axis=1)
-        return nearest
+        return np.array([self.distances_of(each).argmin() for each in selections])
 
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
         """Mean, [T], and covariance, [T, T], of the distances if k is disclosed with chance `strategy[k]`."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from assent.game.decide import decide_within
+from assent.game.solve import decide_within
 from assent.game.estimates import Estimates
 from assent.game.paper.algorithms import check_table, solve_table
 from assent.game.paper.tables import Strategy, TableSettings

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from assent.game.decide import decide_within
+from assent.game.solve import decide_within
 from assent.game.estimates import Estimates
 from assent.game.players import check_floors, players_of
 from assent.game.solve import Equilibrium, solve
