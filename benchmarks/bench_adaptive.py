@@ -1,56 +1,50 @@
-"""What anchors at the solution give to the paper's game within low budgets.
+"""The paper's game with anchors where its solution lies, within low budgets.
 
     bench_adaptive.py                                        MF on Diginetica and Steam, 3 seeds
     bench_adaptive.py --datasets diginetica --seeds 2 --most 4
 
-IFRQE++ (welfare, `--value influence`, T = 3), solved again with 0, 1, 2 … anchors where its solution lies:
-how far the predicted reward is from the true one after training, and test NDCG@5, both in %. Means over the
-seeds, with standard errors of the differences to none.
+IFRQE++ (welfare, T = 3) is solved again with 0, 1, 2, … anchors at its solution. Prints by how much the
+predicted reward differs from the true one after training, and test NDCG@5, both in %: means over seeds, with
+standard errors of the difference to 0 anchors.
 """
 
-import argparse
-
 import numpy as np
-from assent.settings import Settings
-from assent.workbench import Workbench
 
 from assent.evaluation.evaluate import evaluate
-from assent.methods import make_method
-from assent.runs.records import certificate_of
-from common import PAPERS_GAME, load
+from assent.lab import Lab, Training
+from assent.methods.ifrqe import IFRQEpp
+from assent.runs.measure import certificate_of
+from common import Option, load, read_options, settings_of
 
 POINTS = (0.5, 0.25, 0.1)
 
 
-def measure(bench: Workbench, adaptive: int, point: float) -> tuple[float, float]:
-    """How far off the predicted reward is, and NDCG@5, both in %."""
-    bench.settings = bench.settings.model_copy(update={"adaptive": adaptive})
-    choice = make_method("ifrqe++").within(bench, point)
-    trained = bench.final(choice.selection)
-    off = certificate_of(bench, choice, trained, price=0)["prediction_error"]
-    return 100 * off, 100 * evaluate(bench.problem, trained, choice.selection, price=0)["ndcg"]
+def measure(lab: Lab, adaptive: int, point: float) -> tuple[float, float]:
+    """Return the error of the predicted reward, and NDCG@5, both in %."""
+    method = IFRQEpp(adaptive=adaptive)
+    choice = method.within(lab, point)
+    [trained] = lab.train([Training(choice.selection)])
+    off = certificate_of(lab, method, choice, trained, price=0)["prediction_error"]
+    return 100 * off, 100 * evaluate(lab.problem, trained, choice.selection, price=0)["ndcg"]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--datasets", default="diginetica,steam")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--most", type=int, default=2, help="anchors at the solution, at most")
-    given = parser.parse_args()
-    if given.seeds < 2:
-        parser.error("--seeds: at least 2, for standard errors")
-    for name in given.datasets.split(","):
-        problem = load(name)
-        benches = [Workbench(problem, Settings(value=PAPERS_GAME), seed) for seed in range(given.seeds)]
+    given = read_options(
+        __doc__,
+        datasets=Option(("diginetica", "steam"), "data sets", quick=("diginetica",)),
+        seeds=Option(3, "training seeds, at least 2", quick=2),
+        most=Option(2, "largest number of anchors at the solution"),
+    )
+    for name in given.datasets:
+        problem, settings = load(name, quick=given.quick), settings_of(quick=given.quick)
+        labs = [Lab(problem, settings, seed) for seed in range(given.seeds)]
         for point in POINTS:
-            found = np.array(
-                [[measure(bench, number, point) for bench in benches] for number in range(given.most + 1)]
-            )
-            for number, figures in enumerate(found):
+            found = np.array([[measure(lab, n, point) for lab in labs] for n in range(given.most + 1)])
+            for n, figures in enumerate(found):
                 mean = figures.mean(axis=0)
                 error = (figures - found[0]).std(axis=0, ddof=1) / np.sqrt(given.seeds)
                 print(
-                    f"{name} at {point:.0%}, {number} at the solution: reward off by "
+                    f"{name} at {point:.0%}, {n} anchors at the solution: reward off by "
                     f"{mean[0]:.1f} ± {error[0]:.1f} %, NDCG@5 {mean[1]:.2f} ± {error[1]:.2f} %",
                     flush=True,
                 )

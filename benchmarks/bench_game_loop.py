@@ -1,65 +1,77 @@
-"""The game loop on the authors' simulation file, T = 3 anchors, histories of up to 18. Theirs: 960 s.
+"""The game loop on the authors' simulation file: T = 3 anchors, histories of up to 18 interactions.
 
-Theirs is L = 1000 samples of every user, after a set-up of 550 to 640 s for the tables of 2^18 actions, which
-is not counted here; ours has none. One core: run with OMP_NUM_THREADS=1. Seconds are CPU seconds. Beside them
-what the solutions disclose and what a player could still gain by deviating from them.
+The authors' loop takes 960 s for L = 1000 samples of every user, after 550 to 640 s for the tables of 2^18
+actions, which are not counted here; assent needs no such tables. Prints CPU seconds with one thread, how much
+each solution discloses, and what a player could still gain by deviating from it.
 """
 
-import argparse
-import time
-
 import numpy as np
-from assent.settings import Settings
-from assent.workbench import Workbench
 
-from assent.game.estimates import Objective
+from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
 from assent.game.paper.algorithms import Rewards, algorithm_2, draw_all
 from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.solve import solve
-from assent.support.arrays import Bools
-from common import PAPERS_GAME, load, verdict
+from assent.lab import Lab
+from assent.methods.ifrqe import IFRQEpp
+from assent.support.arrays import Bools, Ints
+from assent.support.runtime import one_thread
+from common import Option, load, read_options, seconds, settings_of, verdict
 
 THEIRS = 960.0
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--price", type=float, default=0.1)
-    parser.add_argument("--rounds", type=int, default=1, help="M; the authors' loop starts anew instead")
-    arguments = parser.parse_args()
-    problem = load("simulation_authors")
-    estimates = Workbench(problem, Settings(anchors=3, value=PAPERS_GAME), seed=0).estimates(3, effects=True)
-    longest = int(np.bincount(problem.train.users).max())
-    print(f"{problem.n_users} users, {len(problem.train)} interactions, longest history {longest}")
 
-    rewards = Rewards(estimates, Objective.NASH, arguments.price)
+def trust(estimates: Estimates, selection: Bools, price: float) -> str:
+    """Say how much a selection discloses, and what a player could gain by deviating from it."""
+    gains = regret_of(estimates, selection, objective=Objective.NASH, price=price)
+    reward = estimates.predicted_total(selection, price) / estimates.n_users
+    share = 100 * gains.max() / abs(reward)
+    return f"discloses {100 * selection.mean():.1f} %; largest gain {share:.3g} % of the mean reward"
 
-    def trust(selection: Bools) -> str:
-        gains = regret_of(estimates, selection, objective=Objective.NASH, price=arguments.price)
-        reward = estimates.predicted_total(selection, arguments.price) / problem.n_users
-        share = 100 * gains.max() / abs(reward)
-        return f"discloses {100 * selection.mean():.1f} %; largest gain {share:.3g} % of the mean reward"
 
-    def mean_reward(codes: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> float:
-        """Predicted, over players and the joint selections `codes[N, B]`."""
-        opponents = rewards.meet(codes).seen_by(slice(0, problem.n_users))
-        return float(opponents.rewards(opponents.drawn).mean())
+def mean_reward(rewards: Rewards, codes: Ints) -> float:
+    """Return the predicted reward, a mean over players and the joint selections `codes[N, B]`."""
+    opponents = rewards.meet(codes).seen_by(slice(0, len(codes)))
+    return float(opponents.rewards(opponents.drawn).mean())
+
+
+def main(estimates: Estimates, price: float, rounds: int, samples: int) -> None:
+    rewards = Rewards(estimates, Objective.NASH, price)
+
+    def show(name: str, taken: float, limit: float, codes: Ints, selection: Bools) -> None:
+        verdict(name, taken, limit, "s")
+        print(f"  {THEIRS / taken:.0f} times faster; mean predicted reward {mean_reward(rewards, codes):.2f}")
+        print(f"  {trust(estimates, selection, price)}", flush=True)
 
     for gradient in Gradient:
-        settings = TableSettings(rounds=arguments.rounds, samples=1000, gradient=gradient)
-        start = time.process_time()
-        tables, played = algorithm_2(rewards, settings, np.random.default_rng(0))
-        seconds = time.process_time() - start
-        reward = mean_reward(draw_all(tables, 100, np.random.default_rng(1)))
-        verdict(f"table, {gradient}, {played} rounds of L = 1000", seconds, THEIRS / 20, "s")
-        print(f"  {THEIRS / seconds:.0f} times faster; mean predicted reward {reward:.2f}")
-        print(f"  {trust(rewards.histories.selections(draw_all(tables, 1, np.random.default_rng(2)))[0])}")
+        settings = TableSettings(rounds=rounds, samples=samples, gradient=gradient)
+        found = []
+        taken = seconds(
+            lambda: found.append(algorithm_2(rewards, settings, np.random.default_rng(0)))  # noqa: B023
+        )
+        tables, played = found[0]
+        [selection] = rewards.histories.selections(draw_all(tables, 1, np.random.default_rng(2)))
+        name = f"table, {gradient}, {played} rounds of L = {samples}"
+        show(name, taken, THEIRS / 20, draw_all(tables, 100, np.random.default_rng(1)), selection)
 
-    start = time.process_time()
-    found = solve(estimates, objective=Objective.NASH, price=arguments.price)
-    seconds = time.process_time() - start
-    verdict("factored", seconds, THEIRS / 1000, "s")
-    bits = found.selection[rewards.histories.rows] & rewards.histories.inside
+    solved = []
+    taken = seconds(lambda: solved.append(solve(estimates, objective=Objective.NASH, price=price)))
+    selection = solved[0].selection
+    bits = selection[rewards.histories.rows] & rewards.histories.inside
     codes = (bits * (1 << np.arange(bits.shape[1]))).sum(axis=1, keepdims=True)
-    print(f"  {THEIRS / seconds:.0f} times faster; mean predicted reward {mean_reward(codes):.2f}")
-    print(f"  {trust(found.selection)}")
+    show("factored", taken, THEIRS / 1000, codes, selection)
+
+
+if __name__ == "__main__":
+    given = read_options(
+        __doc__,
+        price=Option(0.1, "price"),
+        rounds=Option(1, "rounds M; the authors' loop starts anew instead"),
+        samples=Option(1000, "samples L", quick=20),
+    )
+    problem = load("simulation_authors", quick=given.quick)
+    longest = int(np.bincount(problem.train.users).max())
+    print(f"{problem.n_users} users, {len(problem.train)} interactions, longest history {longest}")
+    with one_thread():
+        known = IFRQEpp(anchors=3).estimates(Lab(problem, settings_of(quick=given.quick)), effects=True)
+        main(known, given.price, given.rounds, given.samples)

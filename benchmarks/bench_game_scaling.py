@@ -1,12 +1,12 @@
-"""The time and memory of the game against the number of interactions: 10^4 to 10^7, T = 8 anchors.
+"""Time and memory of the game for 10^4 to 10^7 interactions, T = 8 anchors.
 
-A run solves its game and certifies the solution, for which the game is also solved with the other objective.
-`bench_game_scaling.py FOLDER` also draws the times to FOLDER/game_scaling.svg.
+A run solves a game and certifies the solution; for that, the game is solved with the other objective, too.
+`--out FOLDER` draws the times to FOLDER/game_scaling.svg.
 """
 
 import resource
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +16,13 @@ from assent.game.certificate import certify
 from assent.game.estimates import Estimates, Objective
 from assent.game.solve import solve
 from assent.support.arrays import Bools
-from common import verdict
+from common import Option, read_options, verdict
 
-SIZES = (10**4, 10**5, 10**6, 10**7)
 ANCHORS, PER_USER, PRICE, ROUNDS = 8, 10, 0.5, 40
 
 
 def synthetic(rows: int) -> Estimates:
-    """Histories of ten, and eight anchors that agree on the values but for as much noise.
+    """Return histories of ten with eight anchors, whose values are a common part plus noise of its size.
 
     As in real estimates, what an anchor withholds is worth more there, so that no cell answers itself.
     """
@@ -38,13 +37,13 @@ def synthetic(rows: int) -> Estimates:
     return Estimates(owners, rows // PER_USER, rng.random(rows), anchors, own, 1.5 * own, losses)
 
 
-def draw(folder: Path, seconds: dict[Objective, list[float]]) -> None:
+def draw(folder: Path, sizes: Sequence[int], seconds: dict[Objective, list[float]]) -> None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for objective, times in seconds.items():
-        axes.loglog(SIZES, times, marker="o", label=objective.value)
-    linear = [seconds[Objective.NASH][-1] * size / SIZES[-1] for size in SIZES]
-    axes.loglog(SIZES, linear, linestyle="--", color="grey", label="linear")
+        axes.loglog(sizes, times, marker="o", label=objective.value)
+    linear = [seconds[Objective.NASH][-1] * size / sizes[-1] for size in sizes]
+    axes.loglog(sizes, linear, linestyle="--", color="grey", label="linear")
     axes.set_xlabel("interactions")
     axes.set_ylabel("seconds to solve and certify, T = 8")
     axes.legend()
@@ -52,9 +51,9 @@ def draw(folder: Path, seconds: dict[Objective, list[float]]) -> None:
     figure.savefig(folder / "game_scaling.svg", metadata={"Date": None})
 
 
-def main(folder: Path | None) -> None:
+def main(sizes: Sequence[int], folder: Path | None) -> None:
     seconds: dict[Objective, list[float]] = {objective: [] for objective in Objective}
-    for rows in SIZES:
+    for rows in sizes:
         game = synthetic(rows)
         for objective in Objective:
             start = time.perf_counter()
@@ -70,13 +69,18 @@ def main(folder: Path | None) -> None:
                 flush=True,
             )
     for objective, times in seconds.items():
-        verdict(f"10^7 interactions, {objective}", times[-1], 60, "s")
-        for size, less, more in zip(SIZES[2:], times[1:], times[2:], strict=False):
+        verdict(f"{sizes[-1]:.0e} interactions, {objective}", times[-1], 60, "s")
+        for size, less, more in zip(sizes[2:], times[1:], times[2:], strict=False):
             verdict(f"{size:.0e} interactions against a tenth, {objective}", more / less, 15, "times")
     verdict("peak memory", peak, 8, "GB")
     if folder is not None:
-        draw(folder, seconds)
+        draw(folder, sizes, seconds)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    given = read_options(
+        __doc__,
+        sizes=Option((10**4, 10**5, 10**6, 10**7), "numbers of interactions", quick=(10**3, 10**4)),
+        out=Option(None, "folder of the picture", type=Path),
+    )
+    main(given.sizes, given.out)

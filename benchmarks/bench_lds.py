@@ -5,12 +5,12 @@
     bench_lds.py --datasets diginetica --selections 12 --truth-seeds 2
     bench_lds.py --rows test                                 the losses of rows that no estimator has seen
 
-Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals stand at one anchor, as in
-the paper. Two are judged: `averaged`, what the default measures, and `combined`, the values that it decides
-by, which are about rows to come, not about the losses of these. A pair of data set and model where no
-estimator has a score above 0.1 has no signal and is not judged. Gauss-Newton is judged on MF alone. With
---out, retrainings, anchors and predictions are kept there, so that a killed benchmark goes on; the folder may
-be one of `assent lds --out`.
+Linear datamodeling scores by retraining (`assent lds`), own / social. The rivals are measured at one anchor,
+as in the paper. Two of ours are judged: `averaged`, the influence that `worth` measures, and `combined`, the
+values that it decides by, which are about rows to come and not about these losses. A pair of data set and
+model where no estimator scores above 0.1 has no signal and is not judged. Gauss-Newton is judged on MF alone.
+`--out` keeps retrainings, anchors and predictions, so that a killed benchmark goes on; the folder may be one
+of `assent lds --out`.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assent.settings import Settings
-from assent.worth.settings import Source
-
 from assent.evaluation.evaluate import HeldOut
 from assent.influence.settings import Estimator
+from assent.lab import Store
+from assent.methods import influence_settings
 from assent.models import MF, MODELS
 from assent.runs.lds import AVERAGED, LEVELS, RETRAINED, RIVALS, LdsPlan, Orders, predict_orders
-from common import load, verdict
+from assent.worth.estimate import Source
+from common import REAL, Option, load, read_options, settings_of, verdict, workers
 
-DATASETS = ("diginetica", "steam", "amazon_video_games", "simulation")
+DATASETS = (*REAL, "simulation")
 SIGNAL = 0.1
 """A score above which an estimator knows something."""
-ASKED = LdsPlan()
-"""How much is to be retrained; less is a reduction."""
+FULL = LdsPlan()
+"""How much is retrained for the figures of the docs."""
 
 Record = dict[str, Any]
 
@@ -56,7 +56,7 @@ def figures(record: Record) -> str:
 
 
 def judge(pairs: Sequence[Sequence[Record]], level: str, ours: str) -> None:
-    """Print on which share of the pairs with a signal `ours` is above all rivals, and surely so.
+    """Print on which share of the pairs with a signal `ours` is above all rivals, and significantly so.
 
     The records say how far others are behind `ours`.
     """
@@ -73,10 +73,10 @@ def judge(pairs: Sequence[Sequence[Record]], level: str, ours: str) -> None:
     if not known:
         return
     names = " and ".join(RIVALS)
-    for text, key, share in (("above", "behind", 1.0), ("surely above", "behind_low", 2 / 3)):
+    for text, key, share in (("above", "behind", 1.0), ("significantly above", "behind_low", 2 / 3)):
         met = [all(scores[rival][key] > 0 for rival in RIVALS) for scores in known]
         found = sum(met) / len(met)
-        verdict(f"{level}: {ours} {text} {names}, share of pairs", found, share, "", at_most=False)
+        verdict(f"{level}: {ours} {text} {names}, share of pairs", found, share, at_most=False)
         for scores, is_met in zip(known, met, strict=True):
             if not is_met:
                 place = scores[RIVALS[0]]
@@ -84,39 +84,47 @@ def judge(pairs: Sequence[Sequence[Record]], level: str, ours: str) -> None:
 
 
 def reductions(given: argparse.Namespace) -> list[str]:
-    """What was asked for and is not done in full, in words."""
-    datasets, models = given.datasets.split(","), given.models.split(",")
+    """Say what is less than in the figures of the docs."""
     counts = (
-        ("data sets", sum(name in datasets for name in DATASETS), len(DATASETS)),
-        ("models", sum(name in models for name in MODELS), len(MODELS)),
-        ("selections", given.selections, ASKED.selections),
-        ("training seeds of the truth", given.truth_seeds, ASKED.seeds),
+        ("data sets", sum(name in given.datasets for name in DATASETS), len(DATASETS)),
+        ("models", sum(name in given.models for name in MODELS), len(MODELS)),
+        ("selections", given.selections, FULL.selections),
+        ("training seeds of the truth", given.truth_seeds, FULL.seeds),
     )
-    return [f"{done} of {asked} {name}" for name, done, asked in counts if done < asked]
+    return [f"{done} of {full} {name}" for name, done, full in counts if done < full]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--datasets", default=",".join(DATASETS))
-    parser.add_argument("--models", default="mf")
-    parser.add_argument("--selections", type=int, default=ASKED.selections)
-    parser.add_argument("--truth-seeds", type=int, default=ASKED.seeds)
-    parser.add_argument("--rows", type=HeldOut, default=HeldOut.VALIDATION, help="validation or test")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
+    given = read_options(
+        __doc__,
+        datasets=Option(DATASETS, "data sets", quick=("steam",)),
+        models=Option(("mf",), "recommenders"),
+        selections=Option(FULL.selections, "random selections that are retrained on", quick=4),
+        truth_seeds=Option(FULL.seeds, "trainings whose mean loss is the truth", quick=1),
+        rows=Option(HeldOut.VALIDATION.value, "validation or test"),
+        seed=Option(0, "seed"),
+        jobs=Option(1, "processes"),
+        out=Option(None, "folder of what is computed", type=Path),
+    )
     pairs: list[Orders] = []
-    for name in given.datasets.split(","):
-        problem = load(name)
-        for model in given.models.split(","):
-            settings = Settings.model_validate({"model": model})
-            estimators = tuple(Estimator) if model == MF.name else (settings.influence.estimator, *RIVALS)
+    for name in given.datasets:
+        problem = load(name, quick=given.quick)
+        for model in given.models:
+            usual = influence_settings(model).estimator
             plan = LdsPlan(
-                selections=given.selections, seeds=given.truth_seeds, estimators=estimators, rows=given.rows
+                selections=given.selections,
+                seeds=given.truth_seeds,
+                estimators=tuple(Estimator) if model == MF.name else (usual, *RIVALS),
+                rows=HeldOut(given.rows),
             )
             about = f"R = {plan.selections}, truth over {plan.seeds} seeds, {plan.rows} rows"
             print(f"{name}, {model}, {about}", flush=True)
-            pairs.append(predict_orders(problem, settings, plan, seed=given.seed, cache=given.out))
+            store = None if given.out is None else Store(given.out)
+            settings = settings_of(model, quick=given.quick)
+            with workers(given.jobs) as executor:
+                pairs.append(
+                    predict_orders(problem, settings, plan, seed=given.seed, store=store, executor=executor)
+                )
             show(pairs[-1].records())
     for ours in (AVERAGED, Source.COMBINED.value):
         records = [pair.records(ours) for pair in pairs]

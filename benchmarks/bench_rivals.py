@@ -1,90 +1,86 @@
-"""What IFRQE++ costs against the rivals that train a model for everything they try, MF, one thread, CPU time.
+"""What IFRQE++ costs against rivals that train a model for everything they try: MF, one thread, CPU time.
 
-python benchmarks/bench_rivals.py [DATA [MEASURED]]
-
-SCR is measured on MEASURED explored selections (12) and extrapolated linearly to L = 1000: each costs a
-training. In one round all are drawn from the prior, as in the first iteration of the paper's Algorithm 2; in
-several the later ones withhold more and are cheaper to train on than IFRQE++'s anchors. Proactive runs to its
-own convergence. All pay for their final training. Of IFRQE++ and SCR the cheaper of two runs counts, since
-other work on the machine makes caches cold and CPU time long.
+SCR is measured on a few explored selections (`--explored`) and extrapolated linearly to L = 1000, because
+each costs a training. In one round, all are drawn from the prior, as in the first iteration of the paper's
+Algorithm 2. In several rounds, later selections withhold more and are cheaper to train on than the anchors of
+IFRQE++. Proactive runs until it converges. All times include the final training. Of IFRQE++ and SCR the
+cheaper of two runs counts, because other work on the machine makes CPU time longer.
 """
 
-import sys
 import time
+from typing import Any
 
-from assent.game.retraining import ScratchSettings
-from assent.settings import Settings
-from assent.workbench import Workbench
-
-from assent.game.estimates import Objective
-from assent.influence.settings import InfluenceSettings
-from assent.methods import Choice, make_method
-from assent.models.losses import Loss
+from assent.data.problem import Problem
+from assent.lab import Lab, Training
+from assent.methods import Choice, Method, make_method
 from assent.support.runtime import one_thread
-from common import PAPERS_GAME, load, verdict
+from assent.training import Settings
+from common import Option, load, read_options, settings_of, verdict
 
 PRICE = 1.0
 EXPLORED = 1000
 SPEED_UP_OVER_PROACTIVE = 13.5
-SETTINGS = Settings(influence=InfluenceSettings(loss=Loss.BCE), value=PAPERS_GAME)
+GAME: dict[str, Any] = {"objective": "nash", "influence": {"loss": "bce"}}
+"""Settings of the paper's game."""
+ANCHORS = (2, 3, 8)
 
 
-def whole_run(name: str, method: str, settings: Settings) -> tuple[float, float, Choice]:
-    """CPU seconds of the decision and of the final training, and the decision."""
-    bench = Workbench(load(name), settings, seed=0)
+def whole_run(problem: Problem, settings: Settings, method: Method) -> tuple[float, float, Choice]:
+    """Return CPU seconds of the decision and of the final training, and the decision."""
+    lab = Lab(problem, settings)
     start = time.process_time()
-    choice = make_method(method, Objective.NASH).at_price(bench, PRICE)
+    choice = method.at_price(lab, PRICE)
     decided = time.process_time()
-    bench.final(choice.selection)
+    lab.train([Training(choice.selection)])
     return decided - start, time.process_time() - decided, choice
 
 
-def cheaper_run(name: str, method: str, settings: Settings) -> tuple[float, float]:
-    """CPU seconds of the decision and of the final training, the least of two runs each."""
-    decisions, finals, _ = zip(*(whole_run(name, method, settings) for _ in range(2)), strict=True)
+def cheaper_run(problem: Problem, settings: Settings, method: Method) -> tuple[float, float]:
+    """Return CPU seconds of the decision and of the final training, the least of two runs each."""
+    decisions, finals, _ = zip(*(whole_run(problem, settings, method) for _ in range(2)), strict=True)
     return min(decisions), min(finals)
 
 
-def scratch_cost(name: str, measured: int, rounds: int) -> float:
-    """CPU seconds of SCR with L = 1000, extrapolated linearly from `measured` explored selections."""
-    few = SETTINGS.model_copy(update={"scratch": ScratchSettings(selections=measured, rounds=rounds)})
-    decision, final = cheaper_run(name, "scratch", few)
-    scratch = decision * EXPLORED / measured + final
-    print(
-        f"{name}: SCR, {measured} selections in {rounds} rounds: {decision:.1f} s; "
-        f"extrapolated linearly to {EXPLORED}: {scratch:.0f} s CPU"
-    )
-    return scratch
-
-
-def main(name: str, measured: int) -> None:
-    whole_run(name, "ifrqe", SETTINGS)  # warms up
-    ours = {}
-    for anchors in (2, SETTINGS.anchors, 8):
-        decision, final = cheaper_run(name, "ifrqe++", SETTINGS.model_copy(update={"anchors": anchors}))
-        ours[anchors] = decision + final
-        print(f"{name}: IFRQE++, T = {anchors}: {ours[anchors]:.1f} s CPU")
-    for rounds in (1, SETTINGS.scratch.rounds):
-        scratch = scratch_cost(name, measured, rounds)
+def main(name: str, problem: Problem, settings: Settings, *, explored: int, proactive: Method) -> None:
+    whole_run(problem, settings, make_method("ifrqe", **GAME))  # warms up
+    ours: dict[int, float] = {}
+    for anchors in ANCHORS:
+        method = make_method("ifrqe++", anchors=anchors, **GAME)
+        ours[anchors] = sum(cheaper_run(problem, settings, method))
+        print(f"{name}: IFRQE++, T = {anchors}: {ours[anchors]:.1f} s CPU", flush=True)
+    for rounds in (1, 4):
+        method = make_method("scratch", selections=explored, rounds=rounds)
+        decision, final = cheaper_run(problem, settings, method)
+        scratch = decision * EXPLORED / explored + final
+        print(
+            f"{name}: SCR, {explored} selections in {rounds} rounds: {decision:.1f} s; "
+            f"extrapolated linearly to {EXPLORED}: {scratch:.0f} s CPU",
+            flush=True,
+        )
         for anchors in (2, 8):
             bound = EXPLORED / (anchors + 1)
             title = f"{name}: SCR in {rounds} rounds / IFRQE++, T = {anchors} (bound {bound:.0f})"
             verdict(title, scratch / ours[anchors], 2 / 3 * bound, "times", at_most=False)
-    decision, final, choice = whole_run(name, "proactive", SETTINGS)
-    rounds, converged = choice.explored, bool(choice.certificate["converged"])
-    print(f"{name}: Proactive, {rounds} rounds (converged: {converged}): {decision + final:.0f} s CPU")
-    speed_up = (decision + final) / ours[SETTINGS.anchors]
-    verdict(
-        f"{name}: Proactive / IFRQE++, T = {SETTINGS.anchors}",
-        speed_up,
-        SPEED_UP_OVER_PROACTIVE,
-        "times",
-        at_most=False,
-    )
+    decision, final, choice = whole_run(problem, settings, proactive)
+    played, converged = choice.certificate["rounds"], bool(choice.certificate["converged"])
+    print(f"{name}: Proactive, {played} rounds (converged: {converged}): {decision + final:.0f} s CPU")
+    title = f"{name}: Proactive / IFRQE++, T = 3"
+    verdict(title, (decision + final) / ours[3], SPEED_UP_OVER_PROACTIVE, "times", at_most=False)
 
 
 if __name__ == "__main__":
+    given = read_options(
+        __doc__,
+        datasets=Option(("diginetica",), "data sets"),
+        explored=Option(12, "selections of SCR that are measured", quick=4),
+        rounds=Option(300, "largest number of Proactive's rounds", quick=10),
+    )
     with one_thread():
-        main(
-            sys.argv[1] if len(sys.argv) > 1 else "diginetica", int(sys.argv[2]) if len(sys.argv) > 2 else 12
-        )
+        for data in given.datasets:
+            main(
+                data,
+                load(data, quick=given.quick),
+                settings_of(quick=given.quick),
+                explored=given.explored,
+                proactive=make_method("proactive", rounds=given.rounds),
+            )

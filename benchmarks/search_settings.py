@@ -1,23 +1,21 @@
 """Search a model's settings on the validation rows of a data set; a storage file keeps every trial.
 
-    python benchmarks/search_settings.py neumf diginetica --trials 30 --storage neumf.sqlite
+    search_settings.py --model neumf --dataset diginetica --trials 30 --storage neumf.sqlite
 
-Run again with the same storage, the search goes on where it was. Test rows are never looked at. A trial is
-the mean validation NDCG@5 of two seeds, trained on everything; the first one is the model's defaults.
+With the same storage, the search goes on where it was. Test rows are never looked at. A trial is the mean
+validation NDCG@5 of two seeds, trained on everything; the first trial is the model's defaults.
 """
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import optuna
-from assent.settings import Settings
-from assent.workbench import Workbench
 from optuna.trial import FrozenTrial, Trial
 
 from assent.models import MODELS
-from common import load, validation_ndcg
+from assent.training import Settings
+from common import QUICK_EPOCHS, Option, load, read_options, train, validation_ndcg
 
 SEEDS = (0, 1)
 
@@ -67,27 +65,26 @@ SPACES: dict[str, Callable[[Trial], dict[str, Any]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("model", choices=SPACES)
-    parser.add_argument("dataset")
-    parser.add_argument("--trials", type=int, default=20, help="how many more trials")
-    parser.add_argument("--storage", required=True, help="sqlite file of the trials")
-    asked = parser.parse_args()
-    problem = load(asked.dataset)
-    everything = np.ones(len(problem.train), dtype=np.bool_)
+    asked = read_options(
+        __doc__,
+        model=Option("neumf", f"one of {', '.join(SPACES)}"),
+        dataset=Option("diginetica", "data set"),
+        trials=Option(20, "how many more trials", quick=2),
+        storage=Option("search.sqlite", "sqlite file of the trials"),
+    )
+    problem = load(asked.dataset, quick=asked.quick)
 
     def objective(trial: Trial) -> float:
         training = {
             "epochs": trial.suggest_int("epochs", 40, 80, step=10),
             "learning_rate": trial.suggest_float("learning_rate", 0.008, 0.03, log=True),
         }
+        if asked.quick:
+            training["epochs"] = QUICK_EPOCHS
         settings = Settings.model_validate(
             {"model": asked.model, "model_settings": SPACES[asked.model](trial), "training": training}
         )
-        scores = [
-            validation_ndcg(problem, Workbench(problem, settings, seed).final(everything)) for seed in SEEDS
-        ]
-        return float(np.mean(scores))
+        return float(np.mean([validation_ndcg(problem, train(problem, settings, s)) for s in SEEDS]))
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
@@ -104,7 +101,7 @@ def main() -> None:
 
 
 def _defaults(model: str) -> dict[str, Any]:
-    """The default settings, as a trial; what the search leaves alone is ignored."""
+    """Return the default settings as a trial; the search ignores those that are not in its space."""
     settings = Settings.model_validate({"model": model})
     return {
         **MODELS[model].Settings().model_dump(),

@@ -1,13 +1,13 @@
-"""A recommender of your own, and what people are asked to disclose to it.
+"""An own recommender, and which interactions to ask for when it is used.
 
     python examples/own_recommender.py
 
-`Mine` takes a user for the items that she disclosed:
+`Mine` represents a user by the items that they disclosed:
 
     s(u, i) = h_u · b_i + c_i        h_u = Σ_k o_k a_{i_k} / (1 + Σ_k o_k)
 
-with o_k = 1 for an interaction k of hers that is disclosed, and 0 for one that is withheld. Standing in this
-folder, the command line knows it as `--model own_recommender:Mine`.
+where k runs over the user's interactions and o_k is 1 if interaction k is disclosed, 0 if it is withheld. In
+this folder, the command line finds the model as `--model own_recommender:Mine`.
 """
 
 import torch
@@ -16,18 +16,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import assent
-from assent.models import Evidence, ModelSettings, Recommender, Sizes
+from assent.models import Evidence
+from assent.models import ModelSettings
+from assent.models import Recommender
+from assent.models import Sizes
 
 
 class MineSettings(ModelSettings):
-    """What `--set model_settings.dimension=32` changes."""
+    """Settings of the model; on the command line `--set model_settings.dimension=32` changes one."""
 
     dimension: int = Field(16, ge=1, description="length of the embeddings")
     decay: float = Field(0.02, ge=0, description="of the L2 penalty on each sample")
 
 
 class Mine(Recommender):
-    """Items as they are read (a), as they are offered (b), and how much everybody likes them (c)."""
+    """Items have one embedding as input (a), one as output (b), and a bias (c)."""
 
     name = "mine"
     Settings = MineSettings
@@ -39,12 +42,12 @@ class Mine(Recommender):
         self.liked = nn.Parameter(torch.zeros(sizes.items + 1, 1))
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Small random numbers."""
+        """Draw small random numbers."""
         for table in self.parameters():
             nn.init.normal_(table, std=0.1, generator=generator)
 
     def prepare(self, evidence: Evidence) -> Tensor:
-        """h of everybody, [n_users + 1, dimension]: what a user disclosed enters here, and nowhere else."""
+        """Return h of all users, [n_users + 1, dimension]: the only place where interactions are read."""
         weights = evidence.weights.unsqueeze(1)
         read = weights * F.embedding(evidence.items, self.read)
         sums = read.new_zeros(self.n_users + 1, read.shape[1]).index_add(0, evidence.users, read)
@@ -52,25 +55,25 @@ class Mine(Recommender):
         return sums / (1 + counts)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and penalties of `users[n]` with `items[n, m]`."""
+        """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
         h, b = F.embedding(users, prepared).unsqueeze(1), F.embedding(items, self.offered)
         logits = torch.linalg.vecdot(b, h) + F.embedding(items, self.liked).squeeze(-1)
         penalties = self.settings.decay / 2 * (torch.linalg.vecdot(b, b) + torch.linalg.vecdot(h, h))
         return logits, penalties
 
     def score_all(self, users: Tensor, prepared: Tensor) -> Tensor:
-        """The same logits for every item at once."""
+        """Return the logits of every item, the unknown one last: [n, n_items + 1]."""
         return F.embedding(users, prepared) @ self.offered.T + self.liked.T
 
     @torch.no_grad()
     def finish(self) -> None:
-        """An unknown item is the mean of the known ones; an unknown user has an empty history, h = 0."""
+        """Set the unknown item to the mean of the known ones; an unknown user has h = 0."""
         for table in self.parameters():
             table[-1] = table[:-1].sum(0) / max(1, self.n_items)
 
 
 def main(users: int = 600, items: int = 200, epochs: int = 80, budget: float = 0.5) -> None:
-    """IFRQE++ with this recommender within half of the violation, against one that is told everything."""
+    """Compare disclosing everything with IFRQE++ at half of the violation, for this recommender."""
     log = assent.simulate(preference="learnable", users=users, items=items, seed=0)
     problem = assent.make_problem(log, "full", seed=0, negatives=20)
     settings = assent.Settings.model_validate({"model": f"{__name__}:Mine", "training": {"epochs": epochs}})

@@ -9,8 +9,8 @@ import torch
 
 import assent
 import own_recommender
+from assent.evaluation.recommendations import recommendations
 from assent.models import model_class
-from assent.serving import recommendations
 from assent.testing import RecommenderContract
 from assent.training.stored import evidence_of
 
@@ -24,14 +24,14 @@ class TestMine(RecommenderContract):
     model = own_recommender.Mine
 
 
-def test_a_user_is_what_she_disclosed() -> None:
+def test_a_user_is_what_they_disclosed() -> None:
     """The formula of the example, in a plain loop."""
     trained, data = TestMine.learnt()
     model = trained.model
     assert isinstance(model, own_recommender.Mine)
     histories = model.prepare(evidence_of(data.rows))
-    hers = data.rows.items[data.rows.users == 5]
-    expected = sum((model.read[item] for item in hers.tolist()), torch.zeros(16)) / (1 + len(hers))
+    theirs = data.rows.items[data.rows.users == 5]
+    expected = sum((model.read[item] for item in theirs.tolist()), torch.zeros(16)) / (1 + len(theirs))
     torch.testing.assert_close(histories[5], expected)
     score = expected @ model.offered[7] + model.liked[7, 0]
     torch.testing.assert_close(trained.scores_of_all(torch.tensor([5]))[0, 7], score)

@@ -73,7 +73,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
     assert "no such run folder" in assent(command, tmp_path / "none", "--user", "u")[2]
     code, _, err = assent(command, run_folder, "--user", "nobody")
     assert (code, err.count("\n")) == (2, 1)
-    assert "--user nobody" in err
+    assert "user nobody" in err
     other = tmp_path / "other"
     other.mkdir()
     for file in run_folder.iterdir():

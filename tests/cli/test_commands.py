@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from assent.runs.rank_scores import SCORES
+from assent.runs.lds import SCORES
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
 

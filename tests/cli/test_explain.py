@@ -143,4 +143,4 @@ def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) ->
     assert "0 of 0 interactions are used" in out
     (record,) = json.loads((tmp_path / "e.json").read_text())
     assert (record["item"], record["words"]) == ("i0", "held out for test")
-    assert "--user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]
+    assert "user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from assent.cli import console, data_commands, fit_commands
 from assent.cli.console import TerminalProgress, watcher
-from assent.evaluation.evaluate import evaluate as evaluation
 from assent.support.progress import SILENT, Advance
 from tests.cli.conftest import QUICK
 from tests.conftest import Assent
@@ -82,15 +81,14 @@ def test_fit_tells_of_all_that_can_take_long(
 ) -> None:
     seen = Watcher()
     monkeypatch.setattr(fit_commands, "watcher", lambda: seen)
-    monkeypatch.setattr(evaluation, "_SCORES", 500)
     options: list[Any] = [*QUICK, "--anchors", 1, "--protocol", "full"]
     assert assent("fit", log_file, "--out", tmp_path / "run", *options)[0] == 0
     expected = {"reading log.csv", "assigning unwillingness", "splitting", "ranking all items", "report"}
     assert expected | {"anchor 1", "influence at anchor 1", "final model", "validation losses"} <= set(
         seen.tasks
     )
-    # 60 users, 50 items: ten users at once, for the method, All and Nothing.
-    assert seen.tasks["ranking all items"] == seen.steps["ranking all items"] == 3 * 6
+    # Once for the method, All and Nothing each.
+    assert seen.tasks["ranking all items"] == seen.steps["ranking all items"] == 3
 
 
 def test_describe_tells_of_reading(log_file: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from assent.cli.console import LineProgress
-from assent.cli.reproduce_command import _asked, _figure
+from assent.cli.reproduce_command import _asked
 from assent.reproduce import ITEMS
-from assent.reproduce.grid import Amount, Column
 from tests.conftest import Assent
 
 TINY = [
@@ -24,9 +23,9 @@ def test_it_writes_a_page_and_says_what_is_missing(
     out = tmp_path / "out"
     code, text, err = assent("reproduce", "overall,sparsity", *TINY, "--out", out)
     assert code == 0
-    assert "IFRQE++ (nash) has at least the mean reward of All in" in text
+    assert "IFRQE++ (nash) is at or above All in" in text
     assert "Overall comparison, price 1" in text
-    assert "overall: Means (standard errors) over 2 repeats, fewer where said. Not tested:" in text
+    assert "overall: Means ± standard errors over 2 repeats, fewer where said. Not tested:" in text
     assert "Not run: steam: no folder is named. Get it from" in err
     assert f"Page: {out / 'index.html'}" in err
     page = (out / "index.html").read_text()
@@ -53,12 +52,6 @@ def test_it_writes_a_page_and_says_what_is_missing(
 def test_everything_may_stand_among_the_names() -> None:
     assert _asked("overall, all") == list(ITEMS)
     assert _asked("price,overall") == ["price", "overall"]
-
-
-def test_the_best_is_bold_where_tables_are_printed() -> None:
-    best, other = (_figure(Amount(1.0, None, best=is_best), Column("a", "a")) for is_best in (True, False))
-    assert (best.plain, best.style) == ("1.00", "bold")
-    assert (other.plain, other.style) == ("1.00", "")
 
 
 def test_a_table_that_does_not_fit_is_named(tmp_path: Path, assent: Assent) -> None:

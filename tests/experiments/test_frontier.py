@@ -15,7 +15,7 @@ from assent.data.split import make_problem
 from assent.game.estimates import Objective
 from assent.methods import METHODS, Choice
 from assent.models import MFSettings
-from assent.runs.records import FIGURES, Stopwatch
+from assent.runs.measure import FIGURES, Stopwatch
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, train

@@ -13,7 +13,7 @@ from scipy import stats
 from assent.data.problem import Problem, Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation.evaluate import HeldOut, candidate_scores, validation_losses, view
+from assent.evaluation.evaluate import HeldOut, candidate_scores, validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
@@ -26,13 +26,14 @@ from assent.runs.lds import (
     AVERAGED,
     GRADIENT_DOT_AVERAGED,
     RETRAINED,
+    SCORES,
     LdsPlan,
     Values,
     over_folds,
     predict_orders,
+    score_orders,
     with_own,
 )
-from assent.runs.rank_scores import SCORES, score_orders
 from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import mixed
@@ -213,7 +214,7 @@ def test_the_truth_of_rows_to_come_is_the_loss_of_test_rows(problem: Problem, ca
     assert problem.test_candidates is not None
     for selection, found in zip(selections(problem), orders.truth.losses, strict=True):
         model = Workbench(problem, SETTINGS, SEED + 1).final(selection)
-        own, *rivals = candidate_scores(view(problem, model), problem.test.users, problem.test_candidates).T
+        own, *rivals = candidate_scores(problem, model, problem.test.users, problem.test_candidates).T
         losses = np.logaddexp(0, np.array(rivals) - own).sum(axis=0)
         np.testing.assert_allclose(found[problem.test.users], losses, rtol=1e-6)
     np.testing.assert_allclose(orders.truth.total, orders.truth.losses.sum(axis=1))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy import stats
 
-from assent.runs.rank_scores import SCORES, rank_correlations, score_orders
+from assent.runs.lds import SCORES, rank_correlations, score_orders
 from assent.support.arrays import Floats
 
 

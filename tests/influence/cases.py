@@ -75,9 +75,10 @@ class Case:
         """Own and social influence at the anchor."""
         return influence(self.linearised(settings), settings, self.seed)
 
-    def oracle(self, settings: InfluenceSettings) -> Oracle:
-        """The same model with dense derivatives."""
-        return Oracle(self.linearised(settings), settings, np.unique(self.problem.train.users))
+    def oracle(self, settings: InfluenceSettings, *, at_once: int = 2**18) -> Oracle:
+        """The same model with dense derivatives; `at_once` samples make a block of the closed form."""
+        curvature = replace(self.linearised(settings), samples_at_once=at_once)
+        return Oracle(curvature, settings, np.unique(self.problem.train.users))
 
     def __str__(self) -> str:
         return self.name
@@ -173,4 +174,4 @@ CASES = (
 """Every operator is compared with its dense oracle on each of these."""
 
 STAR_CASES = CASES[-2:]
-"""Those for which a user's system in her star is the one that `own` documents, and definite."""
+"""Those for which a user's system in their star is the one that `own` documents, and definite."""

@@ -2,6 +2,7 @@ import pytest
 
 
 @pytest.fixture(params=[2**18, 7], ids=["one block", "many blocks"])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many samples are handled at once must not matter."""
-    monkeypatch.setattr("assent.influence.mf_curvature._CHUNK", request.param)
+def at_once(request: pytest.FixtureRequest) -> int:
+    """Samples per block, which must not matter."""
+    assert isinstance(request.param, int)
+    return request.param

@@ -110,7 +110,8 @@ class Oracle:
     def star(self, user: int) -> Tensor:
         """H⁻¹ ∇_{p_u} L_u in the star around a user of the model, 0 outside of it: [P].
 
-        Of H it has the rows and columns of p_u and of the items of her samples; an item's block is diagonal.
+        Of H it has the rows and columns of p_u and of the items of their samples; an item's block is
+        diagonal.
         """
         items = torch.from_numpy(np.unique(self.samples.items[self.samples.users == user]))
         own, others = self.places(torch.tensor([user])), self.places(self.model.n_users + items)

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.influence import autodiff
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import influence, linearise, own_by_groups, predicted_losses
 from assent.influence.settings import Estimator
-from assent.models import ModelSettings, Recommender
+from assent.models import ModelSettings
 from assent.models.losses import Loss
 from assent.support.errors import AssentError
 
@@ -23,15 +22,23 @@ DAMPING = 8.0
 """Enough to make the Hessian of a model with random parameters definite."""
 
 
-def reading(case: Case, estimator: Estimator = Estimator.TRUNCATED, kind: type[Reader] = Reader) -> Autodiff:
-    """A model that reads the selection, in place of the case's own."""
+def reading(
+    case: Case,
+    estimator: Estimator = Estimator.TRUNCATED,
+    kind: type[Reader] = Reader,
+    *,
+    at_once: int | None = None,
+) -> Autodiff:
+    """A model that reads the selection, in place of the case's own; `at_once` samples make a block."""
+    if at_once is not None:
+        kind = type(kind.__name__, (kind,), {"samples_at_once": at_once})
     model = kind(case.model.sizes, ModelSettings()).double()
     model.initialise(torch.Generator().manual_seed(3))
     trained = replace(case.trained, model=model)
     settings = case.settings(estimator, damping=DAMPING)
     found = linearise(**case.arguments | {"trained": trained}, settings=settings)
     assert isinstance(found, Autodiff)
-    return found
+    return found if at_once is None else replace(found, keep_up_to=at_once)
 
 
 def generic(case: Case, estimator: Estimator, **changes: Any) -> Autodiff:
@@ -44,22 +51,14 @@ def random_vector(like: Tensor, seed: int = 0) -> Tensor:
     return torch.randn(like.shape, dtype=like.dtype, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.fixture(params=[2**15, 7], ids=["one chunk", "many chunks"])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many samples are handled at once, and whether graphs are kept, must not matter."""
-    monkeypatch.setattr(Recommender, "samples_at_once", request.param)
-    monkeypatch.setattr(autodiff, "_KEPT", request.param)
-
-
 KINDS = pytest.mark.parametrize("kind", [Reader, PairwiseReader])
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @EVERY
 @KINDS
-@pytest.mark.usefixtures("chunk")
-def test_products_are_those_of_the_dense_derivatives(case: Case, kind: type[Reader]) -> None:
-    model = reading(case, kind=kind)
+def test_products_are_those_of_the_dense_derivatives(case: Case, kind: type[Reader], at_once: int) -> None:
+    model = reading(case, kind=kind, at_once=at_once)
     dense = Dense(model)
     x, weights = random_vector(dense.theta), random_vector(model.samples.anchor)
     assert_close(model.product(x), dense.hessian @ x)
@@ -69,9 +68,8 @@ def test_products_are_those_of_the_dense_derivatives(case: Case, kind: type[Read
 
 
 @EVERY
-@pytest.mark.usefixtures("chunk")
-def test_validation_derivatives_are_the_dense_ones(case: Case) -> None:
-    model = reading(case)
+def test_validation_derivatives_are_the_dense_ones(case: Case, at_once: int) -> None:
+    model = reading(case, at_once=at_once)
     dense = Dense(model)
     by_theta, by_o = dense.valid_jacobians
     weights = random_vector(by_theta[:, 0])

@@ -26,9 +26,9 @@ def estimator(request: pytest.FixtureRequest) -> Estimator:
 
 
 @pytest.fixture(params=CASES, ids=str)
-def oracle(request: pytest.FixtureRequest, estimator: Estimator, chunk: None) -> Oracle:
+def oracle(request: pytest.FixtureRequest, estimator: Estimator, at_once: int) -> Oracle:
     case: Case = request.param
-    return case.oracle(case.settings(estimator, damping=0.3))
+    return case.oracle(case.settings(estimator, damping=0.3), at_once=at_once)
 
 
 def dense(product: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:

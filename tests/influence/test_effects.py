@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,11 +52,11 @@ def dense_effects(case: Case, settings: InfluenceSettings) -> Floats:
     for user in range(n_users):
         owner = oracle.known_users[user]
         star = oracle.star(user)
-        hers = oracle.samples.items[oracle.samples.users == user, 0]
+        theirs = oracle.samples.items[oracle.samples.users == user, 0]
         for row, item in enumerate(oracle.samples.items[:, 0]):
             place = oracle.places(n_users + item.reshape(1))
             sensitivity = oracle.user_gradients[owner, place] / diagonal[place]
-            if item in hers:
+            if item in theirs:
                 sensitivity = sensitivity + star[place]
             if oracle.samples.users[row] != user:
                 effects[owner, row] = sensitivity @ oracle.train_gradients[row, place]
@@ -95,12 +96,12 @@ def test_there_is_an_entry_where_there_is_contact_and_only_there(case: Case) -> 
 
 
 @pytest.mark.parametrize("case", STAR_CASES, ids=str)
-def test_the_size_of_the_chunks_does_not_matter(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_the_blocks_does_not_matter(case: Case) -> None:
     settings = case.settings(Estimator.TRUNCATED)
     whole = effects_of(case, settings).toarray()
-    monkeypatch.setattr("assent.influence.mf_effects._CHUNK", 5)
-    monkeypatch.setattr("assent.influence.mf_curvature._CHUNK", 7)
-    assert_close(effects_of(case, settings).toarray(), whole)
+    curvature, own = replace(case.linearised(settings), samples_at_once=7), case.influence(settings).own
+    parts = effect_matrix(case.problem, curvature, own, settings, contacts_at_once=5)
+    assert_close(parts.toarray(), whole)
 
 
 @pytest.mark.parametrize("estimator", [Estimator.LISSA, Estimator.GRADIENT_DOT])

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from assent.evaluation.evaluate import validation_losses
 from assent.influence.estimate import linearise
-from assent.influence.linearised import inverse_product
+from assent.influence.inverse import inverse_product
 from assent.influence.settings import Estimator
 from assent.models.losses import Loss
 
@@ -22,9 +22,8 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 @both_losses
 @every_case
-@pytest.mark.usefixtures("chunk")
-def test_the_gradient_of_the_validation_losses(case: Case, loss: Loss) -> None:
-    oracle = case.oracle(case.settings(Estimator.GAUSS_NEWTON, loss=loss))
+def test_the_gradient_of_the_validation_losses(case: Case, loss: Loss, at_once: int) -> None:
+    oracle = case.oracle(case.settings(Estimator.GAUSS_NEWTON, loss=loss), at_once=at_once)
     weights = torch.linspace(-1, 2, len(oracle.valid.users), dtype=torch.float64)
     weights[1::3] = 0
     vector, direct = oracle.curvature.valid_gradient(weights)

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.influence.linearised import lissa, sampled_rows
-from assent.influence.mf_effects import along_lissa_stars, lissa_stars, own_gradients
+from assent.influence.inverse import lissa, sampled_rows
+from assent.influence.mf_effects import own_by_lissa
 from assent.influence.settings import Estimator
 from assent.support.arrays import Floats
 
@@ -60,8 +60,8 @@ def test_own_is_the_recursion_in_every_star(case: Case) -> None:
         change = torch.zeros_like(x)
         change[users[row]] = hessians[row] @ x[users[row]]
         x = b + x - change
-    found = lissa_stars(oracle.curvature, own_gradients(oracle.curvature), rows)
-    assert_close(along_lissa_stars(oracle.curvature, found), (oracle.train_gradients * x[users]).sum(1))
+    found = own_by_lissa(oracle.curvature, oracle.curvature.own_gradient(), rows)
+    assert_close(found, (oracle.train_gradients * x[users]).sum(1))
 
 
 @pytest.mark.parametrize("case", STAR_CASES, ids=str)
@@ -72,7 +72,7 @@ def test_influence_divides_by_the_size_of_the_anchor(case: Case) -> None:
     curvature = oracle.curvature
     b, _ = curvature.valid_gradient(torch.ones(len(curvature.valid.users)))
     social = curvature.along(lissa(curvature.row_product, b, rows))
-    own = along_lissa_stars(curvature, lissa_stars(curvature, own_gradients(curvature), rows))
+    own = own_by_lissa(curvature, curvature.own_gradient(), rows)
     assert_close(found.social, (social / case.anchor.sum()).numpy())
     assert_close(found.own, (own / case.anchor.sum()).numpy())
 

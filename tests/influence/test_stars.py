@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.influence.mf_effects import Stars, own_gradients
+from assent.influence.mf_effects import Stars
 from assent.influence.settings import Estimator
 
 from .cases import STAR_CASES, Case, settled_case, trained_case
@@ -27,7 +27,7 @@ def test_every_star_is_solved_as_its_dense_system(case: Case, estimator: Estimat
     settings = case.settings(estimator)
     oracle = case.oracle(settings)
     stars = Stars(oracle.curvature)
-    solution = stars.solve(own_gradients(oracle.curvature), settings)
+    solution = stars.solve(oracle.curvature.own_gradient(), settings)
     dense = torch.stack([oracle.star(user) for user in range(oracle.model.n_users)])
     assert solution.residual is not None
     assert solution.residual < 1e-10

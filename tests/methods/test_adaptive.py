@@ -18,7 +18,7 @@ from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.solve import solve
 from assent.methods import make_method
 from assent.models import MFSettings
-from assent.runs.records import Stopwatch, record
+from assent.runs.measure import Stopwatch, record
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, disclose, train

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from assent.settings import Settings
 from tests.game.small_games import random_game
 
 from assent.data.wishes import Wishes
@@ -13,7 +14,6 @@ from assent.game.solve import decide_within
 from assent.game.estimates import Estimates, Objective
 from assent.game.solve import solve
 from assent.methods import Choice, make_method
-from assent.settings import Settings
 
 
 def chosen(game: Estimates, objective: Objective, budget: float) -> Choice:

@@ -285,7 +285,7 @@ class AlwaysDropping(MF):
 
 
 class Histories(MF):
-    """A user is the mean of her items, as long as she has one."""
+    """A user is the mean of their items, if there are any."""
 
     name = "histories"
 

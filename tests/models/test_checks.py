@@ -9,7 +9,7 @@ import torch
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.models import MF, Evidence, MFSettings, Recommender, Sizes, model_class, model_name
-from assent.models.contract import check_contract, make_model
+from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError
 from assent.training import TrainingSettings, disclose, train
 from tests.models import broken
@@ -36,8 +36,8 @@ BROKEN: list[tuple[type[Recommender], str]] = [
     ),
     (broken.OneLoss, "losses gave losses of shape [] for users [3] and items [3, 3]; expected [3, 3]"),
     (broken.SteepLosses, "losses gave a gradient of user_table that is not finite"),
-    (broken.Uninitialised, "initialise left parameter user_table with values not finite"),
-    (broken.DividingFinish, "finish left parameter item_table with values not finite"),
+    (broken.Uninitialised, "initialise left values in user_table that are not finite"),
+    (broken.DividingFinish, "finish left values in item_table that are not finite"),
     (broken.FailingFinish, "finish raised KeyError: 'mean'"),
     (broken.FailingPrepare, "prepare raised RuntimeError: no graph"),
     (broken.FailingConstructor, "the constructor raised ValueError: dimension must be even"),
@@ -118,7 +118,7 @@ def test_a_model_that_fails_is_left_as_it_was_too() -> None:
     [
         (
             "tests.models.broken:Unfinished",
-            "does not define finish, score_all; expected of every recommender",
+            "does not define finish, score_all; every recommender must",
         ),
         ("tests.models.broken:Nameless", "has no name; expected a class attribute such as name = 'mine'"),
         ("tests.models.broken:WithoutSettings", "has no Settings; expected a subclass of assent.models.Mod"),

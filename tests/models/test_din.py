@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.models import DIN, DINSettings, Evidence
+from assent.models import DIN, DINSettings, Evidence, Sizes
 from assent.models.layers import Histories, noise_edge
 
 from .cases import SIZES, evidence, made, pairs, weighted, without
@@ -88,14 +88,15 @@ def test_a_history_that_is_too_long_is_cut() -> None:
     assert not torch.equal(found, long.score_all(users, long.prepare(shown)))
 
 
-def test_items_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = din()
+def test_items_are_scored_in_parts() -> None:
+    """With 256 numbers per item, 5 users and 7 rows of evidence, a block has room for 1,365 items."""
+    model = din(sizes=Sizes(users=4, items=3000, rows=7, negatives=2), dimension=256)
     users, items = pairs(model)
     prepared = model.prepare(evidence())
-    expected = model.score_all(users, prepared)
-    monkeypatch.setattr("assent.models.din._NUMBERS", 1)
-    torch.testing.assert_close(model.score_all(users, prepared), expected)
-    torch.testing.assert_close(model(users, items, prepared)[0], expected)
+    found = model.score_all(users, prepared)
+    torch.testing.assert_close(model(users, items, prepared)[0], found)
+    some = torch.tensor([1, 1500, 2999, 3000])
+    torch.testing.assert_close(model(users, some.expand(5, -1), prepared)[0], found[:, some])
 
 
 def test_an_unknown_item_has_the_mean_embedding_and_an_unknown_user_no_history() -> None:

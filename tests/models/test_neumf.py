@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.models import NeuMF, NeuMFSettings
+from assent.models import NeuMF, NeuMFSettings, Sizes
 from assent.models.layers import noise_edge
 
 from .cases import SIZES, made, pairs
@@ -72,9 +72,10 @@ def test_it_starts_as_matrix_factorisation() -> None:
     assert (model(users, items)[0] - product).abs().max() < 0.3 * product.abs().max()
 
 
-def test_all_items_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = neumf()
-    users, _ = pairs(model)
-    expected = model.score_all(users)
-    monkeypatch.setattr("assent.models.neumf._NUMBERS", 1)
-    torch.testing.assert_close(model.score_all(users), expected)
+def test_all_items_are_scored_in_parts() -> None:
+    """32 hidden units of 200,000 items do not fit into one block with more than two users."""
+    sizes = Sizes(users=4, items=200_000, rows=7, negatives=2)
+    model = made("neumf", sizes=sizes, hidden=(32, 2))
+    users, some = torch.arange(5), torch.tensor([0, 7, 199_999, 200_000])
+    found = model.score_all(users, None)[:, some]
+    torch.testing.assert_close(found, model(users, some.expand(5, -1), None)[0])

@@ -10,7 +10,7 @@ import polars as pl
 from assent.game.players import Players
 from assent.game.prices import break_even_prices
 from assent.game.reasons import reasons_of
-from assent.report import ReportData
+from assent.report.data import ReportData
 
 SEEDS = (1, 2, 3)
 FRONTIER: Mapping[tuple[str, str], Sequence[float]] = {

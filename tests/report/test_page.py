@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from assent.report import build_report
-from assent.report.table import method_groups, method_table
-from assent.report.words import NONE, THIN, number
+from assent.report.page import build_report
+from assent.report.sections import methods_section
+from assent.results.words import NONE, THIN, number
 from assent.support.errors import AssentError
 
 from .cases import (
@@ -167,21 +167,26 @@ def test_the_best_at_a_point_is_bold_and_nothing_else_is() -> None:
 def test_rewards_are_compared_at_one_price_only() -> None:
     frontier = [r | {"reward_sum": -r["ndcg"]} for r in frontier_records()]
     priced = [r | {"price": float(len(r["method"]))} for r in frontier]
-    alike, differing = (
-        method_table(method_groups(report_data(frontier=records)), ("ifrqe++", "welfare"))
-        for records in (frontier, priced)
-    )
-    assert alike.count("<b>") > differing.count("<b>") > 0
+    alike, differing = (methods_section(report_data(frontier=records)) for records in (frontier, priced))
+    assert alike.count("<td><b>") > differing.count("<td><b>") > 0
 
 
 def test_the_price_of_the_decision_is_shown_where_it_is_known() -> None:
     frontier = [
         r | {"decision_price": 0.125 * r["point"] if r["objective"] else None} for r in frontier_records()
     ]
-    rows = method_table(method_groups(report_data(frontier=frontier)), ("ifrqe++", "welfare")).split("<tr")
+    rows = methods_section(report_data(frontier=frontier)).split("<tr")
     at_half = [row for row in rows if ">50.0<" in row]
     assert [row.count(f"<td>{number(0.0625)}</td>") for row in at_half] == [0, 1, 0, 0]
     assert [row.count(f"<td>{NONE}</td>") for row in at_half] == [0, 0, 1, 1]
+
+
+def test_tables_words_and_charts_say_the_k_of_the_metrics() -> None:
+    at_ten = [[r | {"k": 10, "ndcg@20": 0.5} for r in some] for some in (run_records(), frontier_records())]
+    text = Page(build_report(report_data(records=at_ten[0], frontier=at_ten[1]))).text
+    assert "NDCG@5" not in text
+    for words in ("NDCG@10 is", "NDCG@10 says", "points of NDCG@10", "NDCG@10NDCG@20Recall@10"):
+        assert words in text
 
 
 def test_a_run_of_one_seed_says_how_much_chance_there_is() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from assent.report import certificate_facts
-from assent.report.words import THIN
+from assent.report.facts import certificate_facts
+from assent.results.words import THIN
 
 RELIABLE = {"explained": 0.34, "measurement": 0.21, "agreement": 0.437, "count": 1.0, "error": 0.25}
 NOISE = {"explained": 0.0, "measurement": 0.0, "agreement": 0.01, "count": 0.0, "error": 0.0}
@@ -26,7 +26,7 @@ def test_how_reliable_values_are() -> None:
 
 @pytest.mark.parametrize("known", [{"explained": 0.1}, {"measurement": 0.1}])
 def test_no_signal_is_said(known: dict[str, float]) -> None:
-    assert "could not be told from noise" in only({"value_social": NOISE})
+    assert "Measuring could not tell" in only({"value_social": NOISE})
     assert "all count the same" in only({"value_social": NOISE})
     assert "noise" not in only({"value_social": NOISE | known})
 
@@ -46,7 +46,7 @@ def test_what_was_tried_is_said_best_first() -> None:
     assert len(certificate_facts({"value_trials": [tried, tried]})) == 2
 
 
-def test_who_is_not_heard_is_said() -> None:
+def test_a_source_of_weight_0_is_named() -> None:
     tried = {
         "budget": 0.5,
         "unwillingness": {"ndcg": 0.30, "weight": 1.0},
@@ -54,15 +54,15 @@ def test_who_is_not_heard_is_said() -> None:
         "structure": {"ndcg": 0.31, "weight": 0.0},
     }
     alone = only({"value_trials": [tried]})
-    assert alone.endswith("None is for certain better than unwillingness alone, which decides there.")
+    assert alone.endswith("None is significantly better than unwillingness alone, which decides there.")
     tried |= {"unwillingness": {"ndcg": 0.30, "weight": 0.4}, "measured": {"ndcg": 0.305, "weight": 0.6}}
     fact = only({"value_trials": [tried]})
     assert "what was measured 60 %" in fact
     assert fact.endswith(
-        "The paths between people, not ahead of unwillingness alone for certain, are not heard."
+        "The paths between people, not significantly better than unwillingness alone, have weight 0."
     )
     tried |= {"structure": {"ndcg": 0.29, "weight": 0.0}}
-    assert "not heard" not in only({"value_trials": [tried]})
+    assert "have weight 0" not in only({"value_trials": [tried]})
 
 
 def test_gains_are_exact_by_construction_bounds_or_estimates() -> None:
@@ -75,18 +75,18 @@ def test_gains_are_exact_by_construction_bounds_or_estimates() -> None:
     assert certificate_facts(several | {"gains_estimated": 3})[0].endswith("Of 3 users this is an estimate.")
 
 
-def test_who_decides_for_all_could_gain_for_herself() -> None:
+def test_people_who_decide_for_all_could_gain_for_themselves() -> None:
     gains = {"largest_gain": 0.0, "mean_gain": 0.0, "rounds_nearest": [1], "objective": "welfare"}
     own = {"largest_own_gain": 2.5, "mean_own_gain": 0.5, "own_gainers": 114}
     fact = only(gains | own)
     assert "nobody could add to the sum of all rewards by deciding otherwise alone" in fact
     assert fact.endswith(
-        "For herself alone 114 users could gain, at most 2.50 loss units, on average of all 0.500: "
+        "For themselves alone 114 users could gain, at most 2.50 loss units, 0.500 on average of all users: "
         "so much is given for others."
     )
     none = dict.fromkeys(own, 0)
-    assert only(gains | none).endswith("Nor could anybody gain for herself.")
-    assert "herself" not in only(gains | own | {"objective": "nash"})
+    assert only(gains | none).endswith("Nor could anybody gain for themselves.")
+    assert "themselves" not in only(gains | own | {"objective": "nash"})
 
 
 def test_more_to_gain_than_is_aimed_at_is_said() -> None:
@@ -98,7 +98,7 @@ def test_more_to_gain_than_is_aimed_at_is_said() -> None:
 def test_the_price_that_was_decided_at_is_named() -> None:
     certificate = {"price": 2.73, "anarchy_cost": 0.1, "true_reward": -54.7}
     anarchy, reward = certificate_facts(certificate)
-    assert anarchy.startswith("If each decided for herself at a price of 2.73, all together")
+    assert anarchy.startswith("If people decided for themselves at a price of 2.73, all together")
     assert reward.startswith("The true reward at a price of 2.73 after training is ")
 
 

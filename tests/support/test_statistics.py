@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from assent.support.errors import AssentError
-from assent.support.statistics import holm, mean_and_error, paired_difference, summarise
+from assent.support.statistics import holm, mean_and_error, paired_difference
 
 samples = st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20)
 
@@ -94,59 +93,3 @@ def test_several_tests_are_corrected_as_holm_has_it() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.6]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-RECORDS = [
-    {"dataset": "steam", "method": "all", "seed": 0, "ndcg": 0.4, "violation": 3.0},
-    {"dataset": "steam", "method": "ifrqe", "seed": 0, "ndcg": 0.2, "violation": 1.0, "regret": 0.01},
-    {"dataset": "steam", "method": "all", "seed": 1, "ndcg": 0.6, "violation": 3.0},
-    {"dataset": "amazon", "method": "all", "seed": 0, "ndcg": 0.1, "violation": 2.0, "regret": None},
-]
-
-
-def test_summarise_gives_mean_and_error_of_each_group_in_order() -> None:
-    assert summarise(RECORDS, ["dataset", "method"], ["ndcg", "violation"]) == [
-        {
-            "dataset": "steam",
-            "method": "all",
-            "runs": 2,
-            "ndcg": pytest.approx(0.5),
-            "ndcg_error": pytest.approx(0.1),
-            "violation": 3.0,
-            "violation_error": 0.0,
-        },
-        {
-            "dataset": "steam",
-            "method": "ifrqe",
-            "runs": 1,
-            "ndcg": 0.2,
-            "ndcg_error": None,
-            "violation": 1.0,
-            "violation_error": None,
-        },
-        {
-            "dataset": "amazon",
-            "method": "all",
-            "runs": 1,
-            "ndcg": 0.1,
-            "ndcg_error": None,
-            "violation": 2.0,
-            "violation_error": None,
-        },
-    ]
-
-
-def test_summarise_leaves_open_what_no_record_of_a_group_has() -> None:
-    rows = summarise(RECORDS, ["dataset", "method", "objective"], ["regret"])
-    assert [row["regret"] for row in rows] == [None, 0.01, None]
-    assert {row["regret_error"] for row in rows} == {None}
-    assert {row["objective"] for row in rows} == {None}
-
-
-def test_summarise_refuses_a_figure_that_only_some_records_of_a_group_have() -> None:
-    with pytest.raises(AssentError, match=r"records of dataset=steam: 1 of 3 have 'regret'"):
-        summarise(RECORDS, ["dataset"], ["regret"])
-
-
-def test_summarise_of_nothing_is_nothing() -> None:
-    assert summarise([], ["dataset"], ["ndcg"]) == []

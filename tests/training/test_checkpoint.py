@@ -1,4 +1,5 @@
 import json
+import math
 import random
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from assent.models import MF, MFSettings, Sizes, model_name
 from assent.support.errors import AssentError
 from assent.support.hashing import mix
 from assent.support.progress import SILENT, Advance, Progress
-from assent.training import Disclosed, Trained, TrainingSettings, checkpoint, disclose, train, trainer
+from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training import stored as storage
 from assent.training.checkpoint import fingerprint
 
@@ -42,9 +43,7 @@ def data() -> Disclosed:
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where checkpoints go, after each epoch."""
-    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN_SAVES", 0)
+def path(tmp_path: Path) -> Path:
     return tmp_path / "run.progress"
 
 
@@ -69,23 +68,38 @@ class Interrupter:
         yield advance
 
 
+class Counting(MF):
+    """Counts the training steps of all models of its kind."""
+
+    name = "counting"
+    steps: ClassVar[int] = 0
+
+    def losses(self, users: Tensor, items: Tensor, prepared: None) -> Tensor:
+        Counting.steps += self.training
+        return super().losses(users, items, prepared)
+
+
 def fitted(
     data: Disclosed,
     path: Path | None,
     *,
+    kind: type[MF] = Counting,
     settings: TrainingSettings = SETTINGS,
     model: MFSettings = MODEL,
     seed: int = 0,
     progress: Progress = SILENT,
+    save_every: float = 0,
 ) -> Trained:
+    """Train with a checkpoint after each epoch."""
     return train(
         data,
-        model="mf",
+        model=model_name(kind),
         model_settings=model,
         settings=settings,
         seed=seed,
         progress=progress,
         checkpoint=path,
+        save_every=save_every,
     )
 
 
@@ -111,29 +125,19 @@ def result(trained: Trained) -> tuple[bytes, int, float | None]:
     return b"".join(tables), trained.epochs, trained.monitor
 
 
-@pytest.fixture
-def epochs_run(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The epochs that are really run, as they are."""
-    run = trainer._run_epoch
-    epochs: list[int] = []
-
-    def counted(*arguments: Any, epoch: int, **rest: Any) -> None:
-        epochs.append(epoch)
-        run(*arguments, epoch=epoch, **rest)
-
-    monkeypatch.setattr(trainer, "_run_epoch", counted)
-    return epochs
+def epochs_of(data: Disclosed, path: Path) -> tuple[Trained, float]:
+    """Train, and tell how many epochs were run for it."""
+    Counting.steps = 0
+    trained = fitted(data, path)
+    return trained, Counting.steps / math.ceil(len(data.rows) / 64)
 
 
 @pytest.mark.parametrize("done", [1, 2, 5, EPOCHS])
-def test_a_resumed_training_ends_with_the_same_bytes(
-    data: Disclosed, path: Path, epochs_run: list[int], done: int
-) -> None:
+def test_a_resumed_training_ends_with_the_same_bytes(data: Disclosed, path: Path, done: int) -> None:
     whole = fitted(data, None)
     leave_checkpoint(data, path, done)
-    epochs_run.clear()
-    resumed = fitted(data, path)
-    assert epochs_run == list(range(done, EPOCHS))
+    resumed, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS - done
     assert result(resumed) == result(whole)
     assert not path.exists()
 
@@ -144,21 +148,33 @@ def test_a_training_can_be_interrupted_again_and_again(data: Disclosed, path: Pa
     assert result(fitted(data, path)) == result(fitted(data, None))
 
 
-def test_early_stopping_is_resumed_too(data: Disclosed, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Placing(MF):
+    """Puts every validation item at the next of these places among its rivals."""
+
+    name = "placing"
+    places: ClassVar[Iterator[int]]
+
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
+        logits, penalties = super().forward(users, items)
+        if not self.training and items.shape[1] == 100:  # 99 rivals: a look at the validation rows
+            logits = torch.arange(100, 0, -1.0).repeat(len(items), 1)
+            logits[:, 0] = 99.5 - next(self.places)
+        return logits, penalties
+
+
+def test_early_stopping_is_resumed_too(data: Disclosed, path: Path) -> None:
     """The best parameters and the wait go on from where they were."""
+    places = [2, 0, 1, 2, 3, 4]
     settings = SETTINGS.model_copy(update={"evaluate_every": 1, "patience": 4})
-    scores = [0.1, 0.9, 0.3, 0.2, 0.1, 0.0]
-
-    def fall(*_: object) -> Any:
-        left = iter(scores[counters(path)["epoch"] if path.exists() else 0 :])
-        return lambda _model: next(left)
-
-    monkeypatch.setattr(trainer, "_monitor", fall)
-    whole = fitted(data, None, settings=settings)
-    assert (whole.epochs, whole.monitor) == (2, 0.9)
-    leave_checkpoint(data, path, 4, settings=settings)
-    assert counters(path) == {"epoch": 4, "best_epoch": 2, "best_score": 0.9, "waited": 2}
-    assert result(fitted(data, path, settings=settings)) == result(whole)
+    looking: dict[str, Any] = {"settings": settings, "kind": Placing}
+    Placing.places = iter(places)
+    whole = fitted(data, None, **looking)
+    assert (whole.epochs, whole.monitor) == (2, 1.0)
+    Placing.places = iter(places)
+    leave_checkpoint(data, path, 4, **looking)
+    assert counters(path) == {"epoch": 4, "best_epoch": 2, "best_score": 1.0, "waited": 2}
+    assert result(fitted(data, path, **looking)) == result(whole)
+    assert not list(Placing.places)
 
 
 def test_a_finished_training_leaves_nothing(data: Disclosed, path: Path) -> None:
@@ -170,7 +186,6 @@ def test_without_a_path_nothing_is_written(
     data: Disclosed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(checkpoint, "_SECONDS_BETWEEN_SAVES", 0)
     fitted(data, None)
     assert not list(tmp_path.iterdir())
 
@@ -178,7 +193,7 @@ def test_without_a_path_nothing_is_written(
 def test_saving_is_not_done_all_the_time(data: Disclosed, tmp_path: Path) -> None:
     path = tmp_path / "run.progress"
     with pytest.raises(KilledError):
-        fitted(data, path, progress=Interrupter(EPOCHS))
+        fitted(data, path, progress=Interrupter(EPOCHS), save_every=60)
     assert not path.exists()
 
 
@@ -195,13 +210,10 @@ def without_last_validation_row(data: Disclosed) -> Disclosed:
 
 
 @pytest.mark.parametrize("change", [without_last_row, with_other_ids, without_last_validation_row])
-def test_a_checkpoint_of_other_data_is_not_used(
-    data: Disclosed, path: Path, epochs_run: list[int], change: Any
-) -> None:
+def test_a_checkpoint_of_other_data_is_not_used(data: Disclosed, path: Path, change: Any) -> None:
     leave_checkpoint(change(data), path, 3)
-    epochs_run.clear()
-    again = fitted(data, path)
-    assert epochs_run == list(range(EPOCHS))
+    again, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS
     assert result(again) == result(fitted(data, None))
 
 
@@ -218,41 +230,41 @@ def test_a_checkpoint_of_other_data_is_not_used(
     ids="-".join,
 )
 def test_a_checkpoint_of_other_settings_is_not_used(
-    data: Disclosed, path: Path, epochs_run: list[int], changed: dict[str, Any]
+    data: Disclosed, path: Path, changed: dict[str, Any]
 ) -> None:
     leave_checkpoint(data, path, 3, **changed)
-    epochs_run.clear()
-    again = fitted(data, path)
-    assert epochs_run == list(range(EPOCHS))
+    again, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS
     assert result(again) == result(fitted(data, None))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
-def test_a_truncated_checkpoint_is_not_used(
-    data: Disclosed, path: Path, epochs_run: list[int], share: float
-) -> None:
+def test_a_truncated_checkpoint_is_not_used(data: Disclosed, path: Path, share: float) -> None:
     leave_checkpoint(data, path, 3)
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    epochs_run.clear()
-    again = fitted(data, path)
-    assert epochs_run == list(range(EPOCHS))
+    again, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS
     assert result(again) == result(fitted(data, None))
 
 
-def test_what_was_spent_before_a_kill_is_known_after_it(
-    data: Disclosed, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = iter(range(0, 10**6, 1000))
-    with monkeypatch.context() as patched:
-        patched.setattr("assent.training.checkpoint.time.monotonic", lambda: float(next(now)))
-        leave_checkpoint(data, path, 3)
-    spent = float(path.with_name(f"{path.name}.seconds").read_text())
-    assert spent >= 3000
+def test_the_seconds_of_a_training_include_those_before_a_kill(data: Disclosed, path: Path) -> None:
+    class Slow(Interrupter):
+        @contextmanager
+        def task(self, label: str, total: int) -> Iterator[Advance]:
+            time.sleep(1)
+            with super().task(label, total) as advance:
+                yield advance
+
+    start = time.monotonic()
+    whole = fitted(data, None)
+    assert 0 < whole.seconds <= time.monotonic() - start
+    start = time.monotonic()
+    with pytest.raises(KilledError):
+        fitted(data, path, progress=Slow(3))
     again = fitted(data, path)
-    assert again.seconds_before == spent
+    assert 1 < again.seconds <= time.monotonic() - start
     assert not list(path.parent.iterdir())
-    assert fitted(data, None).seconds_before == 0
 
 
 def test_a_failed_training_keeps_the_last_checkpoint(data: Disclosed, path: Path) -> None:
@@ -298,27 +310,14 @@ def test_a_failure_leaves_the_last_good_state_though_no_save_was_due(
     path = tmp_path / "run.progress"
     settings = SETTINGS.model_copy(update={"batch_size": None})
 
-    def run(kind: type[MF], progress: Progress = SILENT) -> Trained:
-        return train(
-            data,
-            model=model_name(kind),
-            model_settings=MODEL,
-            settings=settings,
-            seed=0,
-            checkpoint=path,
-            progress=progress,
-        )
-
     with pytest.raises(AssentError, match=rf"training: {what}.*; the state after epoch 2 is kept in {path}$"):
-        run(kind)
+        fitted(data, path, kind=kind, settings=settings, save_every=60)
     assert counters(path)["epoch"] == 2
     good = tensors(path)
     assert all(np.isfinite(value).all() for value in good.values())
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint, "_SECONDS_BETWEEN_SAVES", 0)
-        with pytest.raises(KilledError):
-            run(MF, Interrupter(2))
+    with pytest.raises(KilledError):
+        fitted(data, path, settings=settings, progress=Interrupter(2))
     expected = tensors(path)
     assert good.keys() == expected.keys()
     assert all(np.array_equal(value, expected[name]) for name, value in good.items())
@@ -352,21 +351,10 @@ class Tied(MF):
 
 
 def test_any_layout_of_parameters_can_be_kept(data: Disclosed, path: Path) -> None:
-    def run(checkpoint: Path | None, progress: Progress = SILENT) -> Trained:
-        return train(
-            data,
-            model=model_name(Tied),
-            model_settings=MODEL,
-            settings=SETTINGS,
-            seed=0,
-            checkpoint=checkpoint,
-            progress=progress,
-        )
-
-    whole = run(None)
+    whole = fitted(data, None, kind=Tied)
     with pytest.raises(KilledError):
-        run(path, Interrupter(5))
-    assert result(run(path)) == result(whole)
+        fitted(data, path, kind=Tied, progress=Interrupter(5))
+    assert result(fitted(data, path, kind=Tied)) == result(whole)
     storage.save(whole, path.parent / "model")
     assert result(storage.load(path.parent / "model")) == result(whole)
 
@@ -408,12 +396,11 @@ class Slow:
             time.sleep(60 if next(left) == 1 else 0.005)  # it never gets to the last epoch
         yield advance
 
-here.checkpoint._SECONDS_BETWEEN_SAVES = 0
 here.fitted(here.small_data(), Path(sys.argv[2]), progress=Slow())
 """
 
 
-def test_a_killed_process_is_resumed_by_another(data: Disclosed, path: Path, epochs_run: list[int]) -> None:
+def test_a_killed_process_is_resumed_by_another(data: Disclosed, path: Path) -> None:
     whole = fitted(data, None)
     command = [sys.executable, "-c", VICTIM, str(Path(__file__).parent), str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
@@ -425,9 +412,8 @@ def test_a_killed_process_is_resumed_by_another(data: Disclosed, path: Path, epo
         victim.kill()
     assert victim.returncode == -signal.SIGKILL
 
-    epochs_run.clear()
     done = counters(path)["epoch"]
     assert seen <= done < EPOCHS
-    resumed = fitted(data, path)
-    assert epochs_run == list(range(done, EPOCHS))
+    resumed, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS - done
     assert result(resumed) == result(whole)

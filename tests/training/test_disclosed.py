@@ -111,10 +111,10 @@ def test_negatives_stay_when_the_rows_of_others_leave(
 ) -> None:
     vocabulary = everything(problem)
     lone = np.random.default_rng(lot).integers(problem.n_users)
-    hers = problem.train.users == lone
+    theirs = problem.train.users == lone
     before = negatives(disclose(problem, vocabulary), seed=seed, epoch=epoch, count=count)
-    alone = negatives(disclose(problem, hers, vocabulary), seed=seed, epoch=epoch, count=count)
-    np.testing.assert_array_equal(alone, before[hers])
+    alone = negatives(disclose(problem, theirs, vocabulary), seed=seed, epoch=epoch, count=count)
+    np.testing.assert_array_equal(alone, before[theirs])
 
 
 @few
@@ -175,10 +175,10 @@ def test_negatives_are_uniform_over_what_is_left() -> None:
 def test_a_withheld_item_is_drawn_like_any_other(problem: Problem) -> None:
     whole = disclose(problem, everything(problem))
     user = int(np.bincount(whole.rows.users).argmax())
-    hers = np.flatnonzero(problem.train.users == user)
-    withheld = whole.rows.items[hers[0]]
+    theirs = np.flatnonzero(problem.train.users == user)
+    withheld = whole.rows.items[theirs[0]]
     selection = everything(problem)
-    selection[hers[0]] = False
+    selection[theirs[0]] = False
     part = disclose(problem, selection, vocabulary=everything(problem))
 
     drawn = negatives(part, seed=0, epoch=0, count=3000)[part.rows.users == user]

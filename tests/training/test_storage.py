@@ -9,8 +9,7 @@ import torch
 from assent.models import MF, MFSettings, Sizes
 from assent.support.errors import AssentError
 from assent.training import Trained
-from assent.training import stored as storage
-from assent.training.stored import FORMAT, load, save
+from assent.training.stored import FORMAT, load, save, tensors_of, trained_from
 
 IDS = {"user_ids": ["", "Zoë", 'o\'Hara, "Ann"', "日本\n☂"], "item_ids": ["1", "10", "2", "Grüße", "𝄞"]}
 
@@ -49,6 +48,27 @@ def test_a_model_comes_back_as_it_was(path: Path) -> None:
     assert (after.seed, after.epochs, after.monitor) == (0, 7, 0.25)
     assert after.model.sizes == before.model.sizes
     assert after.model.settings == before.model.settings
+
+
+def test_a_model_comes_back_from_its_tensors_and_description() -> None:
+    before = some_model()
+    tensors, description = tensors_of(before)
+    after = trained_from(tensors, json.loads(json.dumps(description)))
+    everybody = torch.arange(5)
+    assert torch.equal(after.scores_of_all(everybody), before.scores_of_all(everybody))
+    assert (after.seed, after.epochs, after.monitor, after.seconds) == (0, 7, 0.25, 0)
+    again, described = tensors_of(after)
+    assert described == description
+    assert again.keys() == tensors.keys()
+    assert all(torch.equal(again[name], value) for name, value in tensors.items())
+
+
+@pytest.mark.parametrize("wrong", [{"model": "svd"}, {"sizes": {"users": 4}}, {"settings": {"dimension": 4}}])
+def test_tensors_with_a_description_of_another_model_are_refused(wrong: dict[str, Any]) -> None:
+    tensors, description = tensors_of(some_model())
+    with pytest.raises(AssentError) as caught:
+        trained_from(tensors, description | wrong)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_model_of_nobody_comes_back(tmp_path: Path) -> None:
@@ -167,6 +187,10 @@ def half_written(file: Path, content: object) -> None:
     raise OSError(28, "No space left on device")
 
 
+def half_full(file: Path, text: str, encoding: str | None = None) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_write_that_fails_half_way_leaves_the_old_model(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,10 +214,7 @@ def test_a_first_write_that_fails_half_way_leaves_nothing(
 def test_a_model_without_its_description_is_not_taken_for_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full_disk(path: Path, value: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(storage, "write_json", full_disk)
+    monkeypatch.setattr(Path, "write_text", half_full)
     with pytest.raises(OSError, match="No space left"):
         save(some_model(), tmp_path / "model")
     with pytest.raises(AssentError, match=r"model\.json: no such file"):

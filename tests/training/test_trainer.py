@@ -1,9 +1,9 @@
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -11,18 +11,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from assent.data.problem import Problem
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation.evaluate import candidate_scores, ranked_metrics, view
+from assent.evaluation.evaluate import candidate_scores, ranked_metrics
 from assent.evaluation.metrics import mean_metrics, ranking_metrics, top_hits
-from assent.models import MF, MFSettings, Recommender
+from assent.models import MF, MFSettings, model_name
 from assent.models.losses import sample_losses
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
-from assent.training import Disclosed, Trained, TrainingSettings, disclose, train, trainer
+from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training.disclosed import monitor_candidates, negatives
 
 QUICK = TrainingSettings(epochs=4, learning_rate=0.05, batch_size=64, evaluate_every=2)
@@ -40,10 +41,10 @@ def everything(problem: Problem) -> Bools:
 
 
 def fitted(
-    data: Disclosed, settings: TrainingSettings = QUICK, *, seed: int = 0, strength: float = 0.65
+    data: Disclosed, settings: TrainingSettings = QUICK, *, seed: int = 0, kind: type[MF] = MF
 ) -> Trained:
-    model_settings = MFSettings(dimension=8, strength=strength)
-    return train(data, model="mf", model_settings=model_settings, settings=settings, seed=seed)
+    model_settings = MFSettings(dimension=8, strength=0.65)
+    return train(data, model=model_name(kind), model_settings=model_settings, settings=settings, seed=seed)
 
 
 def parameters(trained: Trained) -> bytes:
@@ -73,17 +74,18 @@ def test_the_seed_decides_where_a_training_starts(problem: Problem, seed: int) -
         assert torch.equal(found[:-1], expected[:-1])
 
 
-def test_the_learning_rate_falls_along_a_cosine(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_learning_rate_falls_along_a_cosine(problem: Problem) -> None:
     rates: list[float] = []
 
-    class Recorder(torch.optim.Adam):
-        def step(self, closure: Any = None) -> Any:
-            rates.append(self.param_groups[0]["lr"])
-            return super().step(closure)
+    def record(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        rates.append(optimizer.param_groups[0]["lr"])
 
-    monkeypatch.setattr(torch.optim, "Adam", Recorder)
     data = disclose(problem, everything(problem))
-    fitted(data, QUICK)
+    hook = register_optimizer_step_pre_hook(record)
+    try:
+        fitted(data, QUICK)
+    finally:
+        hook.remove()
     steps = QUICK.epochs * math.ceil(len(data.rows) / 64)
     expected = 0.05 / 2 * (1 + np.cos(np.pi * np.arange(steps) / steps))
     np.testing.assert_allclose(rates, expected)
@@ -122,24 +124,32 @@ def test_a_training_lowers_the_loss_that_it_says_it_minimises(problem: Problem) 
     assert loss(ten) < loss(one) - 0.05
 
 
-Script = Callable[[list[float | None]], list[dict[str, Tensor]]]
+class Placing(MF):
+    """Puts every validation item at a given place at each look, and keeps the parameters at each look."""
+
+    name = "placing"
+    places: ClassVar[list[int]] = []
+    looks: ClassVar[list[dict[str, Tensor]]] = []
+
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
+        logits, penalties = super().forward(users, items)
+        if not self.training and items.shape[1] == 100:  # 99 rivals: a look at the validation rows
+            logits = torch.arange(100, 0, -1.0).repeat(len(items), 1)
+            logits[:, 0] = 99.5 - self.places[len(self.looks)]
+            self.looks.append({name: value.clone() for name, value in self.state_dict().items()})
+        return logits, penalties
 
 
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Let early stopping see the given scores, and keep the parameters at each of its looks."""
+def placed(
+    problem: Problem, settings: TrainingSettings, *places: int
+) -> tuple[Trained, list[dict[str, Tensor]]]:
+    """Train with the validation items at these places at the looks; the model, and the parameters at each."""
+    Placing.places, Placing.looks = list(places), []
+    return fitted(disclose(problem, everything(problem)), settings, kind=Placing), Placing.looks
 
-    def prepare(scores: list[float | None]) -> list[dict[str, Tensor]]:
-        looks: list[dict[str, Tensor]] = []
 
-        def look(model: Recommender) -> float | None:
-            looks.append({name: value.clone() for name, value in model.state_dict().items()})
-            return scores[len(looks) - 1]
-
-        monkeypatch.setattr(trainer, "_monitor", lambda *_: look)
-        return looks
-
-    return prepare
+def ndcg_at(place: int) -> float:
+    return pytest.approx(1 / math.log2(place + 2))  # type: ignore[return-value]
 
 
 def kept_is(trained: Trained, look: dict[str, Tensor]) -> bool:
@@ -147,28 +157,25 @@ def kept_is(trained: Trained, look: dict[str, Tensor]) -> bool:
     return all(torch.equal(value[:-1], look[name][:-1]) for name, value in trained.model.state_dict().items())
 
 
-def test_it_stops_after_patience_and_keeps_the_best(problem: Problem, scripted: Script) -> None:
-    looks = scripted([0.1, 0.5, 0.3, 0.5, 0.9])
+def test_it_stops_after_patience_and_keeps_the_best(problem: Problem) -> None:
     settings = TrainingSettings(epochs=10, batch_size=64, evaluate_every=2, patience=2)
-    trained = fitted(disclose(problem, everything(problem)), settings)
+    trained, looks = placed(problem, settings, 4, 1, 2, 1, 0)
     assert len(looks) == 4  # neither a worse nor an equal score is an improvement
-    assert (trained.epochs, trained.monitor) == (4, 0.5)
+    assert (trained.epochs, trained.monitor) == (4, ndcg_at(1))
     assert [kept_is(trained, look) for look in looks] == [False, True, False, False]
 
 
-def test_an_improvement_starts_the_wait_anew(problem: Problem, scripted: Script) -> None:
-    looks = scripted([0.5, 0.4, 0.6, 0.1, 0.2])
+def test_an_improvement_starts_the_wait_anew(problem: Problem) -> None:
     settings = TrainingSettings(epochs=9, batch_size=64, evaluate_every=1, patience=2)
-    trained = fitted(disclose(problem, everything(problem)), settings)
+    trained, looks = placed(problem, settings, 1, 2, 0, 4, 3)
     assert len(looks) == 5
-    assert (trained.epochs, trained.monitor) == (3, 0.6)
+    assert (trained.epochs, trained.monitor) == (3, 1.0)
     assert kept_is(trained, looks[2])
 
 
-def test_the_last_epoch_is_looked_at_whatever_the_interval(problem: Problem, scripted: Script) -> None:
-    looks = scripted([0.1, 0.2])
+def test_the_last_epoch_is_looked_at_whatever_the_interval(problem: Problem) -> None:
     settings = TrainingSettings(epochs=5, batch_size=64, evaluate_every=3)
-    trained = fitted(disclose(problem, everything(problem)), settings)
+    trained, looks = placed(problem, settings, 2, 1)
     assert len(looks) == 2
     assert trained.epochs == 5
     assert kept_is(trained, looks[1])
@@ -217,7 +224,7 @@ def test_from_nothing_comes_a_model_at_chance(problem: Problem) -> None:
     nothing = fitted(disclose(problem, ~everything(problem)))
     assert (nothing.epochs, nothing.monitor) == (0, None)
     assert (len(nothing.user_ids), len(nothing.item_ids)) == (0, 0)
-    scores = candidate_scores(view(problem, nothing), problem.valid.users, problem.valid_candidates)
+    scores = candidate_scores(problem, nothing, problem.valid.users, problem.valid_candidates)
     assert not scores.any()
     chance = np.mean([5 / (problem.n_items - row) for row in np.bincount(problem.train.users) + 1])
     hit = mean_metrics(ranked_metrics(problem, nothing))["hit"]

@@ -17,7 +17,7 @@ from assent.game.estimates import Objective
 from assent.game.players import cheapest_first
 from assent.methods import make_method
 from assent.models import MFSettings
-from assent.runs.records import Stopwatch
+from assent.runs.measure import Stopwatch
 from assent.support.arrays import Bools, Floats
 from assent.training import Trained, TrainingSettings
 from assent.worth.folds import Level, deal, measure, pool, targets

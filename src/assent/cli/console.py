@@ -203,13 +203,13 @@ def show_table(
     title: str,
     columns: Sequence[str],
     rows: Iterable[Sequence[str | Text]],
-    *,
     texts: Collection[str] = (),
+    *,
     ruled: bool = False,
 ) -> None:
     """Print a table: the first column and those of `texts` are text, the others figures, never broken.
 
-    With `ruled`, there is a line between any two rows.
+    With `ruled`, there is a line between any two rows. `results.writers.terminal` gives tables of results.
     """
     table = Table(title=Text(title), title_justify="left", header_style="bold", show_lines=ruled)
     for place, column in enumerate(columns):
@@ -223,15 +223,6 @@ def show_table(
     out.print(table)
 
 
-def percent(value: float | None, error: float | None = None) -> str:
-    """A fraction as a percentage, with its standard error if there is one."""
-    if value is None:
-        return "–"
-    return f"{100 * value:.2f}" if error is None else f"{100 * value:.2f} ±{100 * error:.2f}"
-
-
-def number(value: float | None, error: float | None = None) -> str:
-    """A figure, with its standard error if there is one."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if error is None else f"{value:.3f} ±{error:.3f}"
+def say(sentence: str) -> None:
+    """Print a sentence as it is."""
+    out.print(sentence, highlight=False, markup=False, soft_wrap=True)

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, spread
-from assent.cli.console import notice, number, out, percent, show_table, watcher
+from assent.cli.compare_commands import parse_points, reward_form, show_frontier
+from assent.cli.console import notice, out, say, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
-from assent.cli.judge_commands import parse_points, reward_form, show_frontier
 from assent.data.problem import Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
@@ -19,11 +19,12 @@ from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.methods import METHODS, Method, influence_settings, make_method
 from assent.models import MODELS
-from assent.report import certificate_facts
-from assent.report.data import way_of
-from assent.report.words import name
+from assent.report.facts import certificate_facts
+from assent.results.records import METHOD, named
+from assent.results.table import Column, metric_columns, tabulate
+from assent.results.writers import terminal
 from assent.runs.folder import Run
-from assent.runs.records import merged
+from assent.runs.measure import merged
 from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
@@ -209,24 +210,19 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
 
 
 def _show_run(run: Run, form: RewardForm) -> None:
-    rows = [
-        [
-            name(way_of(record)),
-            percent(record["violation_share"]),
-            percent(record["ndcg"]),
-            percent(record["recall"]),
-            number(record[f"reward_{form}"]),
-            f"{record['seconds']:.1f}",
-        ]
-        for record in run.records
-    ]
     budget, price = run.settings["budget"], f"price {run.settings['price']:g}"
     how = price if budget is None else f"within {budget:.0%} of the violation, rewards at {price}"
     title = f"{run.settings['dataset']}, {run.settings['protocol']}, {how}"
-    columns = ["method", "violation %", "NDCG@5 %", "recall@5 %", f"reward ({form})", "seconds"]
-    show_table(title, columns, rows)
+    columns = [
+        Column("violation_share", "violation %", 100),
+        *metric_columns("ndcg", run.records),
+        *metric_columns("recall", run.records),
+        Column(f"reward_{form}", f"reward ({form})", decimals=3),
+        Column("seconds", "seconds", decimals=1),
+    ]
+    show_table(*terminal(tabulate(named(run.records), {METHOD: "method"}, columns, title=title)))
     disclosed = int(run.selection["disclosed"].sum())
     out.print(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.", highlight=False)
     for fact in certificate_facts(run.certificate):
-        out.print(fact, highlight=False, markup=False, soft_wrap=True)
+        say(fact)
     notice(f"Report: {run.folder / 'report.html'}")

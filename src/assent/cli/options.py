@@ -19,7 +19,7 @@ from assent.data.unwillingness import RESTS, SOURCES, assign, default_source, wi
 from assent.data.wishes import USUAL_PRIOR
 from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
-from assent.runs.records import DEAREST
+from assent.results.records import DEAREST
 from assent.support.errors import AssentError
 from assent.support.progress import Progress
 

@@ -8,27 +8,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from assent.cli.console import notice, out, show_table, steady_watcher
+from assent.cli.compare_commands import no_file
+from assent.cli.console import notice, say, show_table, steady_watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
-from assent.cli.judge_commands import no_file
 from assent.methods import merged
-from assent.report.words import plural
-from assent.reproduce import (
-    ITEMS,
-    PAGE,
-    Plan,
-    Scale,
-    build_page,
-    full,
-    quick,
-    reproduce,
-    write_chapter,
-)
-from assent.reproduce.grid import Amount, Column, shown, text
+from assent.reproduce import ITEMS, PAGE, Plan, Scale, build_page, full, quick, reproduce, write_chapter
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR
 from assent.reproduce.run import CELLS, Chapter
+from assent.results.words import plural
+from assent.results.writers import terminal
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
 
@@ -189,28 +178,11 @@ def _among(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
 
 
 def _show(chapter: Chapter, folder: Path) -> None:
-    """Print an item's tables, or where they are if they do not fit, and what it says."""
-    for grid in chapter.findings.grids:
-        if len(grid.rows) > _LINES or len(grid.labels) + len(grid.columns) > _COLUMNS:
-            _say(f"{grid.title}: the table is in {folder / grid.name}.md")
-            continue
-        lines: list[list[str | Text]] = [
-            [
-                *(shown(row.labels[key]) for key in grid.labels),
-                *(_figure(row.amounts[column.key], column) for column in grid.columns),
-            ]
-            for row in grid.rows
-        ]
-        columns = [*grid.labels.values(), *(column.heading for column in grid.columns)]
-        show_table(grid.title, columns, lines, texts=tuple(grid.labels.values()))
+    """Print an item's table, or where it is if it does not fit, and what it says."""
+    table = chapter.findings.table
+    if len(table.rows) > _LINES or len(table.labels) + len(table.columns) > _COLUMNS:
+        say(f"{table.title}: the table is in {folder / table.name}.md")
+    else:
+        show_table(*terminal(table))
     for sentence in chapter.findings.said:
-        _say(f"{chapter.item.name}: {sentence}")
-
-
-def _figure(amount: Amount, column: Column) -> Text:
-    """Mean, error and marks; the best in bold."""
-    return Text(text(amount, column), style="bold" if amount.best else "")
-
-
-def _say(sentence: str) -> None:
-    out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        say(f"{chapter.item.name}: {sentence}")

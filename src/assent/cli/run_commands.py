@@ -8,10 +8,10 @@ import typer
 
 from assent.cli.command import OutputOptions, spread
 from assent.cli.console import out, show_table
-from assent.report import in_words
-from assent.report.words import minded, not_given, number
+from assent.evaluation.recommendations import recommendations, rows_of_user
+from assent.report.people import in_words
+from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
-from assent.serving import recommendations, rows_of_user
 from assent.support.errors import AssentError
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]

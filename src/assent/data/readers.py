@@ -9,16 +9,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from assent.data.columns import (
-    ITEM_FILES,
-    LOG_FILES,
-    Table,
-    listed,
-    no_values,
-    quoted,
-    read_table,
-    table_of,
-)
+from assent.data.columns import ITEM_FILES, LOG_FILES, Table, listed, no_values, quoted, read_table, table_of
 from assent.data.interactions import NO_ITEMS, PARTS, Interactions
 from assent.support.errors import AssentError
 

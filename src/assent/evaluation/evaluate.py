@@ -1,14 +1,22 @@
-"""What a trained recommender is worth on a problem: ranking metrics, violation and reward."""
+"""Evaluate a trained recommender on a problem: ranking metrics, violation and reward."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from assent.data.problem import Problem, Protocol, Rows, samples_of
-from assent.evaluation.metrics import mean_metrics, ranking_metrics, rewards, top_hits
+from assent.evaluation.metrics import (
+    checked_cutoffs,
+    mean_metrics,
+    metrics_at,
+    ranking_metrics,
+    rewards,
+    top_hits,
+)
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, positions, slices, sum_by
 from assent.support.errors import AssentError
@@ -16,34 +24,19 @@ from assent.support.progress import SILENT, Progress
 from assent.training import Trained
 
 _ROWS = 4096
-"""Validation or test rows scored at once."""
-_SCORES = 2**23
-"""Scores held at once when all items are ranked: 32 MB, and small enough for the sort of `top_hits`."""
+"""Validation or test rows per block."""
 
 
-@dataclass(frozen=True)
-class View:
-    """A trained model in the indices of a problem: `users[n_users]` and `items[n_items]` in the model's."""
+def candidate_scores(problem: Problem, trained: Trained, users: Ints, candidates: Ints) -> Floats:
+    """Return the scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m].
 
-    trained: Trained
-    users: Ints
-    items: Ints
-
-
-def view(problem: Problem, trained: Trained) -> View:
-    """Find the problem's users and items in the model; those that it does not know get its unknown index."""
-    return View(
-        trained, positions(trained.user_ids, problem.user_ids), positions(trained.item_ids, problem.item_ids)
-    )
-
-
-def candidate_scores(seen: View, users: Ints, candidates: Ints) -> Floats:
-    """Scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m]."""
+    Users and items that the model does not know get the scores of its unknown ones.
+    """
+    known_users = torch.from_numpy(positions(trained.user_ids, problem.user_ids))
+    known_items = torch.from_numpy(positions(trained.item_ids, problem.item_ids))
     parts = []
     for here in slices(len(users), _ROWS):
-        u = torch.from_numpy(seen.users[users[here]])
-        i = torch.from_numpy(seen.items[candidates[here]])
-        parts.append(seen.trained.scores(u, i))
+        parts.append(trained.scores(known_users[users[here]], known_items[candidates[here]]))
     return torch.cat(parts).double().numpy() if parts else np.zeros(candidates.shape)
 
 
@@ -51,17 +44,17 @@ class HeldOut(StrEnum):
     """Rows that no model is trained on."""
 
     VALIDATION = "validation"
-    """Those that steer early stopping and influence."""
+    """They steer early stopping and influence."""
     TEST = "test"
-    """Those that nothing looks at but evaluation: rows to come."""
+    """Only evaluation looks at them."""
 
     def of(self, problem: Problem) -> "Judged":
-        """Those of a problem; test rows have losses only where they are ranked among sampled items."""
+        """Return these rows of a problem; raise for test rows that are ranked among all items."""
         if self is HeldOut.VALIDATION:
             return Judged(problem.valid, problem.valid_candidates)
         if problem.test_candidates is None:
             raise AssentError(
-                f"losses of test rows: they are taken over sampled items, and {problem.protocol} ranks all; "
+                f"losses of test rows: protocol {problem.protocol} samples no candidates for them; "
                 f"accepted: {Protocol.PAPER_TABLES}"
             )
         return Judged(problem.test, problem.test_candidates)
@@ -69,31 +62,31 @@ class HeldOut(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """Held-out rows that losses are taken of."""
+    """Held-out rows with their candidates, to compute losses of."""
 
     rows: Rows
     candidates: Ints
-    """The items that each is ranked among, its own first: [n, m]."""
+    """The items that each row is ranked among, its own first: [n, m]."""
 
     def losses(self, problem: Problem, trained: Trained, loss: Loss) -> Floats:
-        """The loss of every user, summed over her samples; 0 for a user without: [n_users]."""
-        given = torch.from_numpy(candidate_scores(view(problem, trained), self.rows.users, self.candidates))
+        """Return the loss of every user, summed over their samples, 0 without samples: [n_users]."""
+        given = torch.from_numpy(candidate_scores(problem, trained, self.rows.users, self.candidates))
         losses = loss.of(loss.scale(given) * given).numpy()
         return sum_by(self.rows.users, losses, problem.n_users)
 
     def samples(self, n_users: int) -> Ints:
-        """How many of them each user has: [n_users]."""
+        """Return how many samples each user has: [n_users]."""
         return samples_of(self.rows, self.candidates, n_users)
 
 
 def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
-    """L(T^u) of every user, summed over the validation samples; 0 for a user without: [n_users]."""
+    """Return L(T^u) of every user, summed over the validation samples, 0 without samples: [n_users]."""
     return HeldOut.VALIDATION.of(problem).losses(problem, trained, loss)
 
 
 def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:
-    """NDCG@k of every validation row's own item among its sampled negatives: [len(valid)]."""
-    hits = _hits_among(problem, problem.valid, problem.valid_candidates, view(problem, trained), k)
+    """Return NDCG@k of every validation row's own item among its sampled negatives: [len(valid)]."""
+    hits = _hits_among(problem, trained, problem.valid, problem.valid_candidates, k)
     return ranking_metrics(hits, np.ones(len(hits), dtype=np.int64))["ndcg"]
 
 
@@ -103,13 +96,14 @@ def evaluate(
     selection: Bools,
     *,
     price: float,
-    k: int = 5,
+    k: int | Sequence[int] = 5,
     progress: Progress = SILENT,
 ) -> dict[str, float]:
-    """One record of figures: violation, its share of All's, both rewards, the metrics at k (fractions).
+    """Return one flat record: violation, its share of the violation of All, both rewards, mean metrics at k.
 
-    The reward takes the binary cross-entropy of the validation rows, as eq. 1 does; the metrics take the
-    test rows, which nothing before this function has looked at.
+    The rewards use the binary cross-entropy of the validation rows (eq. 1), the metrics the test rows. With
+    several k the first one's metrics are called `ndcg`, `hit`, …, those of a further k `ndcg@10`, `hit@10`,
+    ….
     """
     disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
     with progress.task("validation losses", 1):
@@ -126,42 +120,54 @@ def evaluate(
 
 
 def ranked_metrics(
-    problem: Problem, trained: Trained, *, k: int = 5, progress: Progress = SILENT
+    problem: Problem,
+    trained: Trained,
+    *,
+    k: int | Sequence[int] = 5,
+    progress: Progress = SILENT,
+    scores_at_once: int = 2**23,
 ) -> dict[str, Floats]:
-    """Every metric at k for every user with test rows (in the order of their indices)."""
-    seen = view(problem, trained)
+    """Return every metric at k for every user with test rows, in the order of their indices.
+
+    Items are ranked once for all k; names are those of `evaluate`. `scores_at_once` bounds the memory where
+    all items are ranked: 2**23 scores are 32 MB.
+    """
+    ks = checked_cutoffs(k)
     if problem.test_candidates is not None:
         with progress.task("ranking sampled items", 1):
-            hits = _hits_among(problem, problem.test, problem.test_candidates, seen, k)
-        n_relevant = np.ones(len(hits), dtype=np.int64)
-    else:
-        users, n_relevant = np.unique(problem.test.users, return_counts=True)
-        past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
-        chunks = list(_chunks(users, problem.n_items))
-        parts = []
-        with progress.task("ranking all items", len(chunks)) as advance:
-            for some in chunks:
-                parts.append(_full_hits(problem, seen, some, past=past, future=future, k=k))
-                advance()
-        hits = np.concatenate(parts)
-    return ranking_metrics(hits, n_relevant)
+            hits = _hits_among(problem, trained, problem.test, problem.test_candidates, max(ks))
+        return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
+    users, n_relevant = np.unique(problem.test.users, return_counts=True)
+    past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
+    columns = torch.from_numpy(positions(trained.item_ids, problem.item_ids))
+    blocks = list(slices(len(users), max(1, scores_at_once // problem.n_items)))
+    parts = []
+    with progress.task("ranking all items", len(blocks)) as advance:
+        for here in blocks:
+            some = users[here]
+            parts.append(_full_hits(problem, trained, some, columns, past=past, future=future, k=max(ks)))
+            advance()
+    return metrics_at(ks, np.concatenate(parts), n_relevant)
 
 
-def _hits_among(problem: Problem, rows: Rows, candidates: Ints, seen: View, k: int) -> Bools:
-    """Hits of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n, k]."""
-    scores = candidate_scores(seen, rows.users, candidates)
+def _hits_among(problem: Problem, trained: Trained, rows: Rows, candidates: Ints, k: int) -> Bools:
+    """Return the hits of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n, k]."""
+    scores = candidate_scores(problem, trained, rows.users, candidates)
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
     return top_hits(scores, relevant, rows.users, k=k, seed=problem.seed)
 
 
-def _full_hits(problem: Problem, seen: View, users: Ints, *, past: Rows, future: Rows, k: int) -> Bools:
-    """Rank every item that a user has no `past` row of, withheld or not; hits are those of her `future`.
+def _full_hits(
+    problem: Problem, trained: Trained, users: Ints, columns: Tensor, *, past: Rows, future: Rows, k: int
+) -> Bools:
+    """Rank all items that a user has no `past` row of, withheld or not; return the hits: [len(users), k].
 
-    The candidates do not depend on the selection, so that all selections are judged on the same question.
+    `columns[n_items]` are the model's indices of the problem's items. The candidates do not depend on the
+    selection, so all selections are compared on the same task.
     """
-    of_all = seen.trained.scores_of_all(torch.from_numpy(seen.users[users]))
-    scores = of_all[:, torch.from_numpy(seen.items)].numpy()
+    of_all = trained.scores_of_all(torch.from_numpy(positions(trained.user_ids, problem.user_ids[users])))
+    scores = of_all[:, columns].numpy()
     scores[_pairs(past, users)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[_pairs(future, users)] = True
@@ -169,19 +175,15 @@ def _full_hits(problem: Problem, seen: View, users: Ints, *, past: Rows, future:
 
 
 def _by_user(*parts: Rows) -> Rows:
-    """The rows of all parts, sorted by user."""
+    """Return the rows of all parts, sorted by user."""
     users = np.concatenate([part.users for part in parts])
     order = np.argsort(users, kind="stable")
     return Rows(users[order], np.concatenate([part.items for part in parts])[order])
 
 
 def _pairs(rows: Rows, users: Ints) -> tuple[Ints, Ints]:
-    """The (place in the sorted `users`, item) pairs of those of the sorted `rows` that belong to them."""
+    """Return (place in the sorted `users`, item) of those of the sorted `rows` that belong to `users`."""
     near = rows[np.searchsorted(rows.users, users[0]) : np.searchsorted(rows.users, users[-1], side="right")]
     place = positions(users, near.users)
     theirs = place < len(users)
     return place[theirs], near.items[theirs]
-
-
-def _chunks(users: Ints, n_items: int) -> Iterator[Ints]:
-    return (users[here] for here in slices(len(users), max(1, _SCORES // n_items)))

@@ -1,63 +1,33 @@
-"""How good a ranking is, and the reward that weighs it against what was disclosed.
+"""Ranking metrics, and the reward that weighs validation loss against violation.
 
-A ranking is judged from two arrays: `hits[users, k]`, whether a user's j-th recommended item is one of her
-test items, and `n_relevant[users]`, how many test items she has. That is enough for one test item among
-sampled negatives and for several test items among all items alike. All metrics are fractions in [0, 1].
+Metrics are computed from two arrays: `hits[users, k]`, whether the j-th recommended item of a user is one of
+their test items, and `n_relevant[users]`, how many test items they have. This covers one test item among
+sampled negatives and several test items among all items. All metrics are fractions in [0, 1].
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
+from assent.models.ranking import Scores, top_candidates
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
-from assent.support.hashing import mix
-
-Scores = npt.NDArray[np.floating[Any]]
-"""Floating-point array [rows, candidates]; larger is better, -inf marks an excluded candidate."""
 
 
-def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
-    """The columns of each row's k best candidates, best first: [rows, k], -1 where none is left.
-
-    Candidates with equal scores stand in a random order that (`seed`, user, column) alone determine: a model
-    that cannot tell items apart ranks at chance level, and a row's ranking depends neither on the batch it
-    comes in nor on the other rows. `users[rows]` are the rows' owners.
-    """
-    best = torch.topk(torch.from_numpy(scores), min(k + 1, scores.shape[1]))
-    values, columns = best.values.numpy(), best.indices.numpy()
-    if values.size and np.isnan(values[:, 0]).any():  # NaN counts as the largest
-        raise AssentError("scores: the model has diverged (NaN); train it with a lower learning rate")
-    order = np.lexsort((mix(seed, users[:, None], columns), -values), axis=1)[:, :k]
-    top = np.full((len(scores), k), -1, dtype=np.int64)
-    top[:, : order.shape[1]] = np.take_along_axis(np.where(values > -np.inf, columns, -1), order, axis=1)
-    if values.shape[1] > k:
-        # Which of those that tie for the last place is drawn must not depend on how topk breaks ties.
-        crowded = values[:, k] == values[:, k - 1]
-        top[crowded] = _top_of_crowded(scores[crowded], users[crowded], k=k, seed=seed)
-    return top
-
-
-def _top_of_crowded(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
-    """The same, for rows where more candidates tie for the last place than there is room."""
-    rows, columns = np.nonzero(_contenders(scores, users, k=k, seed=seed))
-    draw = mix(seed, users[rows], columns)
-    columns = columns[np.lexsort((draw, -scores[rows, columns], rows))]
-    places = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    kept = places < k
-    top = np.full((len(scores), k), -1, dtype=np.int64)
-    top[rows[kept], places[kept]] = columns[kept]
-    return top
+def checked_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the cut-offs k as a tuple; raise unless they are distinct positive integers, at least one."""
+    ks = tuple(k) if isinstance(k, Sequence) else (k,)
+    proper = all(isinstance(each, int) and not isinstance(each, bool) and each > 0 for each in ks)
+    if not ks or not proper or len(set(ks)) < len(ks):
+        raise AssentError(f"k={k!r}: accepted: one or more positive integers, each once")
+    return ks
 
 
 def top_hits(scores: Scores, relevant: Bools, users: Ints, *, k: int, seed: int) -> Bools:
-    """Whether the j-th of each row's k best candidates is relevant: [rows, k].
+    """Return whether the j-th of each row's k best candidates is relevant: [rows, k].
 
-    `relevant[rows, candidates]` marks the test items; ties and exclusions are those of `top_candidates`.
+    `relevant[rows, candidates]` marks the test items; `users[rows]` and `seed` break ties.
     """
     top = top_candidates(scores, users, k=k, seed=seed)
     # -1 (no candidate left) would otherwise read the last column.
@@ -65,9 +35,9 @@ def top_hits(scores: Scores, relevant: Bools, users: Ints, *, k: int, seed: int)
 
 
 def ranking_metrics(hits: Bools, n_relevant: Ints) -> dict[str, Floats]:
-    """Every metric at k for every user, from `hits[users, k]` and `n_relevant[users]` (at least 1 each).
+    """Return every metric at k for every user, from `hits[users, k]` and `n_relevant[users]` ≥ 1.
 
-    With h the number of hits and n that of relevant items, discounts d_j = 1 / log2(j + 1), j = 1..k:
+    With h hits, n relevant items and discounts d_j = 1 / log2(j + 1), j = 1..k:
         precision  h / k
         recall     h / n
         f1         2 · precision · recall / (precision + recall) = 2h / (k + n), hence 0 without a hit
@@ -76,7 +46,7 @@ def ranking_metrics(hits: Bools, n_relevant: Ints) -> dict[str, Floats]:
         hit        1 if h > 0, else 0
     """
     if (n_relevant < 1).any():
-        raise ValueError("n_relevant: a user without test items has no metrics; leave her out")
+        raise ValueError("n_relevant: 0 for some user; expected only users with test items")
     k = hits.shape[1]
     places = np.arange(1, k + 1)
     discounts = 1 / np.log2(places + 1)
@@ -92,19 +62,32 @@ def ranking_metrics(hits: Bools, n_relevant: Ints) -> dict[str, Floats]:
     }
 
 
+def metrics_at(ks: Sequence[int], hits: Bools, n_relevant: Ints) -> dict[str, Floats]:
+    """Return the metrics at several cut-offs from `hits[users, max(ks)]`.
+
+    Those of the first k have plain names (`ndcg`), those of a further k are called `ndcg@k`.
+    """
+    found: dict[str, Floats] = {}
+    for k in ks:
+        suffix = "" if k == ks[0] else f"@{k}"
+        metrics = ranking_metrics(np.ascontiguousarray(hits[:, :k]), n_relevant)
+        found |= {f"{name}{suffix}": values for name, values in metrics.items()}
+    return found
+
+
 class RewardForm(StrEnum):
-    """What becomes of the loss of a user's validation samples T^u in her reward."""
+    """How the loss of a user's validation samples T^u enters their reward."""
 
     SUM = "sum"
-    """Their sum, as eq. 1 is written."""
+    """As a sum, as eq. 1 is written."""
     MEAN = "mean"
-    """Their mean, as in the paper's tables."""
+    """As a mean, as in the paper's tables."""
 
     def weights(self, n_samples: Ints) -> Floats:
-        """What one unit of each user's summed loss counts, for `n_samples[users]` samples: [users].
+        """Return the weight of each user's summed loss in their reward, for `n_samples[users]`: [users].
 
-        A user without samples counts as one with their mean number does. Her own loss is 0, so that matters
-        only where rows of another kind stand for her validation rows.
+        A user without samples gets the weight of the mean number of samples. Their own loss is 0, so it only
+        matters where other rows stand for their validation rows.
         """
         if self is RewardForm.SUM or not n_samples.any():
             return np.ones(len(n_samples))
@@ -112,14 +95,12 @@ class RewardForm(StrEnum):
 
 
 def rewards(loss_sum: Floats, n_samples: Ints, disclosed: Floats, *, price: float) -> dict[str, Floats]:
-    """Every user's reward (eq. 1) on both scales of the loss: `reward_sum` and `reward_mean`, [users].
+    """Return every user's reward (eq. 1) as `reward_sum` and as `reward_mean`: [users] each.
 
         z_u = −L(T^u) − price · Σ_k o_k β_k
 
-    `loss_sum[users]` is the loss summed over the `n_samples[users]` validation samples T^u. `reward_sum`
-    takes this sum as L, as eq. 1 is written; `reward_mean` takes the mean over T^u, as the paper's tables
-    do. A user without validation samples has loss 0. `disclosed[users]` is Σ_k o_k β_k, the unwillingness
-    disclosed.
+    `loss_sum[users]` is the loss summed over the `n_samples[users]` validation samples T^u, 0 for a user
+    without any; `disclosed[users]` is Σ_k o_k β_k, the disclosed unwillingness.
     """
     paid = price * disclosed
     return {
@@ -129,28 +110,8 @@ def rewards(loss_sum: Floats, n_samples: Ints, disclosed: Floats, *, price: floa
 
 
 def mean_metrics(per_user: Mapping[str, Floats]) -> dict[str, float]:
-    """The mean over users of each metric or reward: the figures of a run's record."""
+    """Return the mean over users of each metric or reward; raise if there are no users."""
     for name, values in per_user.items():
         if not len(values):
             raise AssentError(f"{name}: no user to average over; the split left every user without such rows")
     return {name: float(values.mean()) for name, values in per_user.items()}
-
-
-def _contenders(scores: Scores, users: Ints, *, k: int, seed: int) -> Bools:
-    """Few candidates that include each row's k best, so that only these need sorting: [rows, candidates].
-
-    They are all candidates above the k-th best score, and of those that tie with it the k first drawn.
-    """
-    allowed = scores > -np.inf
-    n_candidates = scores.shape[1]
-    if n_candidates <= k:
-        return allowed
-    threshold = torch.topk(torch.from_numpy(scores), k).values[:, -1:].numpy()
-    contends = allowed & (scores >= threshold)
-    crowded = np.flatnonzero(contends.sum(axis=1) > k)
-    tied = scores[crowded] == threshold[crowded]
-    draw = mix(seed, users[crowded, None], np.arange(n_candidates))
-    draw[~tied] = np.iinfo(np.uint64).max
-    first_drawn = draw <= np.partition(draw, k - 1, axis=1)[:, k - 1, None]
-    contends[crowded] &= ~tied | first_drawn
-    return contends

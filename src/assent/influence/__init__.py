@@ -1,1 +1,1 @@
-"""What each interaction is worth: its effect on validation losses, without retraining."""
+"""The influence of each interaction on validation losses, without retraining."""

@@ -1,42 +1,73 @@
-"""Derivatives of a model's losses by its parameters and by the selection, for any recommender.
+"""Derivatives of any model's losses by its parameters and by the selection, by automatic differentiation.
 
 With o in [0, 1]^Z, the training loss F(θ, o) = Σ_k o_k ℓ_k(θ, o) and the validation losses L_u(θ, o) depend
-on the selection twice: as the weights of the rows, and as the evidence that the model reads (graph, history,
-input). Then
+on the selection twice: through the weights of the rows, and through the evidence that the model reads. Then
 
     −dL/do_k = ∇_θLᵀ H⁻¹ ∂²F/∂θ∂o_k − ∂L/∂o_k
 
-so a withheld interaction is missed in both places. All products come from automatic differentiation,
-backwards over backwards, and never form a matrix. Vectors are flat: all parameters of the model, one after
-another, [P].
+Products are computed by reverse mode over reverse mode and never form a matrix. Vectors are flat: [P].
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from assent.influence.linearised import Parameters, TrainSamples, ValidSamples
+from assent.influence.linearised import TrainSamples, ValidSamples
 from assent.influence.settings import Estimator
 from assent.models import Evidence, Recommender
 from assent.models.losses import Loss
 from assent.support.arrays import slices
 from assent.support.errors import AssentError
 
-_KEPT = 2**17
-"""Samples up to which the graphs are kept between products."""
 _PROBES = 8
-"""Random signs that the diagonal is estimated with."""
+"""Vectors of random signs that estimate the diagonal."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """All parameters of a model as one flat vector [P]; missing derivatives are 0."""
+
+    tensors: tuple[Tensor, ...]
+
+    def zeros(self) -> Tensor:
+        """Return a vector of zeros: [P]."""
+        return self.flat([None] * len(self.tensors))
+
+    def flat(self, parts: Sequence[Tensor | None]) -> Tensor:
+        """Return one tensor (or None for 0) per parameter as one vector: [P]."""
+        filled = zip(parts, self.tensors, strict=True)
+        return torch.cat(
+            [(torch.zeros_like(like) if part is None else part).flatten() for part, like in filled]
+        )
+
+    def slopes(
+        self, output: Tensor, along: Tensor | None = None, *, create: bool = False, retain: bool = False
+    ) -> Tensor:
+        """Return ∇_θ of a number, or of outputs weighted with `along`: [P].
+
+        With `create` the result can be differentiated again, with `retain` the output can.
+        """
+        if not output.requires_grad:
+            return self.zeros()
+        parts = torch.autograd.grad(
+            output, self.tensors, along, create_graph=create, retain_graph=create or retain, allow_unused=True
+        )
+        return self.flat(parts)
+
+    def constants(self, output: Tensor) -> Tensor:
+        """Return ∇_θ of a number as a constant, keeping the number's graph: [P]."""
+        return self.slopes(output, retain=True).detach()
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The training loss of some rows with its first derivatives, ready to be differentiated again."""
+    """The training loss of some rows with its gradient, both differentiable again."""
 
     o: Tensor
-    """[Z], the selection as a variable."""
+    """The selection as a variable: [Z]."""
     loss: Tensor
     by_parameters: Tensor
     """∇_θ F of these rows: [P]."""
@@ -44,7 +75,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Autodiff:
-    """The derivatives at an anchor's model, with `damping` on the diagonal of the Hessian."""
+    """The derivatives of any model at an anchor: a `Linearised`, with `damping` on the diagonal of H."""
 
     model: Recommender
     samples: TrainSamples
@@ -53,14 +84,16 @@ class Autodiff:
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
+    keep_up_to: int = 2**17
+    """Number of samples up to which the graphs are kept between products."""
 
     @cached_property
     def parameters(self) -> Parameters:
-        """What is differentiated by."""
+        """The parameters θ."""
         return Parameters(tuple(self.model.parameters()))
 
     def product(self, x: Tensor) -> Tensor:
-        """H x, with the Hessian or the Gauss-Newton matrix of F."""
+        """Return H x, with the Hessian or the Gauss-Newton matrix of F plus damping."""
         total = self.damping * x
         if self.full:
             for graph in self._graphs():
@@ -71,11 +104,11 @@ class Autodiff:
         return total
 
     def precondition(self, x: Tensor) -> Tensor:
-        """x divided by the diagonal of the Gauss-Newton matrix."""
+        """Return x divided by the estimated diagonal of the damped Gauss-Newton matrix."""
         return x / (self.curved + self.damping)
 
     def along(self, x: Tensor) -> Tensor:
-        """xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
+        """Return xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
         total = torch.zeros_like(self.samples.anchor)
         for graph in self._graphs():
             (by_o,) = torch.autograd.grad(
@@ -85,7 +118,7 @@ class Autodiff:
         return total
 
     def pull(self, weights: Tensor) -> Tensor:
-        """Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: [P]."""
+        """Return Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: [P]."""
         total = self.parameters.zeros()
         for graph in self._graphs():
             (by_o,) = torch.autograd.grad(graph.loss, graph.o, create_graph=True)
@@ -109,22 +142,22 @@ class Autodiff:
 
     @cached_property
     def learnt(self) -> Tensor:
-        """Whether any training row, were all disclosed, depends on a parameter: [P].
+        """Whether the loss of any training row, were all disclosed, depends on each parameter: [P].
 
-        The parameters of unknown users and items are not learnt: they never move.
+        False for the parameters of unknown users and items, which training never moves.
         """
         generator = torch.Generator().manual_seed(0)
         depends = self.parameters.zeros().bool()
         for rows in self._chunks():
             logits, penalty, _ = self._forward(rows, torch.ones_like(self.samples.anchor))
-            # Weights that are no round numbers, so that equal derivatives do not cancel.
+            # With random weights, equal derivatives do not cancel.
             along = torch.rand(logits.shape, generator=generator).to(logits)
             depends |= self.parameters.slopes(logits, along, retain=True) != 0
             depends |= self.parameters.slopes(penalty, retain=True) != 0
         return depends
 
     def row_product(self, row: int, x: Tensor) -> Tensor:
-        """∂²ℓ_row/∂θ² x, with the anchor's rows as evidence."""
+        """Return ∂²ℓ_row/∂θ² x, with the anchor's rows as evidence."""
         here = slice(row, row + 1)
         prepared = self._prepare(self.samples.anchor)
         losses = self.model.losses(self.samples.users[here], self.samples.items[here], prepared)
@@ -132,22 +165,19 @@ class Autodiff:
         return self.parameters.constants(gradient @ x)
 
     def valid_scores(self) -> Tensor:
-        """The scores of every validation row's candidates: [n, 1 + m]."""
+        """Return the scores of every validation row's candidates: [n, 1 + m]."""
         with torch.no_grad():
             prepared = self._prepare(self.samples.anchor)
             return torch.cat([self._scores(rows, prepared) for rows in self._valid_chunks()])
 
     def valid_losses(self) -> Tensor:
-        """The loss of every validation row: [n]."""
+        """Return the loss of every validation row: [n]."""
         with torch.no_grad():
             prepared = self._prepare(self.samples.anchor)
             return torch.cat([self._valid(rows, prepared) for rows in self._valid_chunks()])
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Of Σ weights[n] L_n over the validation rows: the gradient by θ, [P], and by o, [Z].
-
-        The first is 0 for parameters that are not `learnt`.
-        """
+        """Return the gradient of Σ_n weights[n] L_n by θ, [P], 0 where not `learnt`, and by o, [Z]."""
         by_parameters = torch.zeros_like(self.learnt, dtype=self.samples.anchor.dtype)
         by_o = torch.zeros_like(self.samples.anchor)
         for rows in self._valid_chunks(weights):
@@ -159,7 +189,7 @@ class Autodiff:
         return torch.where(self.learnt, by_parameters, 0), by_o
 
     def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
-        """moves[r]ᵀ ∂L_n/∂θ + Σ_k changes[r, k] ∂L_n/∂o_k of every validation row: [R, n].
+        """Return moves[r]ᵀ ∂L_n/∂θ + Σ_k changes[r, k] ∂L_n/∂o_k of every validation row: [R, n].
 
         The gradient Σ_n lever_n ∂L_n is taken once for all r; its product with a move is linear in the lever.
         """
@@ -177,8 +207,6 @@ class Autodiff:
             parts.append(torch.stack(each))
         return torch.cat(parts, dim=1)
 
-    # -- graphs ------------------------------------------------------------------------------------
-
     def _prepare(self, o: Tensor) -> object:
         return self.model.prepare(Evidence(self.samples.users, self.samples.items[:, 0], o))
 
@@ -190,7 +218,7 @@ class Autodiff:
         return scores
 
     def _valid_chunks(self, weights: Tensor | None = None) -> tuple[Tensor, ...]:
-        """The validation rows that count, in chunks that bound memory."""
+        """Return the validation rows of nonzero weight, in blocks that bound memory."""
         counted = torch.ones(len(self.valid.users)) if weights is None else weights
         return torch.split(torch.nonzero(counted).flatten(), self._size(self.valid.items))
 
@@ -198,7 +226,7 @@ class Autodiff:
         return slices(len(self.samples.users), self._size(self.samples.items))
 
     def _size(self, items: Tensor) -> int:
-        """Rows of `items[n, samples]` in a chunk."""
+        """Return the rows of `items[n, samples]` per block."""
         return max(1, self.model.samples_at_once // items.shape[1])
 
     def _make_graphs(self) -> Iterator[Graph]:
@@ -210,13 +238,13 @@ class Autodiff:
 
     @cached_property
     def _kept_graphs(self) -> list[Graph] | None:
-        return list(self._make_graphs()) if self.samples.items.numel() <= _KEPT else None
+        return list(self._make_graphs()) if self.samples.items.numel() <= self.keep_up_to else None
 
     def _graphs(self) -> Iterator[Graph]:
         return self._make_graphs() if self._kept_graphs is None else iter(self._kept_graphs)
 
     def _forward(self, rows: slice, o: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits of the training samples, the sum of their penalties, and a σ(1−σ) of each."""
+        """Return logits of training samples, the sum of their penalties, and a σ(1−σ) of each."""
         prepared = self._prepare(o)
         logits, penalties = self.model(self.samples.users[rows], self.samples.items[rows], prepared)
         weights = o[rows, None] * self.samples.weights
@@ -224,11 +252,11 @@ class Autodiff:
         return logits, (weights * penalties).sum(), weights * sigma * (1 - sigma)
 
     def _gauss_newton(self, rows: slice, x: Tensor) -> Tensor:
-        """Jᵀ (a σ(1−σ)) J x of the logits, plus the penalties' Hessian times x."""
+        """Return Jᵀ (a σ(1−σ)) J x of the logits, plus the penalties' Hessian times x."""
         if not knows(type(self.model), Estimator.GAUSS_NEWTON):
             raise AssentError(
-                f"influence: Gauss-Newton needs the cross-entropy of the logits, and model {self.model.name} "
-                "has losses of its own; accepted: another estimator"
+                f"estimator gauss-newton: needs binary cross-entropy, but model {self.model.name} has losses "
+                "of its own; accepted: another estimator"
             )
         logits, penalty, bend = self._forward(rows, self.samples.anchor)
         lever = torch.zeros_like(logits, requires_grad=True)
@@ -239,10 +267,10 @@ class Autodiff:
 
 
 def knows(model: type[Recommender], estimator: Estimator) -> bool:
-    """Whether an estimator can be had for a model: Gauss-Newton rests on the cross-entropy of its logits."""
+    """Return whether an estimator works for a model: Gauss-Newton needs binary cross-entropy."""
     return estimator is not Estimator.GAUSS_NEWTON or model.losses is Recommender.losses
 
 
 def _signs(like: Tensor, generator: torch.Generator) -> Tensor:
-    """Random signs, ±1, in the shape of `like`."""
+    """Return random signs, ±1, in the shape of `like`."""
     return torch.randint(2, like.shape, generator=generator).to(like) * 2 - 1

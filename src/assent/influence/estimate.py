@@ -1,27 +1,12 @@
-"""The effect of everybody's interactions on their owners, from a few solves over all parameters.
-
-A right-hand side per user would be exact and far too many. Users are dealt into groups, each user with a
-random sign ε, and one solve gives the influence on Σ_u ε_u L_u of a group. Read at the rows of user u and
-multiplied by ε_u it is
-
-    −dL_u/do_k  +  Σ_{v ≠ u} ε_u ε_v (what k does to L_v)
-
-Her own effect in full, plus noise of mean 0: what one interaction does to each of the others is small, and
-more groups make the others fewer. It holds for any model, through everything that its scores depend on.
-
-Own and social influence of every training interaction at an anchor.
+"""Own and social influence of every training interaction at an anchor, and losses predicted from it.
 
     g_k = −dL/do_k = ∇Lᵀ H⁻¹ ∂²F/∂θ∂o_k − ∂L/∂o_k
 
-is how much disclosing interaction k lowers the validation loss L, to first order; for a model that does not
-read the interactions as input this is ∇Lᵀ H⁻¹ ∇ℓ_k, Theorem 1 of the paper. *Own* influence takes the loss of
-the interaction's owner, *social* influence the sum of everybody's. Both are in units of the loss summed over
-T^u. Around an anchor õ they predict L(o) ≈ L(õ) − Σ_k (o_k − õ_k) g_k: centred, which agrees with the paper's
-formula at the optimum and is more accurate at a model that stopped before it.
-
-Everybody's validation loss under selections, without training on them: one solve each for all users.
-
-L_u(o) ≈ L_u(θ̃, õ) + ∇L_uᵀ Δ + Σ_k (o_k − õ_k) ∂L_u/∂o_k,     Δ = −H⁻¹ Σ_k (o_k − õ_k) ∂²F/∂θ∂o_k
+is how much disclosing interaction k lowers the validation loss L, to first order. For a model that does not
+read interactions as input it is ∇Lᵀ H⁻¹ ∇ℓ_k, Theorem 1 of the paper. *Own* influence is on the loss of the
+interaction's owner, *social* influence on the sum of all users' losses; both in units of the loss summed over
+T^u. Around an anchor õ they predict L(o) ≈ L(õ) − Σ_k (o_k − õ_k) g_k. Centred like this, the prediction
+equals the paper's at the optimum and is more accurate at a model that stopped before it.
 """
 
 from dataclasses import dataclass, replace
@@ -32,13 +17,8 @@ from torch import Tensor
 
 from assent.data.problem import Problem
 from assent.influence.autodiff import Autodiff
-from assent.influence.linearised import (
-    Linearised,
-    ValidSamples,
-    inverse_product,
-    train_samples,
-    valid_samples,
-)
+from assent.influence.inverse import inverse_product
+from assent.influence.linearised import Linearised, ValidSamples, train_samples, valid_samples
 from assent.influence.mf_curvature import Curvature
 from assent.influence.mf_effects import own_in_stars
 from assent.influence.settings import Estimator, InfluenceSettings
@@ -48,48 +28,24 @@ from assent.support.arrays import Bools, Floats, Ints, slices
 from assent.support.runtime import flushed
 from assent.training import Trained, disclose
 
-
-def own_by_groups(
-    model: Linearised, settings: InfluenceSettings, seed: int, of_rows: Tensor | None = None
-) -> tuple[Tensor, float | None]:
-    """The effect of each training row on its owner's loss, [Z], and the largest residual of the solves.
-
-    `of_rows[n]` is what each validation row counts in its owner's loss; default: 1.
-    """
-    owners, judged = model.samples.users, model.valid.users
-    n_users = 1 + int(max(owners.max(), judged.max()))
-    rng = np.random.default_rng((seed, 5))
-    count = min(settings.groups, n_users)
-    group = torch.from_numpy(rng.permutation(n_users) % count)
-    sign = torch.from_numpy(rng.integers(2, size=n_users) * 2 - 1).to(model.samples.anchor)
-    own, residuals = torch.zeros_like(model.samples.anchor), []
-    for number in range(count):
-        weights = torch.where(group == number, sign, 0)[judged] * (1 if of_rows is None else of_rows)
-        if not weights.any():
-            continue
-        b, direct = model.valid_gradient(weights)
-        solution = inverse_product(model, b, settings, seed)
-        hers = group[owners] == number
-        own[hers] = (sign[owners] * (model.along(solution.x) - direct))[hers]
-        if solution.residual is not None:
-            residuals.append(solution.residual)
-    return own, max(residuals, default=None)
+_AT_ONCE = 16
+"""Selections per block of `predicted_losses`."""
 
 
 @dataclass(frozen=True)
 class Influence:
-    """What is known at one anchor."""
+    """Influence at one anchor."""
 
     own: Floats
-    """[Z], on the owner's loss."""
+    """On the owner's loss: [Z]."""
     social: Floats
-    """[Z], on the sum of all users' losses, weighted where weights were given."""
+    """On the (weighted) sum of all users' losses: [Z]."""
     losses: Floats
-    """[n_users], L_u of the anchor's model."""
+    """L_u of the anchor's model: [n_users]."""
     residual_own: float | None
-    """Largest relative residual of the users' systems; None for estimators that solve none."""
+    """Largest relative residual of the solves for own influence; None for estimators that solve nothing."""
     residual_social: float | None
-    """Relative residual of the one system of the sum."""
+    """Relative residual of the solve for social influence."""
 
 
 def linearise(
@@ -102,10 +58,10 @@ def linearise(
     seed: int,
     targets: Ints | None = None,
 ) -> Linearised:
-    """The model `trained` on the rows of `anchor[Z]` (or shares of them), ready to be differentiated.
+    """Return the derivatives of the model `trained` on `anchor[Z]`, a selection or shares of rows.
 
-    The model's vocabulary must be that of all training rows; `negatives` is how many each had in training.
-    The training rows `targets`, which the anchor withholds, follow the validation rows as further ones.
+    The model must know the users and items of all training rows; `negatives` is the number per row in
+    training. The training rows `targets`, which the anchor withholds, are appended to the validation rows.
     """
     data = disclose(problem, np.ones(len(problem.train), dtype=np.bool_))
     if not (
@@ -136,7 +92,7 @@ def linearise(
 
 
 def _calibrated(model: Linearised, n_valid: int) -> ValidSamples:
-    """The validation rows, the first `n_valid` and the others each at the scale that is best for them."""
+    """Return the validation rows with the best scale for the first `n_valid`, and that for the others."""
     scores = model.valid_scores()
     parts = [part for part in (scores[:n_valid], scores[n_valid:]) if len(part)]
     scale = [torch.full((len(part), 1), Loss.CALIBRATED.scale(part)) for part in parts]
@@ -146,9 +102,9 @@ def _calibrated(model: Linearised, n_valid: int) -> ValidSamples:
 def influence(
     model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> Influence:
-    """Own and social influence of all training rows at an anchor.
+    """Return own and social influence of all training rows at an anchor.
 
-    `weights[n_users]` say what each user's loss counts in the sum that social influence is about; default: 1.
+    `weights[n_users]` weigh the users' losses in the sum that social influence is about; default: 1 each.
     """
     own, own_residual = own_influence(model, settings, seed)
     of_rows = None if weights is None else weights[model.valid.owners.numpy()]
@@ -166,9 +122,9 @@ def influence(
 def social_influence(
     model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> tuple[Tensor, float | None]:
-    """The effect of each row on the sum of all validation losses, [Z], and the residual of its one solve.
+    """Return the effect of each row on the sum of all validation losses, [Z], and the residual of the solve.
 
-    `weights[n]` say what the loss of each validation row counts in that sum; default: 1.
+    `weights[n]` weigh the validation rows in that sum; default: 1 each.
     """
     b, direct = model.valid_gradient(_of_rows(model, weights))
     solution = inverse_product(model, b, settings, seed)
@@ -179,9 +135,9 @@ def social_influence(
 def own_influence(
     model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
 ) -> tuple[Tensor, float | None]:
-    """The effect of each row on its owner's loss, [Z], and the largest residual of the solves.
+    """Return the effect of each row on its owner's loss, [Z], and the largest residual of the solves.
 
-    `weights[n]` say what each validation row counts in its owner's loss; default: 1.
+    `weights[n]` weigh the validation rows in their owners' losses; default: 1 each.
     """
     of_rows = _of_rows(model, weights)
     if isinstance(model, Curvature):
@@ -194,13 +150,47 @@ def _of_rows(model: Linearised, weights: Floats | None) -> Tensor:
     return given.to(model.samples.anchor)
 
 
-_AT_ONCE = 16
-"""Selections whose moves are held together."""
+def own_by_groups(
+    model: Linearised, settings: InfluenceSettings, seed: int, of_rows: Tensor | None = None
+) -> tuple[Tensor, float | None]:
+    """Return the effect of each row on its owner's loss, [Z], and the largest residual, for any model.
+
+    One solve per user would be too many. Users are put into groups, each with a random sign ε, and one solve
+    gives the influence on Σ_u ε_u L_u of a group. At a row k of user u, multiplied by ε_u, it is
+
+        −dL_u/do_k  +  Σ_{v ≠ u} ε_u ε_v (effect of k on L_v)
+
+    the own effect plus noise of mean 0, which more groups reduce. `of_rows[n]` weigh the validation rows in
+    their owners' losses; default: 1 each.
+    """
+    owners, judged = model.samples.users, model.valid.users
+    n_users = 1 + int(max(owners.max(), judged.max()))
+    rng = np.random.default_rng((seed, 5))
+    count = min(settings.groups, n_users)
+    group = torch.from_numpy(rng.permutation(n_users) % count)
+    sign = torch.from_numpy(rng.integers(2, size=n_users) * 2 - 1).to(model.samples.anchor)
+    own, residuals = torch.zeros_like(model.samples.anchor), []
+    for number in range(count):
+        weights = torch.where(group == number, sign, 0)[judged] * (1 if of_rows is None else of_rows)
+        if not weights.any():
+            continue
+        b, direct = model.valid_gradient(weights)
+        solution = inverse_product(model, b, settings, seed)
+        theirs = group[owners] == number
+        own[theirs] = (sign[owners] * (model.along(solution.x) - direct))[theirs]
+        if solution.residual is not None:
+            residuals.append(solution.residual)
+    return own, max(residuals, default=None)
 
 
 @flushed()
 def predicted_losses(model: Linearised, selections: Bools, settings: InfluenceSettings, seed: int) -> Floats:
-    """L_u of every user, [R, n_users], under `selections[R, Z]`, predicted around the anchor of `model`."""
+    """Return L_u of every user under `selections[R, Z]`, predicted from the anchor: [R, n_users].
+
+        L_u(o) ≈ L_u(θ̃, õ) + ∇L_uᵀ Δ + Σ_k (o_k − õ_k) ∂L_u/∂o_k,     Δ = −H⁻¹ Σ_k (o_k − õ_k) ∂²F/∂θ∂o_k
+
+    One solve per selection serves all users.
+    """
     before, found = model.valid_losses(), []
     for part in slices(len(selections), _AT_ONCE):
         changes = torch.from_numpy(selections[part]).to(model.samples.anchor) - model.samples.anchor

@@ -1,11 +1,5 @@
-"""The samples whose losses influence is about: training rows with the negatives they own, validation rows.
+"""A trained model around an anchor: the samples of its losses, and the derivatives that influence needs."""
 
-First derivatives by all parameters of a model at once, as flat vectors [P].
-
-What influence needs to know of a trained model, whoever differentiates it.
-"""
-
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,28 +8,19 @@ import torch
 from torch import Tensor
 
 from assent.data.problem import Problem
-from assent.influence.settings import Estimator, InfluenceSettings
-from assent.influence.solvers import (
-    Dot,
-    Operator,
-    Solution,
-    conjugate_gradients,
-    one_system,
-)
 from assent.support.arrays import Bools, Floats, Ints, positions
 from assent.training.disclosed import Disclosed, negatives
 
 _DRAWS, _TARGETS = -1, -2
-"""Epochs that no training has: of the draws that stand for its negatives, and of those of further targets."""
+"""Epochs that no training uses: for the draws of training rows, and of further targets."""
 
 
 @dataclass(frozen=True)
 class TrainSamples:
     """All training rows with draws of their negatives, in the indices of a model.
 
-    The loss of row k is ℓ_k = Σ_j weights[j] · loss(users[k], items[k, j]): the positive (j = 0) once, and
-    the expectation over the training's negatives estimated from the draws. `anchor[Z]` is 1 for the rows
-    that the model was trained on.
+    The loss of row k is ℓ_k = Σ_j weights[j] · loss(users[k], items[k, j]): its positive (j = 0), and draws
+    that estimate the expected loss of the negatives in training.
     """
 
     users: Tensor
@@ -45,22 +30,23 @@ class TrainSamples:
     weights: Tensor
     """[1 + draws]"""
     anchor: Tensor
-    """[Z]"""
+    """õ, the selection that the model was trained on: [Z]."""
 
 
 @dataclass(frozen=True)
 class ValidSamples:
-    """The validation rows in the indices of a model: `users[n]`, `items[n, 1 + m]`, `owners[n]`.
-
-    `owners` are the users in the problem's indices, `n_users` of them; the model may not know all of them.
-    Scores are multiplied with `scale[n, 1]` before a loss is taken.
-    """
+    """The validation rows, in the indices of a model."""
 
     users: Tensor
+    """[n]"""
     items: Tensor
+    """Each row's own item, then its sampled negatives: [n, 1 + m]."""
     owners: Tensor
+    """The users in the problem's indices, some perhaps unknown to the model: [n]."""
     n_users: int
+    """Users of the problem."""
     scale: Tensor
+    """What the scores are multiplied with before the loss is taken: [n, 1]."""
 
     def per_user(self, losses: Tensor) -> Floats:
         """Sum the losses of rows, [n], over their owners: [n_users]."""
@@ -68,7 +54,7 @@ class ValidSamples:
         return total.index_add_(0, self.owners, losses.double()).numpy()
 
     def followed_by(self, problem: Problem, data: Disclosed, rows: Ints, *, seed: int) -> "ValidSamples":
-        """The same and then the training rows `rows`, each with as many negatives as a validation row.
+        """Append the training rows `rows`, each with as many negatives as a validation row.
 
         `data` discloses all training rows in the model's vocabulary.
         """
@@ -92,10 +78,9 @@ def train_samples(
     seed: int,
     dtype: torch.dtype,
 ) -> TrainSamples:
-    """Every training row with `draws` negatives, as seen by a model trained on `anchor`.
+    """Return every training row with `draws` negatives, for a model trained on `anchor[Z]`.
 
-    `data` discloses all of them, in the model's vocabulary; `per_row` is how many negatives a row had in
-    training. The draws come from the sampler of the training, at epochs that it did not use.
+    `data` discloses all rows in the model's vocabulary; `per_row` is the number of negatives in training.
     """
     drawn = negatives(data, seed=seed, epoch=_DRAWS, count=draws)
     weights = torch.full((1 + draws,), per_row / draws, dtype=dtype)
@@ -109,7 +94,7 @@ def train_samples(
 
 
 def valid_samples(problem: Problem, user_places: Ints, item_places: Ints) -> ValidSamples:
-    """The validation rows for a model that knows `user_places` and `item_places`, sorted problem indices."""
+    """Return the validation rows for a model of the users and items at these sorted problem indices."""
     return ValidSamples(
         users=torch.from_numpy(positions(user_places, problem.valid.users)),
         items=torch.from_numpy(positions(item_places, problem.valid_candidates)),
@@ -119,135 +104,47 @@ def valid_samples(problem: Problem, user_places: Ints, item_places: Ints) -> Val
     )
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters of a model, one after another; derivatives are 0 where there is no dependence."""
-
-    tensors: tuple[Tensor, ...]
-
-    def zeros(self) -> Tensor:
-        """A vector of zeros: [P]."""
-        return self.flat([None] * len(self.tensors))
-
-    def flat(self, parts: Sequence[Tensor | None]) -> Tensor:
-        """A tensor for each parameter, None being 0, as one vector: [P]."""
-        filled = zip(parts, self.tensors, strict=True)
-        return torch.cat(
-            [(torch.zeros_like(like) if part is None else part).flatten() for part, like in filled]
-        )
-
-    def slopes(
-        self, output: Tensor, along: Tensor | None = None, *, create: bool = False, retain: bool = False
-    ) -> Tensor:
-        """∇_θ of a number, or of outputs weighted with `along`: [P].
-
-        With `create` it can be differentiated again, with `retain` the output can.
-        """
-        if not output.requires_grad:
-            return self.zeros()
-        parts = torch.autograd.grad(
-            output, self.tensors, along, create_graph=create, retain_graph=create or retain, allow_unused=True
-        )
-        return self.flat(parts)
-
-    def constants(self, output: Tensor) -> Tensor:
-        """∇_θ of a number whose graph is kept, itself not to be differentiated again: [P]."""
-        return self.slopes(output, retain=True).detach()
-
-
-def sampled_rows(samples: TrainSamples, *, steps: int, seed: int) -> Ints:
-    """Draw the anchor's row s of each step of LiSSA: [steps]."""
-    rows = np.flatnonzero(samples.anchor.numpy())
-    return np.random.default_rng(seed).choice(rows, size=steps)
-
-
-def lissa(row_product: Callable[[int, Tensor], Tensor], b: Tensor, rows: Ints) -> Tensor:
-    """H⁻¹ b by the paper's LiSSA: one step per row s of `rows`, with `row_product(s, x)` = ∇²ℓ_s x.
-
-        x_j = b + (I − ∇²ℓ_s) x_{j−1}
-
-    H is the Hessian of the mean training loss. Kept as the paper has it, to compare with: a single row
-    touches so few parameters that the result is nearly a multiple of b.
-    """
-    x = b
-    for row in rows:
-        x = b + x - row_product(int(row), x)
-    return x
-
-
 class Linearised(Protocol):
-    """The losses of a model around its parameters θ and the selection õ that it was trained on.
+    """Derivatives of a model's losses at its parameters θ and the selection õ that it was trained on.
 
     F(θ, o) = Σ_k o_k ℓ_k is the training loss, L_n the loss of validation row n. A *vector* is a tensor with
-    a number for each parameter, in a shape of the implementation's choice.
+    one number per parameter, in a shape that the implementation chooses.
     """
 
     @property
     def samples(self) -> TrainSamples:
-        """The rows of F."""
+        """The training rows of F."""
 
     @property
     def valid(self) -> ValidSamples:
         """The validation rows."""
 
     def product(self, x: Tensor) -> Tensor:
-        """H x for a vector x, with H = ∂²F/∂θ² (or its Gauss-Newton part) plus damping."""
+        """Return H x for a vector x, where H = ∂²F/∂θ² (or its Gauss-Newton part) plus damping."""
 
     def precondition(self, x: Tensor) -> Tensor:
-        """x divided by, or nearly by, the diagonal of H."""
+        """Return x divided by the diagonal of H, or by an estimate of it."""
 
     def row_product(self, row: int, x: Tensor) -> Tensor:
-        """∂²ℓ_row/∂θ² x: the Hessian of one row's loss, undamped."""
+        """Return ∂²ℓ_row/∂θ² x, without damping."""
 
     def along(self, x: Tensor) -> Tensor:
-        """xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
+        """Return xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
 
     def pull(self, weights: Tensor) -> Tensor:
-        """Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: a vector."""
+        """Return Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: a vector."""
 
     def valid_scores(self) -> Tensor:
-        """The scores of every validation row's candidates: [n, 1 + m]."""
+        """Return the scores of every validation row's candidates: [n, 1 + m]."""
 
     def valid_losses(self) -> Tensor:
-        """L_n of every validation row: [n]."""
+        """Return L_n of every validation row: [n]."""
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The derivatives of Σ_n weights[n] L_n: by θ, a vector, and by o, [Z]."""
+        """Return the derivatives of Σ_n weights[n] L_n by θ, a vector, and by o, [Z]."""
 
     def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
-        """moves[r]ᵀ ∂L_n/∂θ + Σ_k changes[r, k] ∂L_n/∂o_k of every validation row: [R, n].
+        """Return moves[r]ᵀ ∂L_n/∂θ + Σ_k changes[r, k] ∂L_n/∂o_k of every validation row: [R, n].
 
-        `moves` are R vectors, `changes[R, Z]` what each does to the selection.
+        `moves` are R vectors, `changes[R, Z]` changes of the selection.
         """
-
-
-def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, seed: int) -> Solution:
-    """H⁻¹ b, with H the Hessian of the *summed* loss, as the estimator stands for it."""
-    match settings.estimator:
-        case Estimator.GRADIENT_DOT:
-            return Solution(b / anchor_size(model), None, 0)
-        case Estimator.LISSA:
-            rows = sampled_rows(model.samples, steps=settings.lissa_steps, seed=seed)
-            return Solution(lissa(model.row_product, b, rows) / anchor_size(model), None, len(rows))
-        case _:
-            return solve(model.product, model.precondition, b, one_system, settings)
-
-
-def solve(
-    product: Operator, precondition: Operator, b: Tensor, dot: Dot, settings: InfluenceSettings
-) -> Solution:
-    """H⁻¹ b: to convergence for Gauss-Newton, cut off for the full Hessian."""
-    truncated = settings.estimator is Estimator.TRUNCATED
-    return conjugate_gradients(
-        product,
-        b,
-        precondition=precondition,
-        dot=dot,
-        tolerance=settings.tolerance,
-        iterations=settings.truncation if truncated else settings.iterations,
-    )
-
-
-def anchor_size(model: Linearised) -> float:
-    """Z: the identity and LiSSA stand for the inverse Hessian of the mean loss, not of the sum."""
-    return float(model.samples.anchor.sum())

@@ -1,15 +1,13 @@
-"""Training rows of matrix factorisation, with what products of their second derivatives need.
+"""Curvature of matrix factorisation in closed form: products with its Hessian that never form a matrix.
 
-Second derivatives of the training loss of matrix factorisation, as products that never form a matrix.
-
-The anchor's loss is the sum F(θ) = Σ_k õ_k ℓ_k(θ) over samples (u, i) with score s = p_u · q_i, label y and
+The anchor's loss F(θ) = Σ_k õ_k ℓ_k(θ) is a sum over samples (u, i) with score s = p_u · q_i, label y and
 weight a. With σ = σ(s), a sample contributes to the Hessian
 
     ∂²/∂p∂p = a σ(1−σ) q qᵀ + a c I      ∂²/∂q∂q = a σ(1−σ) p pᵀ + a c I
     ∂²/∂p∂q = a σ(1−σ) q pᵀ + a (σ − y) I
 
-Gauss-Newton leaves out the last term, a (σ − y) I, and is positive semi-definite. The full Hessian keeps it:
-it is what carries a change from a user to her items and on to the people who share them.
+Gauss-Newton leaves out the last term, a (σ − y) I, and is positive semi-definite. In the full Hessian this
+term carries a change from a user to their items and on to other users of these items.
 """
 
 from collections.abc import Iterator
@@ -25,13 +23,10 @@ from assent.models.losses import Loss
 from assent.models.mf import MF
 from assent.support.arrays import slices
 
-_CHUNK = 2**18
-"""Samples handled at once: 64 MB per gathered embedding table at dimension 64."""
-
 
 @dataclass(frozen=True)
 class Block:
-    """Some training rows with what every product needs of them; rows [n], samples [n, 1 + draws]."""
+    """A block of training rows with what every product needs: rows [n], samples [n, 1 + draws]."""
 
     rows: slice
     users: Tensor
@@ -41,58 +36,18 @@ class Block:
     q: Tensor
     """[n, 1 + draws, d]"""
     slope: Tensor
-    """∂ℓ/∂s of each sample, times its weight: a-free, so also for rows outside the anchor."""
+    """∂ℓ/∂s of each sample times its weight in the row, without õ: [n, 1 + draws]."""
     bend: Tensor
-    """a σ(1−σ), [n, 1 + draws]"""
+    """a σ(1−σ): [n, 1 + draws]"""
     twist: Tensor
-    """a (σ − y) for the full Hessian, 0 for Gauss-Newton, [n, 1 + draws]"""
-
-
-def chunks(rows: int, samples: int) -> Iterator[slice]:
-    """Slices of so many rows, of so many samples each, that bound memory."""
-    return slices(rows, max(1, _CHUNK // samples))
-
-
-def make_blocks(samples: TrainSamples, tables: tuple[Tensor, Tensor], *, full: bool) -> Iterator[Block]:
-    """The training rows in chunks that bound memory, with `tables` of known users and items.
-
-    With `full`, `twist` is that of the full Hessian.
-    """
-    users, items = tables
-    labels = torch.zeros_like(samples.weights)
-    labels[0] = 1
-    for rows in chunks(*samples.items.shape):
-        p = F.embedding(samples.users[rows], users)
-        q = F.embedding(samples.items[rows], items)
-        sigma = torch.sigmoid((q @ p.unsqueeze(-1)).squeeze(-1))
-        slope = samples.weights * (sigma - labels)
-        at_anchor = samples.anchor[rows, None]
-        yield Block(
-            rows=rows,
-            users=samples.users[rows],
-            items=samples.items[rows],
-            p=p,
-            q=q,
-            slope=slope,
-            bend=at_anchor * samples.weights * sigma * (1 - sigma),
-            twist=at_anchor * slope if full else torch.zeros_like(slope),
-        )
-
-
-def row_derivatives(block: Block, xu: Tensor, xi: Tensor, weights: Tensor, c: float) -> Tensor:
-    """The derivative of each row's loss along `xu[n, 1, d]` of its user and `xi[n, 1 + draws, d]`: [n]."""
-    p = block.p.unsqueeze(1)
-    by_score = block.slope * ((xu * block.q) + (xi * p)).sum(-1)
-    by_penalty = c * weights * ((xu * p) + (xi * block.q)).sum(-1)
-    return (by_score + by_penalty).sum(1)
+    """a (σ − y) for the full Hessian, 0 for Gauss-Newton: [n, 1 + draws]"""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """The losses of matrix factorisation around an anchor's parameters: a `Linearised` in closed form.
+    """The derivatives of matrix factorisation at an anchor: a `Linearised` in closed form.
 
-    `damping` is added to the diagonal of H. Nothing but the parameters depends on the selection. Vectors are
-    tensors [n_users + n_items, d]: the user table's rows, then the item table's.
+    Vectors are tensors [n_users + n_items, d]: the user table's rows, then the item table's.
     """
 
     model: MF
@@ -102,6 +57,9 @@ class Curvature:
     full: bool
     """Full Hessian rather than Gauss-Newton."""
     damping: float
+    """Added to the diagonal of H."""
+    samples_at_once: int = 2**18
+    """Samples per block: 64 MB per gathered embedding table at dimension 64."""
 
     @cached_property
     def tables(self) -> tuple[Tensor, Tensor]:
@@ -111,21 +69,51 @@ class Curvature:
 
     @property
     def n_users(self) -> int:
-        """Users, and the row at which the items begin."""
+        """Number of users: the row of a vector at which the items begin."""
         return self.model.n_users
 
     @cached_property
     def _only_block(self) -> Block | None:
-        """The one block of a small problem, kept between products."""
-        blocks = make_blocks(self.samples, self.tables, full=self.full)
+        """The block of a problem that has only one, kept between products."""
+        blocks = self._make_blocks()
         first = next(blocks)
         return first if next(blocks, None) is None else None
 
     def blocks(self) -> Iterator[Block]:
-        """The training rows in chunks that bound memory."""
-        if self._only_block is not None:
-            return iter((self._only_block,))
-        return make_blocks(self.samples, self.tables, full=self.full)
+        """Return the training rows in blocks that bound memory."""
+        return self._make_blocks() if self._only_block is None else iter((self._only_block,))
+
+    def _make_blocks(self) -> Iterator[Block]:
+        samples, (users, items) = self.samples, self.tables
+        labels = torch.zeros_like(samples.weights)
+        labels[0] = 1
+        for rows in self._slices(*samples.items.shape):
+            p = F.embedding(samples.users[rows], users)
+            q = F.embedding(samples.items[rows], items)
+            sigma = torch.sigmoid((q @ p.unsqueeze(-1)).squeeze(-1))
+            slope = samples.weights * (sigma - labels)
+            at_anchor = samples.anchor[rows, None]
+            yield Block(
+                rows=rows,
+                users=samples.users[rows],
+                items=samples.items[rows],
+                p=p,
+                q=q,
+                slope=slope,
+                bend=at_anchor * samples.weights * sigma * (1 - sigma),
+                twist=at_anchor * slope if self.full else torch.zeros_like(slope),
+            )
+
+    def _slices(self, rows: int, samples: int) -> Iterator[slice]:
+        """Return slices of so many rows, with so many samples each, for the blocks."""
+        return slices(rows, max(1, self.samples_at_once // samples))
+
+    def row_derivatives(self, block: Block, xu: Tensor, xi: Tensor) -> Tensor:
+        """Return the derivative of each row's loss along `xu[n, 1, d]` and `xi[n, 1 + draws, d]`: [n]."""
+        p = block.p.unsqueeze(1)
+        by_score = block.slope * ((xu * block.q) + (xi * p)).sum(-1)
+        by_penalty = self.model.l2 * self.samples.weights * ((xu * p) + (xi * block.q)).sum(-1)
+        return (by_score + by_penalty).sum(1)
 
     @cached_property
     def ridge(self) -> Tensor:
@@ -147,11 +135,11 @@ class Curvature:
         return (total + self.ridge).clamp_min(1e-8)
 
     def precondition(self, x: Tensor) -> Tensor:
-        """x divided by the diagonal of H."""
+        """Return x divided by the diagonal of H."""
         return x / self.diagonal
 
     def product(self, x: Tensor) -> Tensor:
-        """H x for a vector x: one pass over the samples."""
+        """Return H x for a vector x."""
         x_users, x_items = x[: self.n_users], x[self.n_users :]
         out = self.ridge * x
         for block in self.blocks():
@@ -165,18 +153,17 @@ class Curvature:
         return out
 
     def along(self, x: Tensor) -> Tensor:
-        """xᵀ ∇ℓ_k for every training row k: [Z]."""
-        c = self.model.l2
+        """Return xᵀ ∇ℓ_k for every training row k: [Z]."""
         x_users, x_items = x[: self.n_users], x[self.n_users :]
         parts = []
         for block in self.blocks():
             xu = F.embedding(block.users, x_users).unsqueeze(1)
             xi = F.embedding(block.items, x_items)
-            parts.append(row_derivatives(block, xu, xi, self.samples.weights, c))
+            parts.append(self.row_derivatives(block, xu, xi))
         return torch.cat(parts)
 
     def pull(self, weights: Tensor) -> Tensor:
-        """Σ_k weights[k] ∇ℓ_k for `weights[Z]`: a vector."""
+        """Return Σ_k weights[k] ∇ℓ_k for `weights[Z]`: a vector."""
         c = self.model.l2
         out = self._zeros()
         for block in self.blocks():
@@ -191,11 +178,11 @@ class Curvature:
         return out
 
     def row_product(self, row: int, x: Tensor) -> Tensor:
-        """The full, undamped Hessian of one row's loss times x."""
+        """Return the full, undamped Hessian of one row's loss times x."""
         return self.of_row(row).product(x)
 
     def of_row(self, row: int) -> "Curvature":
-        """The full, undamped curvature of one row's loss."""
+        """Return the full, undamped curvature of one row's loss."""
         here = slice(row, row + 1)
         one = replace(
             self.samples,
@@ -207,7 +194,7 @@ class Curvature:
 
     @cached_property
     def valid_slopes(self) -> tuple[Tensor, Tensor]:
-        """L of every validation row, [n], and its slopes by the scores, [n, 1 + m]."""
+        """L_n of every validation row, [n], and its slopes by the scores, [n, 1 + m]."""
         losses: list[Tensor] = []
         slopes: list[Tensor] = []
         for rows, p, q in self._valid_blocks():
@@ -217,15 +204,15 @@ class Curvature:
         return torch.cat(losses).detach(), torch.cat(slopes)
 
     def valid_scores(self) -> Tensor:
-        """The scores of every validation row's candidates: [n, 1 + m]."""
+        """Return the scores of every validation row's candidates: [n, 1 + m]."""
         return torch.cat([(q @ p.unsqueeze(-1)).squeeze(-1) for _, p, q in self._valid_blocks()])
 
     def valid_losses(self) -> Tensor:
-        """L of every validation row: [n]."""
+        """Return L_n of every validation row: [n]."""
         return self.valid_slopes[0]
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """∇ Σ_n weights[n] L_n by the embeddings, and 0 for the selection, [Z]."""
+        """Return the gradient of Σ_n weights[n] L_n by θ, a vector, and by the selection, 0: [Z]."""
         users, items = self._whole_tables
         to_items = torch.zeros_like(items)
         for rows in self._valid_rows(weights):
@@ -235,8 +222,10 @@ class Curvature:
         gradient = torch.cat([self.own_gradient(weights), to_items[:-1]])  # the last is the unknown item's
         return gradient, torch.zeros_like(self.samples.anchor)
 
-    def own_gradient(self, weights: Tensor) -> Tensor:
-        """∇_{p_u} Σ_n weights[n] L_n of every user, which her own validation rows give: [n_users, d]."""
+    def own_gradient(self, weights: Tensor | None = None) -> Tensor:
+        """Return ∇_{p_u} Σ_n weights[n] L_n of every user; default: weights of 1: [n_users, d]."""
+        if weights is None:
+            weights = torch.ones_like(self.valid_slopes[0])
         users, items = self._whole_tables
         to_users = torch.zeros_like(users)
         for rows in self._valid_rows(weights):
@@ -245,11 +234,11 @@ class Curvature:
         return to_users[:-1]
 
     def _weighed(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """The slopes of weights[n] L_n by the scores of validation rows: [n, 1, 1 + m]."""
+        """Return the slopes of weights[n] L_n by the scores of validation rows: [n, 1, 1 + m]."""
         return (weights[rows, None] * self.valid_slopes[1][rows]).unsqueeze(1)
 
     def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
-        """moves[r]ᵀ ∇L_n of every validation row, whatever the changes of the selection: [R, n]."""
+        """Return moves[r]ᵀ ∇L_n of every validation row, which ignores the selection itself: [R, n]."""
         return torch.stack([self._valid_change(x) for x in moves])
 
     def _valid_change(self, x: Tensor) -> Tensor:
@@ -265,19 +254,19 @@ class Curvature:
 
     @property
     def _whole_tables(self) -> tuple[Tensor, Tensor]:
-        """The embeddings with those of the unknown user and item, last."""
+        """The embeddings, those of the unknown user and item last."""
         return self.model.user_table.detach(), self.model.item_table.detach()
 
     def _valid_blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Some validation rows, their users' embeddings, [n, d], and their items', [n, 1 + m, d]."""
+        """Yield validation rows with their users' embeddings, [n, d], and their items', [n, 1 + m, d]."""
         users, items = self._whole_tables
         for rows in self._valid_rows(torch.ones(len(self.valid.users))):
             yield rows, F.embedding(self.valid.users[rows], users), F.embedding(self.valid.items[rows], items)
 
     def _valid_rows(self, weights: Tensor) -> Iterator[Tensor]:
-        """The validation rows that count, some at a time."""
+        """Return the validation rows of nonzero weight in blocks."""
         counted = weights.nonzero().flatten()
-        return (counted[here] for here in chunks(len(counted), self.valid.items.shape[1]))
+        return (counted[here] for here in self._slices(len(counted), self.valid.items.shape[1]))
 
     def _zeros(self) -> Tensor:
         users, items = self.tables

@@ -1,4 +1,4 @@
-"""How influence is computed."""
+"""Settings of influence."""
 
 from enum import StrEnum
 
@@ -8,26 +8,26 @@ from assent.models.losses import Loss
 
 
 class Estimator(StrEnum):
-    """What stands for H⁻¹."""
+    """How H⁻¹ is approximated."""
 
     TRUNCATED = "truncated"
-    """The full Hessian, inverted by conjugate gradients that are cut off after a few steps: each carries a
-    change one step further, from user to item to user, as a training run that stops early would."""
+    """The full Hessian, by conjugate gradients that stop after a few steps. Each step carries a change one
+    step further, from user to item to user, like a training run that stops early."""
     GAUSS_NEWTON = "gauss-newton"
-    """Gauss-Newton with damping, inverted by preconditioned conjugate gradients."""
+    """Damped Gauss-Newton, by preconditioned conjugate gradients until convergence."""
     LISSA = "lissa"
-    """As in the paper: N_J recursions with the Hessian of one sampled row each."""
+    """The paper's: N_J recursions with the Hessian of one sampled row each."""
     GRADIENT_DOT = "gradient-dot"
-    """No curvature at all: the inner product of the gradients."""
+    """The identity: influence is the inner product of the gradients."""
 
 
 class InfluenceSettings(BaseModel):
-    """How influence is computed; the defaults were chosen by LDS on validation losses (docs/influence.md)."""
+    """How influence is computed (docs/influence.md says how the defaults were chosen)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    estimator: Estimator = Field(Estimator.TRUNCATED, description="what stands for the inverse Hessian")
-    loss: Loss = Field(Loss.PAIRWISE, description="validation loss that value is measured on")
+    estimator: Estimator = Field(Estimator.TRUNCATED, description="approximation of the inverse Hessian")
+    loss: Loss = Field(Loss.PAIRWISE, description="validation loss that influence is on")
     damping: float = Field(0.5, gt=0, description="added to the Hessian's diagonal; one sample adds l2")
     draws: int | None = Field(
         None,
@@ -41,5 +41,5 @@ class InfluenceSettings(BaseModel):
     groups: int = Field(16, ge=1, description="groups of users that own influence is solved for together")
 
     def draws_for(self, rows: int) -> int:
-        """Negatives per row: where rows are many, the noise of one each averages out."""
+        """Return the negatives per row; with many rows, one each is enough."""
         return self.draws or (4 if rows <= 200_000 else 1)

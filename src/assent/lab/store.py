@@ -14,6 +14,7 @@ nobody needs it any more.
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,6 +39,8 @@ from assent.support.files import locked, read_json, write_json, write_with
 FORMAT = 2
 """Raised whenever an entry computed before would come out differently."""
 _DAY = 24 * 3600.0
+_OWN = re.compile(r"\.?([0-9a-f]{32})\.(json|safetensors|progress(\.seconds)?|lock)(\.\w{8}\.tmp)?")
+"""Names of the store's files; other files in its folder are left alone."""
 
 Key = Mapping[str, Any]
 """All that determines an entry, as JSON."""
@@ -71,23 +74,29 @@ class Entry:
     """Its own seconds."""
     code: str
     """The state of assent's source that computed it (`code_state`)."""
+    size: int = 0
+    """Bytes of its arrays' file; 0 if it has no arrays."""
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
         """The arrays by name."""
         file = self.file.with_suffix(".safetensors")
         try:
-            return load_file(file) if file.exists() else {}
+            return load_file(file) if self.size else {}
         except (SafetensorError, OSError) as error:
-            raise AssentError(f"{file}: damaged ({error}); delete it and run again") from None
+            raise AssentError(f"{file}: missing or damaged ({error}); delete it and run again") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Store:
     """Entries under `folder`, which is created with the first of them; safe for several processes."""
 
     folder: Path
     _owned: TemporaryDirectory[str] | None = field(default=None, compare=False, repr=False)
+
+    def __init__(self, folder: str | Path, _owned: TemporaryDirectory[str] | None = None) -> None:
+        object.__setattr__(self, "folder", Path(folder))
+        object.__setattr__(self, "_owned", _owned)
 
     @classmethod
     def temporary(cls) -> "Store":
@@ -116,17 +125,21 @@ class Store:
             return None
         match found:
             case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
-                  "cost": dict(parts), "code": str(code)}:  # fmt: skip
-                cost = Cost({part: (float(each[0]), int(each[1])) for part, each in parts.items()})
-                return Entry(file, facts, cost, seconds, code), key
+                  "cost": dict(parts), "code": str(code), "size": int(size)}:  # fmt: skip
+                try:
+                    cost = Cost({part: (float(took), int(count)) for part, (took, count) in parts.items()})
+                    is_whole = not size or file.with_suffix(".safetensors").stat().st_size == size
+                except (TypeError, ValueError, OSError):
+                    return None
+                return (Entry(file, facts, cost, seconds, code, size), key) if is_whole else None
         return None
 
     def put(self, key: Key, found: Found, *, seconds: float) -> None:
         """Keep what took `seconds` to compute; readers see the whole entry or none."""
-        name = digest(key)
+        name, content = digest(key), b""
         if found.arrays:
-            content = {each: np.ascontiguousarray(array) for each, array in found.arrays.items()}
-            write_with(self._file(key, "safetensors"), lambda file: file.write(as_bytes(content)))
+            content = as_bytes({each: np.ascontiguousarray(array) for each, array in found.arrays.items()})
+            write_with(self._file(key, "safetensors"), lambda file: file.write(content))
         total = seconds if found.seconds is None else found.seconds
         cost = found.rests_on + Cost.of(name, total, found.trainings)
         about = {
@@ -135,6 +148,7 @@ class Store:
             "code": code_state(),
             "seconds": total,
             "cost": {part: list(each) for part, each in cost.parts.items()},
+            "size": len(content),
             "key": _plain(key),
             "facts": dict(found.facts),
         }
@@ -155,7 +169,12 @@ class Store:
 
         The system releases it when the process ends, however that happens.
         """
-        lock = self._file(key, "lock")
+        with self._held(digest(key), wait=wait) as held:
+            yield held
+
+    @contextmanager
+    def _held(self, name: str, *, wait: bool) -> Iterator[bool]:
+        lock = self.folder / f"{name}.lock"
         with locked(lock, wait=wait) as held:
             try:
                 yield held
@@ -165,28 +184,31 @@ class Store:
 
     def size(self) -> int:
         """The bytes that all files of the store take."""
-        return sum(file.stat().st_size for file in self._files())
+        return sum(map(_bytes_of, self._files()))
 
     def prune(self, *, days: float = 0.0) -> int:
-        """Delete what nobody has written for `days`; returns the bytes freed.
+        """Delete entries that nobody has written for `days` and no process works on; returns the bytes freed.
 
-        Entries that a running process is about to read may be among them: it computes them again.
+        A process that is about to read one of them computes it again, or says that its arrays are missing.
         """
         freed = 0
-        for file in list(self._files()):
-            with suppress(FileNotFoundError):
-                about = file.stat()
-                if time.time() - about.st_mtime >= days * _DAY:
-                    file.unlink()
-                    freed += about.st_size
+        by_name: dict[str, list[Path]] = {}
+        for file in self._files():
+            by_name.setdefault(file.name.lstrip(".").partition(".")[0], []).append(file)
+        for name, files in by_name.items():
+            kept = [file for file in files if file.suffix != ".lock"]
+            with self._held(name, wait=False) as held:
+                if held and time.time() - max(map(_written_at, kept), default=0.0) >= days * _DAY:
+                    freed += sum(map(_bytes_of, kept))
+                    for file in sorted(kept, key=lambda file: file.suffix != ".json"):  # it says: complete
+                        file.unlink(missing_ok=True)
         return freed
 
     def sweep(self) -> None:
         """Delete half-written files that killed processes left a day ago or earlier."""
-        for file in self.folder.glob(".*.tmp"):
-            with suppress(FileNotFoundError):
-                if time.time() - file.stat().st_mtime > _DAY:
-                    file.unlink()
+        for file in self._files():
+            if file.suffix == ".tmp" and time.time() - _written_at(file) > _DAY:
+                file.unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Delete all entries and the folder, unless it holds files that are not the store's."""
@@ -197,7 +219,7 @@ class Store:
     def _files(self) -> Iterator[Path]:
         if self.folder.is_dir():
             for file in self.folder.iterdir():
-                if file.suffix in (".json", ".safetensors", ".progress", ".seconds", ".lock", ".tmp"):
+                if _OWN.fullmatch(file.name):
                     yield file
 
     def _file(self, key: Key, kind: str) -> Path:
@@ -232,3 +254,17 @@ def _version() -> str:
 def _plain(key: Key) -> Any:
     """A key as it is read back from JSON."""
     return json.loads(json.dumps(dict(key)))
+
+
+def _bytes_of(file: Path) -> int:
+    """The size of a file; 0 if another process has deleted it."""
+    with suppress(FileNotFoundError):
+        return file.stat().st_size
+    return 0
+
+
+def _written_at(file: Path) -> float:
+    """When a file was last written; 0 if another process has deleted it."""
+    with suppress(FileNotFoundError):
+        return file.stat().st_mtime
+    return 0.0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from assent.methods.base import Choice, GameMethod, Method, Way, influence_settings
+from assent.methods.base import Choice, GameMethod, Method, influence_settings
 from assent.methods.heuristics import All, Nothing, Occurrence, Random, Threshold
 from assent.methods.ifrqe import IFRQE, IFRQEpp
 from assent.methods.proactive import Proactive
@@ -19,8 +19,6 @@ METHODS: dict[str, type[Method]] = {
     )
 }  # fmt: skip
 """Every method by name; a new one is a file and an entry here."""
-REFERENCES = ("all", "nothing")
-"""Methods that have no budget: they stand at the ends of the frontier."""
 
 
 def make_method(name: str, model: str = MF.name, **settings: Any) -> Method:
@@ -67,11 +65,9 @@ def method_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 __all__ = [
     "METHODS",
-    "REFERENCES",
     "Choice",
     "GameMethod",
     "Method",
-    "Way",
     "influence_settings",
     "make_method",
     "merged",

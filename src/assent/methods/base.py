@@ -20,14 +20,13 @@ from assent.game.players import by_score, players_of
 from assent.game.solve import Equilibrium
 from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab
+from assent.results.records import Way
 from assent.support.arrays import Bools, Floats
 from assent.support.cost import NO_COST, Clock, Cost
 from assent.training import defaults_of
 
 Decide = Callable[[Estimates], tuple[Equilibrium, float]]
 """Solves a game: the solution, and the price at which it was decided."""
-Way = tuple[str, str]
-"""A method's name, and what it plays for: the objective, or nothing."""
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,14 @@ class IFRQE(GameMethod):
         """How many anchors are added where the solution lies."""
         return 0
 
+    def estimates(self, lab: Lab, *, effects: bool = False) -> Estimates:
+        """Return what is known around the T random anchors; trains them.
+
+        With `effects`, also what every interaction does to every single user (MF alone).
+        """
+        anchors = random_anchors(lab, self.n_anchors, rate=self.anchor_rate)
+        return self._game(lab, anchors, *self._influence(lab, anchors, effects=effects))
+
     def _decide(self, lab: Lab, decide: Decide, *, is_solved: bool) -> Choice:
         """Decide; with adaptive anchors, again with an anchor where the last decision lies.
 

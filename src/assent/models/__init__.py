@@ -1,4 +1,4 @@
-"""The recommenders, by the name that the command line knows them by."""
+"""The recommenders by name, and the contract for own ones."""
 
 import importlib
 import inspect
@@ -8,7 +8,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from assent.models.cdae import CDAE, CDAESettings
-from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes, checked_class
+from assent.models.checks import checked_class
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.din import DIN, DINSettings
 from assent.models.lightgcn import LightGCN, LightGCNSettings
 from assent.models.mf import MF, MFSettings
@@ -16,19 +17,19 @@ from assent.models.neumf import NeuMF, NeuMFSettings
 from assent.support.errors import AssentError
 
 MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF, NeuMF, LightGCN, DIN, CDAE)}
-"""Every recommender by name; a new one is a file and an entry here."""
+"""assent's recommenders by name; a new one is a file and an entry here."""
 
 
 def model_class(name: str) -> type[Recommender]:
-    """The recommender called `name`: one of assent's own, or `package.module:Class` for anybody's.
+    """Return the recommender class called `name`: one of `MODELS`, or an own one as `package.module:Class`.
 
-    The latter is looked for in the current directory too, after everything that is installed.
+    An own one is looked for among the installed packages, then in the current directory.
     """
     if name in MODELS:
         return MODELS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
-        accepted = f"{', '.join(MODELS)}, or package.module:Class for a recommender of your own"
+        accepted = f"{', '.join(MODELS)}, or package.module:Class for an own recommender"
         raise AssentError(f"model {name}: unknown; accepted: {accepted}")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -44,14 +45,14 @@ def model_class(name: str) -> type[Recommender]:
 
 
 def model_name(kind: type[Recommender]) -> str:
-    """The name by which `model_class` finds `kind`."""
+    """Return the name by which `model_class` finds `kind`."""
     return kind.name if MODELS.get(kind.name) is kind else f"{kind.__module__}:{kind.__qualname__}"
 
 
 def code_of(name: str) -> str:
-    """A hash of the file of somebody's own recommender, which changes without a version of assent.
+    """Return a hash of an own recommender's file, which can change while assent's version does not.
 
-    Empty for those of assent, and for one that was typed in and has no file.
+    It is empty for assent's own models and for a class without a file.
     """
     if name in MODELS:
         return ""

@@ -1,4 +1,4 @@
-"""CDAE: an autoencoder of each user's disclosed items, with a node of her own."""
+"""CDAE: an autoencoder of each user's disclosed items, with an embedding per user."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -15,7 +15,7 @@ _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.si
 
 
 class CDAESettings(ModelSettings):
-    """Settings of CDAE; the defaults were chosen on validation rows (docs/models.md)."""
+    """Settings of CDAE (docs/models.md says how the defaults were chosen)."""
 
     dimension: int = Field(64, ge=1, description="hidden units")
     activation: Literal["identity", "tanh", "sigmoid"] = Field("identity", description="h, of hidden units")
@@ -23,7 +23,7 @@ class CDAESettings(ModelSettings):
     strength: float = Field(0.5, ge=0, description="of the L2 penalty, in units of the data's noise")
     input_strength: float = Field(0.5, ge=0, description="the same, of the input weights W")
     tie: float = Field(1.2, ge=0, description="the same, of the differences between W and W'")
-    bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias weighs")
+    bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias equals")
     hidden_bias_decay: float = Field(1.0, ge=0, description="L2 coefficient of the hidden units' biases")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial weights")
 
@@ -38,10 +38,10 @@ class CDAE(Recommender):
 
         c/2 · (|V_u|² + |W'_i|²) + Σ_j o_j (c'/2 · |W_j|² + t/2 · |W_j − W'_j|²) + d/2 · |b|²
 
-    plus a prior on b', with c, c' and t in units of `noise_edge`. W and W' start equal and t keeps them near
-    each other: an item then speaks for the items like it, which two free tables would have to learn from few
-    rows. Biases that are free to fit how often rare items occur leave too little of the loss to learn from.
-    An unknown user has no input and the mean V; an unknown item has the mean W' and b'.
+    plus a prior on b', with c, c' and t in units of `noise_edge`. W and W' start equal and t keeps them
+    close, so that similar items support each other from few rows. The prior keeps b' from fitting the counts
+    of rare items, which would leave too little loss to learn from. An unknown user has no input and the mean
+    V; an unknown item has the mean W' and b'.
     """
 
     name: ClassVar[str] = "cdae"
@@ -64,7 +64,7 @@ class CDAE(Recommender):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """W = W' and V normal with standard deviation `initial_scale`, biases 0."""
+        """Draw W = W' and V, normal with standard deviation `initial_scale`; biases are 0."""
         scale = self.settings.initial_scale
         self.input_table.normal_(std=scale, generator=generator)
         self.item_table[:-1] = self.input_table
@@ -73,11 +73,11 @@ class CDAE(Recommender):
         self.item_bias.zero_()
 
     def prepare(self, evidence: Evidence) -> Histories:
-        """The disclosed items of every user."""
+        """Return the disclosed items of every user."""
         return Histories.of(evidence, self.n_users)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Histories) -> tuple[Tensor, Tensor]:
-        """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
         z, lengths = self._hidden(users, prepared)
         out = lookup(self.item_table, items)
         bias = self.item_bias[items]
@@ -87,7 +87,7 @@ class CDAE(Recommender):
         return logits, 0.5 * (lengths.unsqueeze(1) + self.l2 * squares(out) + of_biases)
 
     def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:
-        """z [n, d] of `users[n]`, and c |V_u|² + Σ_j o_j (c' |W_j|² + t |W_j − W'_j|²) [n]."""
+        """Return z [n, d] of `users[n]`, and c |V_u|² + Σ_j o_j (c' |W_j|² + t |W_j − W'_j|²) [n]."""
         places, items, weights = histories.of_users(users)
         own, read = lookup(self.user_table, users), lookup(self.input_table, items)
         weights = weights.to(own.dtype)
@@ -99,11 +99,11 @@ class CDAE(Recommender):
         return _ACTIVATIONS[self.settings.activation](total), lengths
 
     def score_all(self, users: Tensor, prepared: Histories) -> Tensor:
-        """The logits of every item, the unknown one last: [n, n_items + 1]."""
+        """Return the logits of every item, the unknown one last: [n, n_items + 1]."""
         return self._hidden(users, prepared)[0] @ self.item_table.T + self.item_bias
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give the unknown user and item the mean parameters; 0 where nobody, or nothing, is known."""
+        """Give the unknown user and item the mean parameters."""
         for table in (self.user_table, self.item_table, self.item_bias):
             table[-1] = mean_row(table[:-1])

@@ -1,4 +1,4 @@
-"""DIN: a user is the part of her disclosed history that matters for the item in question."""
+"""DIN: a user is represented by the disclosed items that matter for the item in question."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import Histories, Perceptron, lookup, mean_row, noise_edge, prior, squares
 
 _NUMBERS = 2**22
-"""Numbers of one temporary: 16 MB."""
+"""Numbers per temporary tensor: 16 MB."""
 
 
 class DINSettings(ModelSettings):
-    """Settings of DIN; the defaults were chosen on validation rows (docs/models.md)."""
+    """Settings of DIN (docs/models.md says how the defaults were chosen)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings")
     history: int = Field(50, ge=1, description="latest disclosed interactions that are read")
@@ -26,14 +26,14 @@ class DINSettings(ModelSettings):
     strength: float = Field(0.75, ge=0, description="of the L2 penalty, in units of the data's noise")
     decay: float = Field(0.4, ge=0, description="L2 coefficient of the layers, around their centre")
     attention_decay: float = Field(1.0, ge=0, description="the same, of the attention's layers")
-    bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias weighs")
+    bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias equals")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
     layer_scale: float = Field(0.1, ge=0, description="size of the initial weights of layers")
 
 
 @dataclass(frozen=True)
 class _Past:
-    """The histories of some users, row after row: `places[p]` among these users, `e[p, d]` of the items."""
+    """The histories of some users: `places[p]` among these users, items with embeddings `e[p, d]`."""
 
     places: Tensor
     items: Tensor
@@ -46,15 +46,14 @@ class DIN(Recommender):
 
         s(u, i) = B([v, e_i, v ⊙ e_i]) + b_i, v = Σ_j o_j a_j e_j, a_j = A([e_j, e_i, e_j − e_i, e_j ⊙ e_i])
 
-    j runs over the latest disclosed items of the user without i itself, so that a training row does not see
-    itself; A (the activation unit) and B are perceptrons. As in the paper there is no softmax: the size of v
-    says how much of the history matters. SiLU is the paper's Dice with fixed statistics. There are no
-    embeddings of users: a person is what she disclosed.
+    j runs over the latest disclosed items of the user except i, so that a training row does not see itself. A
+    (the activation unit) and B are perceptrons. As in the paper there is no softmax, so that the size of v
+    says how much of the history matters. SiLU is the paper's Dice with fixed statistics. Users have no
+    embeddings.
 
-    The centre of A is 1 and that of B is v · e_i, carried through its layers. Training sets out from there, a
-    product of embeddings, and the penalty of a sample measures the layers from there:
-    c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|², plus that of a prior on the biases b, a
-    part of the authors' code. An unknown user has no history, an unknown item the mean embedding and bias.
+    The centre of A is 1, that of B is v · e_i: training starts at a product of embeddings. The penalty of a
+    sample is c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|² plus a prior on the biases b. An
+    unknown user has no history; an unknown item has the mean embedding and bias.
     """
 
     name: ClassVar[str] = "din"
@@ -77,17 +76,17 @@ class DIN(Recommender):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Embeddings normal with standard deviation `initial_scale`; layers small around what they carry."""
+        """Draw embeddings, normal with standard deviation `initial_scale`, and both perceptrons."""
         self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.attention.initialise(generator, self.settings.layer_scale)
         self.scorer.initialise(generator, self.settings.layer_scale)
 
     def prepare(self, evidence: Evidence) -> Histories:
-        """The latest disclosed items of every user."""
+        """Return the latest disclosed items of every user."""
         return Histories.of(evidence, self.n_users, latest=self.settings.history)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Histories) -> tuple[Tensor, Tensor]:
-        """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
         past = self._past(users, prepared)
         e = lookup(self.item_table, items)
         parts = zip(
@@ -108,11 +107,11 @@ class DIN(Recommender):
         return _Past(places, items, weights.to(e.dtype), e)
 
     def _columns(self, past: _Past, users: int) -> int:
-        """How many items of each of so many users are scored at once."""
+        """Return how many items per user fit into one block for so many users."""
         return max(1, _NUMBERS // max(1, (len(past.items) + users) * self.settings.dimension))
 
     def _logits(self, past: _Past, items: Tensor, e: Tensor) -> Tensor:
-        """Scores of `items[n, m]` with embeddings `e[n, m, d]` for users with this past: [n, m]."""
+        """Return the scores of `items[n, m]` with embeddings `e[n, m, d]` given the users' past: [n, m]."""
         shown = past.weights.unsqueeze(1) * (past.items.unsqueeze(1) != items.index_select(0, past.places))
         pull = (shown * self._attention(past, e)).unsqueeze(-1) * past.e.unsqueeze(1)
         interest = torch.zeros_like(e).index_add(0, past.places, pull)
@@ -120,9 +119,9 @@ class DIN(Recommender):
         return scores.squeeze(-1) + self.item_bias[items]
 
     def _attention(self, past: _Past, e: Tensor) -> Tensor:
-        """a of every row of the past for each of the items `e[n, m, d]` of its user: [p, m].
+        """Return a of every row of the past for each item `e[n, m, d]` of its user: [p, m].
 
-        The first layer is linear in its four inputs, so what concerns one item alone is computed once.
+        The first layer is linear in its four inputs, so the part of a single item is computed once.
         """
         by_past, by_target, by_difference, by_product = torch.chunk(self.attention.weights[0], 4, dim=1)
         of_past = F.linear(past.e, by_past + by_difference, self.attention.biases[0])
@@ -132,7 +131,7 @@ class DIN(Recommender):
         return self.attention.after_first(first).squeeze(-1)
 
     def score_all(self, users: Tensor, prepared: Histories) -> Tensor:
-        """The logits of every item, the unknown one last: [n, n_items + 1]; in chunks of users and items."""
+        """Return the logits of every item, the unknown one last, in blocks: [n, n_items + 1]."""
         every = torch.arange(self.n_items + 1)
         rows = []
         for some in torch.split(users, 64):
@@ -146,6 +145,6 @@ class DIN(Recommender):
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give the unknown item the mean embedding; 0 where nothing is known."""
+        """Give the unknown item the mean embedding and bias."""
         for table in (self.item_table, self.item_bias):
             table[-1] = mean_row(table[:-1])

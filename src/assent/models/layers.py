@@ -1,11 +1,4 @@
-"""What the models do with tables of embeddings.
-
-Linear layers with a smooth activation between them: the neural part of NeuMF and DIN.
-
-How strong a penalty has to be for a log of this size: the unit of the models' L2 strengths.
-
-The evidence user by user: what DIN's histories and CDAE's input vectors are gathered from.
-"""
+"""Parts that the models share: embedding tables, a perceptron, units of L2 penalties, histories."""
 
 import math
 from collections.abc import Sequence
@@ -20,40 +13,32 @@ from assent.models.contract import Evidence, Sizes
 
 
 def lookup(table: Tensor, indices: Tensor) -> Tensor:
-    """`table[n, d]` at `indices[...]`: [..., d].
-
-    As F.embedding, whose gradient takes three times as long to scatter.
-    """
+    """Return `table[n, d]` at `indices[...]`: [..., d]. Three times as fast as F.embedding in backward."""
     return table.index_select(0, indices.flatten()).view(*indices.shape, table.shape[1])
 
 
 def dot(x: Tensor, y: Tensor) -> Tensor:
-    """x · y over the last dimension; the others broadcast.
-
-    vecdot takes half the time of a batched matrix product or of squares and sums, with its gradients.
-    """
+    """Return x · y over the last dimension; the others broadcast. Twice as fast as a batched product."""
     product: Tensor = torch.linalg.vecdot(x, y)
     return product
 
 
 def squares(x: Tensor) -> Tensor:
-    """|x|² over the last dimension."""
+    """Return |x|² over the last dimension."""
     return dot(x, x)
 
 
 def mean_row(table: Tensor) -> Tensor:
-    """The mean of the rows: what is known of nobody in particular; 0 where there are none."""
+    """Return the mean of the rows, 0 if there are none: the embedding of the unknown."""
     return table.sum(0) / max(1, len(table))
 
 
 class Perceptron(nn.Module):
-    """x → W_n φ(… φ(W_1 x + b_1) …) + b_n with φ = SiLU.
+    """x → W_n φ(… φ(W_1 x + b_1) …) + b_n with φ = SiLU, x σ(x).
 
-    SiLU, x σ(x), stands where the papers have ReLU: it has the second derivatives that influence needs.
-
-    The layers have a centre, around which they start and from which `drift` is measured: there they give
-    `constant` plus, with `carried`, the sum of those inputs. φ(x) − φ(−x) = x for SiLU, so two units of
-    opposite weights carry a number through a layer.
+    The papers have ReLU; influence needs second derivatives. The layers start around a centre, from which
+    `drift` is measured. At the centre the output is `constant` plus the sum of the inputs in `carried`: two
+    units of opposite weights carry a number through a layer, since φ(x) − φ(−x) = x.
     """
 
     def __init__(self, widths: Sequence[int], *, constant: float = 0, carried: slice | None = None) -> None:
@@ -72,7 +57,7 @@ class Perceptron(nn.Module):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator, scale: float) -> None:
-        """Weights normal around their centre with standard deviation `scale` / √inputs; biases at theirs."""
+        """Draw weights around their centre, normal with deviation `scale` / √inputs; biases are at theirs."""
         sizes = [value.numel() for value in self.parameters()]
         for value, centre in zip(self.parameters(), torch.split(self.centre, sizes), strict=True):
             value.copy_(centre.view_as(value))
@@ -81,31 +66,31 @@ class Perceptron(nn.Module):
             weight.add_(noise, alpha=scale / math.sqrt(weight.shape[1]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last layer's output for `x[..., inputs]`."""
+        """Return the last layer's output for `x[..., inputs]`."""
         return self.after_first(F.linear(x, self.weights[0], self.biases[0]))
 
     def after_first(self, x: Tensor) -> Tensor:
-        """The same from the first layer's output on, for callers that compute that piece by piece."""
+        """Return the last layer's output, given the first layer's output before its activation."""
         for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
             x = F.linear(F.silu(x), weight, bias)
         return x
 
     def drift(self) -> Tensor:
-        """The sum of the squared differences of weights and biases from their centre."""
+        """Return |weights and biases − centre|²."""
         return (torch.cat([value.flatten() for value in self.parameters()]) - self.centre).square().sum()
 
 
 def noise_edge(sizes: Sizes) -> float:
-    """The L2 coefficient at which matrix factorisation of pure noise collapses to zero.
+    """Return the L2 coefficient c at which matrix factorisation of pure noise collapses to zero.
 
-    Near zero embeddings the loss pulls p_u and q_i together by ½ per positive, against c per sample. All is
-    zero once c exceeds the largest singular value of the pulls, normalised by samples per user and per item;
-    for positives placed at random that is
+    Near zero the loss pulls p_u and q_i together by ½ per positive; the penalty pushes by c per sample. All
+    embeddings become zero once c exceeds the largest singular value of the pulls, normalised by samples per
+    user and per item. For positives placed at random that is
 
         ½ / (1 + negatives) · (1/√(rows per user) + 1/√(rows per item))
 
-    What stands out of the noise survives a penalty somewhat below it. A fixed c would be weak on sparse logs
-    and wipe out dense ones. Without rows there is nothing to penalise: 0.
+    Structure survives a penalty somewhat below it. A fixed c would be too weak on sparse logs and wipe out
+    dense ones. Without rows: 0.
     """
     if not sizes.rows:
         return 0.0
@@ -114,18 +99,18 @@ def noise_edge(sizes: Sizes) -> float:
 
 
 def prior(samples: float, sizes: Sizes) -> float:
-    """The L2 coefficient, on a whole table, of a prior that weighs as much as so many samples of each row.
+    """Return the L2 coefficient c that holds each row of a table as strongly as `samples` samples would.
 
-    The penalty c/2 · |table|² is in the loss of every sample, of which there are rows · (1 + negatives). An
-    item that occurs much less than `samples` times then stays near 0, one that occurs much more is free. It
-    suits what is known of popular items alone; an L2 penalty of each sample holds both back alike.
+    The penalty c/2 · |table|² is in the loss of each of the rows · (1 + negatives) samples. An item that
+    occurs much less than `samples` times stays near 0; one that occurs much more is free. A penalty per
+    sample would hold both back alike.
     """
     return samples / max(1, sizes.rows * (1 + sizes.negatives))
 
 
 @dataclass(frozen=True)
 class Histories:
-    """The evidence rows `start[u] : start[u + 1]` of every user u; the unknown user, the last, has none."""
+    """The evidence by user: user u has the rows `start[u] : start[u + 1]`; the unknown user has none."""
 
     start: Tensor
     """[n_users + 2]"""
@@ -136,9 +121,9 @@ class Histories:
 
     @classmethod
     def of(cls, evidence: Evidence, n_users: int, *, latest: int | None = None) -> "Histories":
-        """All rows, or only those with fewer than `latest` later rows of weight above 0 of the same user.
+        """Group all rows by user, or only the `latest` rows of each.
 
-        Rows of weight 0 take up no place, so that they leave no trace; but they stay, for derivatives.
+        Rows of weight 0 are not counted, so that they leave no trace, but are kept for derivatives.
         """
         users, items, weights = evidence.users, evidence.items, evidence.weights
         counts = torch.bincount(users, minlength=n_users + 1)
@@ -149,7 +134,7 @@ class Histories:
         return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), items, weights)
 
     def of_users(self, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The rows of `users[n]` one after the other: place in `users`, item and weight of each, [p] each."""
+        """Return the rows of `users[n]`: place in `users`, item and weight of each, [p] each."""
         first = self.start[users]
         counts = self.start[users + 1] - first
         places = torch.repeat_interleave(torch.arange(len(users)), counts)
@@ -159,7 +144,7 @@ class Histories:
 
 
 def _later(users: Tensor, counted: Tensor, counts: Tensor) -> Tensor:
-    """How many counted rows of the same user come after each row: [rows]."""
+    """Return how many counted rows of the same user follow each row: [rows]."""
     until = counted.long().cumsum(0)
     last = counts.cumsum(0)[users] - 1
     return until[last] - until

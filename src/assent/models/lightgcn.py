@@ -15,7 +15,7 @@ from assent.support.sparse import SparseMatrix
 
 
 class LightGCNSettings(ModelSettings):
-    """Settings of LightGCN; the defaults were chosen on validation rows (docs/models.md)."""
+    """Settings of LightGCN (docs/models.md says how the defaults were chosen)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings")
     layers: int = Field(3, ge=0, description="steps over the graph; 0 is matrix factorisation")
@@ -24,7 +24,7 @@ class LightGCNSettings(ModelSettings):
 
 
 class Propagated(NamedTuple):
-    """Embeddings after the graph, the unknown one last."""
+    """Embeddings after propagation, the unknown one last."""
 
     users: Tensor
     """[n_users + 1, d]"""
@@ -38,12 +38,9 @@ class LightGCN(Recommender):
         E^(k+1) = Â E^(k),   Ê = (E^(0) + … + E^(K)) / (K + 1),   s(u, i) = ê_u · ê_i
 
     Â_ui = Â_iu = o_ui / √(d_u d_i) for every row of the evidence, with d = max(1, sum of a node's weights o).
-    The 1 changes nothing where a node has an interaction that counts in full; without it, a node's only edge
-    would have the weight o/√o, whose derivative at o = 0 is infinite. At a sum of 1 the derivative is the one
-    towards less.
-
-    The penalty c/2 · (|e_u|² + |e_i|²) of a sample is on the embeddings before the graph, as in the paper.
-    Unknown users and items get the mean of the known ones after the graph.
+    Without the 1, a node's only edge would have the weight o/√o, whose derivative at o = 0 is infinite. At a
+    sum of exactly 1 the derivative is the left one. The penalty c/2 · (|e_u|² + |e_i|²) of a sample is on the
+    embeddings before propagation, as in the paper. Unknown users and items get the mean embedding after it.
     """
 
     name: ClassVar[str] = "lightgcn"
@@ -64,12 +61,12 @@ class LightGCN(Recommender):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Normal with standard deviation `initial_scale`."""
+        """Draw embeddings, normal with standard deviation `initial_scale`."""
         self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
 
     def prepare(self, evidence: Evidence) -> Propagated:
-        """Ê of every user and item; differentiable by the embeddings and by the weights, to any order."""
+        """Return Ê of every user and item, differentiable by embeddings and weights to any order."""
         base = torch.cat([self.user_table[:-1], self.item_table[:-1]])
         constant = self.training and not evidence.weights.requires_grad
         mean = self._by_matrix(evidence, base) if constant else self._by_edge(evidence, base)
@@ -77,7 +74,7 @@ class LightGCN(Recommender):
         return Propagated(_with_mean(users), _with_mean(items))
 
     def _by_edge(self, evidence: Evidence, base: Tensor) -> Tensor:
-        """The mean of `base` and its layers, edge by edge: everything that autograd can be asked for."""
+        """Return the mean of `base` and its layers, edge by edge: differentiable by everything."""
         edges = self._edges(evidence).repeat(2).unsqueeze(1)
         ends = evidence.users, evidence.items + self.n_users
         into, out_of = torch.cat(ends), torch.cat(ends[::-1])
@@ -87,9 +84,9 @@ class LightGCN(Recommender):
         return total / (1 + self.settings.layers)
 
     def _by_matrix(self, evidence: Evidence, base: Tensor) -> Tensor:
-        """The same with constant weights, by a sparse matrix that is kept from one step to the next.
+        """Return the mean of `base` and its layers, for constant weights: half the time of a training step.
 
-        A training step takes half the time so.
+        The sparse matrix is kept from one step to the next.
         """
         if self._graph is None or not self._graph.is_of(evidence, base.dtype):
             self._graph = _Graph.of(evidence, self._edges(evidence).detach(), self.sizes)
@@ -97,7 +94,7 @@ class LightGCN(Recommender):
         return mean
 
     def _edges(self, evidence: Evidence) -> Tensor:
-        """o / √(d_u d_i) of every row of the evidence."""
+        """Return o / √(d_u d_i) of every row of the evidence: [n]."""
         weights = evidence.weights.to(self.user_table.dtype)
         d_users = weights.new_zeros(self.n_users).index_add(0, evidence.users, weights)
         d_items = weights.new_zeros(self.n_items).index_add(0, evidence.items, weights)
@@ -105,7 +102,7 @@ class LightGCN(Recommender):
         return weights / degrees.sqrt()
 
     def forward(self, users: Tensor, items: Tensor, prepared: Propagated) -> tuple[Tensor, Tensor]:
-        """ê_u · ê_i and c/2 · (|e_u|² + |e_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        """Return ê_u · ê_i and c/2 · (|e_u|² + |e_i|²) of `users[n]`, `items[n, m]`: two tensors [n, m]."""
         p = lookup(prepared.users, users)
         q = lookup(prepared.items, items)
         base_p = lookup(self.user_table, users)
@@ -114,11 +111,11 @@ class LightGCN(Recommender):
         return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor, prepared: Propagated) -> Tensor:
-        """ê_u · ê_i for every item, the unknown one last: [n, n_items + 1]."""
+        """Return ê_u · ê_i for every item, the unknown one last: [n, n_items + 1]."""
         return lookup(prepared.users, users) @ prepared.items.T
 
     def finish(self) -> None:
-        """Nothing is left to do: `prepare` makes what the unknown are given."""
+        """Do nothing: `prepare` computes the embeddings of the unknown."""
 
 
 def _at_least_one(degrees: Tensor) -> Tensor:
@@ -126,13 +123,13 @@ def _at_least_one(degrees: Tensor) -> Tensor:
 
 
 def _with_mean(table: Tensor) -> Tensor:
-    """The table with the mean of its rows as one more; 0 where it has none."""
+    """Return the table with the mean of its rows appended."""
     return torch.cat([table, mean_row(table).unsqueeze(0)])
 
 
 @dataclass(frozen=True)
 class _Graph:
-    """Â as a sparse matrix [users + items, users + items], and what it was made of."""
+    """Â as a sparse matrix [users + items, users + items], with the evidence it was built from."""
 
     evidence: Evidence
     weights: Tensor
@@ -147,15 +144,15 @@ class _Graph:
         return cls(evidence, evidence.weights.clone(), matrix.rows)
 
     def is_of(self, evidence: Evidence, dtype: torch.dtype) -> bool:
-        """Whether this is the graph of `evidence`, whose weights may have been overwritten since."""
+        """Return whether this is the graph of `evidence`; its weights may have been overwritten since."""
         same = self.evidence is evidence and torch.equal(self.weights, evidence.weights)
         return same and self.matrix.dtype == dtype
 
 
 class _MeanOfLayers(torch.autograd.Function):
-    """x → (x + Â x + … + Â^K x) / (K + 1), as x + Â (x + Â (x + …)).
+    """x → (x + Â x + … + Â^K x) / (K + 1), computed as x + Â (x + Â (x + …)).
 
-    Â is symmetric and so is this map: its gradient is the same map.
+    Â is symmetric, so this map is its own gradient.
     """
 
     @staticmethod

@@ -11,7 +11,7 @@ from assent.models.layers import dot, lookup, mean_row, noise_edge, squares
 
 
 class MFSettings(ModelSettings):
-    """Settings of matrix factorisation; the defaults were chosen on validation rows (docs/models.md)."""
+    """Settings of matrix factorisation (docs/models.md says how the defaults were chosen)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings")
     strength: float = Field(0.65, ge=0, description="of the L2 penalty, in units of the data's noise")
@@ -21,9 +21,9 @@ class MFSettings(ModelSettings):
 class MF(Recommender):
     """Matrix factorisation (Koren et al., 2009), trained with binary cross-entropy.
 
-    The penalty c/2 · (|p_u|² + |q_i|²) belongs to the sample, not to the table: a user with many interactions
-    is regularised as many times, and an embedding that no sample touches is left alone. c is `strength` times
-    `noise_edge`. Unknown users and items get the mean embedding: what is known of nobody in particular.
+    Each sample carries the penalty c/2 · (|p_u|² + |q_i|²) of its own embeddings, so a user with many
+    interactions is regularised as many times. c is `strength` times `noise_edge`. Unknown users and items get
+    the mean embedding.
     """
 
     name: ClassVar[str] = "mf"
@@ -38,22 +38,22 @@ class MF(Recommender):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Normal with standard deviation `initial_scale`; the rows of the unknown stay 0 until `finish`."""
+        """Draw embeddings, normal with standard deviation `initial_scale`; the unknown ones are 0."""
         self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
 
     def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
-        """p_u · q_i and c/2 · (|p_u|² + |q_i|²) for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        """Return p_u · q_i and c/2 · (|p_u|² + |q_i|²) of `users[n]`, `items[n, m]`: two tensors [n, m]."""
         p, q = lookup(self.user_table, users), lookup(self.item_table, items)
         lengths = squares(p).unsqueeze(1) + squares(q)
         return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
-        """p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""
+        """Return p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""
         return lookup(self.user_table, users) @ self.item_table.T
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give the unknown user and item the mean embeddings; 0 where nobody, or nothing, is known."""
+        """Give the unknown user and item the mean embeddings."""
         for table in (self.user_table, self.item_table):
             table[-1] = mean_row(table[:-1])

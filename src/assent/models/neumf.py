@@ -1,4 +1,4 @@
-"""Neural matrix factorisation: a product of embeddings and a perceptron on others, joined linearly."""
+"""NeuMF: the sum of a product of embeddings and a perceptron of other embeddings."""
 
 from typing import Any, ClassVar
 
@@ -11,17 +11,17 @@ from assent.models.contract import ModelSettings, Recommender, Sizes
 from assent.models.layers import Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
 
 _NUMBERS = 2**24
-"""Hidden units held at once when all items are scored: 64 MB."""
+"""Hidden units per block when all items are scored: 64 MB."""
 
 
 class NeuMFSettings(ModelSettings):
-    """Settings of NeuMF; the defaults were chosen on validation rows (docs/models.md)."""
+    """Settings of NeuMF (docs/models.md says how the defaults were chosen)."""
 
     dimension: int = Field(64, ge=1, description="length of the embeddings of the product")
     perceptron_dimension: int = Field(16, ge=1, description="length of the embeddings of the perceptron")
     hidden: tuple[int, ...] = Field((32, 16), min_length=1, description="widths of the perceptron's layers")
     strength: float = Field(0.65, ge=0, description="of the product's L2, in units of the data's noise")
-    perceptron_prior: float = Field(20.0, ge=0, description="samples that the prior of its embeddings weighs")
+    perceptron_prior: float = Field(20.0, ge=0, description="samples that the prior of its embeddings equals")
     decay: float = Field(0.1, ge=0, description="L2 coefficient of the layers, around their centre")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
     layer_scale: float = Field(0.3, ge=0, description="size of the initial weights of layers")
@@ -32,12 +32,11 @@ class NeuMF(Recommender):
 
         s(u, i) = h_G · (p_u ⊙ q_i) + h_M · φ(MLP([p'_u, q'_i])) + b
 
-    Product (GMF) and perceptron have embeddings of their own. The penalty of a sample is
-    c/2 · (|p_u|² + |q_i|²) as in matrix factorisation, plus decay/2 · (|h_G − 1|² + |MLP|²), plus that of a
-    prior on the perceptron's tables: they are for those of whom much is known.
-    The layers would otherwise grow and let the embeddings shrink, until no penalty is left. h_G belongs at 1,
-    where it starts and the product is matrix factorisation; pulled to 0, it would take all embeddings along.
-    Unknown users and items get the mean embeddings.
+    The penalty of a sample is c/2 · (|p_u|² + |q_i|²) as in matrix factorisation, plus decay/2 · (|h_G − 1|²
+    + |MLP|²), plus a prior on the perceptron's tables. Without the decay the layers would grow and the
+    embeddings shrink until no penalty is left. h_G starts at 1, where the product is matrix factorisation,
+    and is pulled there; pulled to 0 it would take the embeddings along. Unknown users and items get the mean
+    embeddings.
     """
 
     name: ClassVar[str] = "neumf"
@@ -62,14 +61,14 @@ class NeuMF(Recommender):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Embeddings normal with standard deviation `initial_scale`, layers as `Perceptron` has it."""
+        """Draw embeddings, normal with standard deviation `initial_scale`, and the perceptron."""
         for table in self._tables:
             table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
         self.product_weights.fill_(1)
         self.perceptron.initialise(generator, self.settings.layer_scale)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
-        """Logits and penalties for `users[n]` and `items[n, m]`: two tensors [n, m]."""
+        """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
         p, p_deep = lookup(self.user_table, users), lookup(self.perceptron_user_table, users)
         q, q_deep = lookup(self.item_table, items), lookup(self.perceptron_item_table, items)
         logits = self._logits(p.unsqueeze(1), q, p_deep.unsqueeze(1), q_deep)
@@ -79,16 +78,16 @@ class NeuMF(Recommender):
         return logits, 0.5 * (self.l2 * own + self.perceptron_l2 * deep + self.settings.decay * drift)
 
     def _logits(self, p: Tensor, q: Tensor, p_deep: Tensor, q_deep: Tensor) -> Tensor:
-        """Scores of users [n, 1, d] and items [n or 1, m, d]: [n, m]."""
+        """Return the scores of users [n, 1, d] with items [n or 1, m, d]: [n, m]."""
         product = dot(q, p * self.product_weights)
-        # W_1 [p', q'] is the sum of two parts, of which the user's serves all of her items.
+        # W_1 [p', q'] is a sum of two parts; the user's part serves all items.
         of_user, of_item = torch.chunk(self.perceptron.weights[0], 2, dim=1)
         first = F.linear(p_deep, of_user, self.perceptron.biases[0]) + F.linear(q_deep, of_item)
         deep: Tensor = self.perceptron.after_first(first)
         return product + deep.squeeze(-1)
 
     def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
-        """The logits of every item, the unknown one last: [n, n_items + 1]."""
+        """Return the logits of every item, the unknown one last: [n, n_items + 1]."""
         size = max(1, _NUMBERS // (max(self.settings.hidden) * (self.n_items + 1)))
         return torch.cat([self._score_some(some) for some in torch.split(users, size)])
 
@@ -103,6 +102,6 @@ class NeuMF(Recommender):
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give the unknown user and item the mean embeddings; 0 where nobody, or nothing, is known."""
+        """Give the unknown user and item the mean embeddings."""
         for table in self._tables:
             table[-1] = mean_row(table[:-1])

@@ -1,32 +1,20 @@
-"""What a report is made from, and the figures that several of its sections need.
-
-The measured frontier as lines, one per method.
-
-The frontier as the estimates predict it, for runs that did not measure it.
-"""
+"""What a report is made from, and the figures that several of its sections need."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from assent.game.prices import price_path
+from assent.results.records import ALL, ENDS, NOTHING, Flat, Way, metric_name, way_of
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 from assent.support.statistics import mean_and_error, paired_difference
 
-Record = Mapping[str, Any]
-"""One trained model's figures; metrics and `violation_share` are fractions."""
-Way = tuple[str, str]
-"""A method with its objective ("" for methods without one)."""
-
-ALL: Way = ("all", "")
-NOTHING: Way = ("nothing", "")
 QUALITY = "ndcg"
-"""The metric that the words and the figure speak of."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +28,9 @@ class ReportData:
     method: str
     objective: str
     """What the run used; "" for methods without an objective."""
-    records: Sequence[Record]
-    """One flat record per trained model: dataset, model, method, objective, price, seed, violation,
-    violation_share (of All's), reward_sum, reward_mean, precision, recall, f1, ndcg, mrr, hit, seconds; also
-    decision_price where the price of the decision is not that of the rewards. The run's method, All and
-    Nothing are among them."""
-    frontier: Sequence[Record]
+    records: Sequence[Flat]
+    """One flat record per trained model (`results.records`): the run's method, All and Nothing."""
+    frontier: Sequence[Flat]
     """The same with `point`, the budget as a share of All's violation; empty where it was not measured. All's
     and Nothing's records in it, where there are any, stand for theirs in the figure and the table."""
     selection: pl.DataFrame
@@ -68,7 +53,12 @@ class ReportData:
         """Whether the method estimated what interactions are worth."""
         return self.selection["value"].null_count() < self.selection.height
 
-    def of(self, way: Way) -> list[Record]:
+    @property
+    def metric(self) -> str:
+        """The metric that words and charts speak of, with its k: NDCG@5."""
+        return metric_name(QUALITY, self.records)
+
+    def of(self, way: Way) -> list[Flat]:
         """The run's records of one method and objective."""
         return [record for record in self.records if way_of(record) == way]
 
@@ -86,65 +76,28 @@ def checked(data: ReportData) -> ReportData:
     return data
 
 
-def way_of(record: Record) -> Way:
-    """The method and objective of a record."""
-    return record["method"], record.get("objective") or ""
-
-
-Points = Mapping[float, Sequence[Record]]
-"""The records of one method by the point of the frontier, the largest first."""
-
-
-def by_point(frontier: Sequence[Record], way: Way) -> Points:
-    """The frontier's records of one method and objective, by falling point."""
-    groups: dict[float, list[Record]] = {}
-    for record in frontier:
-        if way_of(record) == way:
-            groups.setdefault(record["point"], []).append(record)
-    return dict(sorted(groups.items(), reverse=True))
-
-
-def budgeted_ways(frontier: Sequence[Record]) -> list[Way]:
-    """The methods that a frontier compares, in their order; not All and Nothing, its ends."""
-    return [way for way in dict.fromkeys(way_of(record) for record in frontier) if way not in (ALL, NOTHING)]
-
-
-def reference(data: ReportData, way: Way) -> list[Record]:
+def reference(data: ReportData, way: Way) -> list[Flat]:
     """All's or Nothing's records: those measured with the frontier or else those of the run."""
     return [record for record in data.frontier if way_of(record) == way] or data.of(way)
 
 
-def mean(records: Sequence[Record], key: str = QUALITY) -> float:
+def charted(data: ReportData) -> list[Flat]:
+    """The records of the chart: the frontier, the run's method first, then methods that only the run has."""
+    measured = [record for record in data.frontier if way_of(record) not in ENDS]
+    known = {*ENDS, *map(way_of, measured)}
+    own = [record for record in data.records if way_of(record) not in known]
+    ends = [record for way in ENDS for record in reference(data, way)]
+    return [*sorted(measured, key=lambda record: way_of(record) != data.way), *own, *ends]
+
+
+def mean(records: Sequence[Flat], key: str = QUALITY) -> float:
     """Mean of a figure over records."""
     return mean_and_error([record[key] for record in records])[0]
 
 
-def standard_error(records: Sequence[Record], key: str = QUALITY) -> float | None:
+def standard_error(records: Sequence[Flat], key: str = QUALITY) -> float | None:
     """Standard error of that mean over the records' seeds; None for one seed."""
     return mean_and_error([record[key] for record in records])[1]
-
-
-class Gap(NamedTuple):
-    """How much better ours is than theirs in NDCG, over the seeds that both have."""
-
-    difference: float
-    error: float | None
-    """Standard error of the difference; None for one seed."""
-
-    @property
-    def sign(self) -> int:
-        """1 ahead or −1 behind by more than the standard error, 0 level; without an error, of the mean."""
-        return int(self.difference > (self.error or 0)) - int(self.difference < -(self.error or 0))
-
-
-def gap(ours: Sequence[Record], theirs: Sequence[Record], scale: float = 1.0) -> Gap | None:
-    """Mean over common seeds of NDCG(ours) − scale · NDCG(theirs), paired by seed; None without any."""
-    first, second = ({record["seed"]: record[QUALITY] for record in records} for records in (ours, theirs))
-    seeds = sorted(first.keys() & second.keys())
-    if not seeds:
-        return None
-    found = paired_difference([first[seed] for seed in seeds], [scale * second[seed] for seed in seeds])
-    return Gap(found.mean, found.error)
 
 
 class Kept(NamedTuple):
@@ -154,14 +107,18 @@ class Kept(NamedTuple):
     error: float | None
 
 
-def kept(ours: Sequence[Record], everything: Sequence[Record]) -> Kept | None:
+def kept(ours: Sequence[Flat], everything: Sequence[Flat]) -> Kept | None:
     """Ratio r of the mean NDCGs, with the error of (ours − r · All) / All; None if All's is 0."""
     base = mean(everything)
     if not base:
         return None
     ratio = mean(ours) / base
-    around = gap(ours, everything, scale=ratio)
-    return Kept(ratio, around.error / base if around and around.error is not None else None)
+    first, second = (
+        {record["seed"]: record[QUALITY] for record in records} for records in (ours, everything)
+    )
+    pairs = [(first[seed], ratio * second[seed]) for seed in sorted(first.keys() & second.keys())]
+    error = paired_difference(*zip(*pairs, strict=True)).error if pairs else None
+    return Kept(ratio, None if error is None else error / base)
 
 
 def spread(data: ReportData) -> float | None:
@@ -172,49 +129,6 @@ def spread(data: ReportData) -> float | None:
     everything = reference(data, ALL)
     error, base = standard_error(everything), mean(everything)
     return error * math.sqrt(len(everything)) / base if error is not None and base else None
-
-
-@dataclass(frozen=True)
-class Line:
-    """A method's measured points by rising violation share: NDCG and its standard errors (fractions)."""
-
-    way: Way
-    violation: Sequence[float]
-    quality: Sequence[float]
-    error: Sequence[float | None]
-
-
-def line(way: Way, groups: Sequence[Sequence[Record]]) -> Line:
-    """The line through one point per group of records."""
-    return Line(
-        way,
-        violation=[mean(records, "violation_share") for records in groups],
-        quality=[mean(records) for records in groups],
-        error=[standard_error(records) for records in groups],
-    )
-
-
-def frontier_lines(frontier: Sequence[Record]) -> list[Line]:
-    """A line per method of a frontier, in its order; All and Nothing are the last two."""
-    return [
-        line(way, list(by_point(frontier, way).values())[::-1])
-        for way in (*budgeted_ways(frontier), ALL, NOTHING)
-    ]
-
-
-def run_lines(data: ReportData) -> list[Line]:
-    """A line per method of the frontier, the run's first; a point for each that only the run's table has.
-
-    All and Nothing are the last two.
-    """
-    measured = sorted(budgeted_ways(data.frontier), key=lambda way: way != data.way)
-    drawn = (*measured, ALL, NOTHING)
-    own = [way for way in dict.fromkeys(way_of(record) for record in data.records) if way not in drawn]
-    return [
-        *(line(way, list(by_point(data.frontier, way).values())[::-1]) for way in measured),
-        *(line(way, [data.of(way)]) for way in own),
-        *(line(way, [reference(data, way)]) for way in (ALL, NOTHING)),
-    ]
 
 
 _POINTS = 300
@@ -236,7 +150,7 @@ class Predicted:
 
 
 def predicted_path(selection: pl.DataFrame) -> Predicted | None:
-    """The path of a selection's estimates; None where there are none, or nothing to gain or to pay."""
+    """The path of a selection's estimates; None without estimates, or with nothing to gain or to pay."""
     values = selection["value"].fill_null(0.0).to_numpy()
     unwillingness = selection["unwillingness"].to_numpy()
     most, everything = values[values > 0].sum(), unwillingness.sum()

@@ -1,27 +1,15 @@
-"""What the measured frontier says, one sentence per fact.
+"""What the frontier says of the run's method, and how far to trust its decision: a sentence per fact."""
 
-How far the decision can be trusted, one sentence per fact of its certificate.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from assent.models.losses import Loss
-from assent.report.data import (
-    ALL,
-    Gap,
-    Points,
-    Record,
-    ReportData,
-    Way,
-    budgeted_ways,
-    by_point,
-    gap,
-    kept,
-    reference,
-)
-from assent.report.html import Html, bullets, tag
-from assent.report.words import METRIC, fixed, listed, name, number, percent, plural, share
+from assent.report.data import QUALITY, ReportData, mean, reference
+from assent.results.html import Html, bullets, tag
+from assent.results.records import ALL, ENDS, METHOD, name, named, way_of
+from assent.results.table import Amount, Column, rows_by, tabulate
+from assent.results.words import fixed, listed, number, percent, plural, share
 
 _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
@@ -32,69 +20,75 @@ _FEW_SEEDS = 3
 
 def frontier_facts(data: ReportData) -> list[str]:
     """How the run's method compares with All and with every other method, and what that rests on."""
-    ours = by_point(data.frontier, data.way)
-    rivals = [way for way in budgeted_ways(data.frontier) if way != data.way]
-    if not ours:
-        return [f"This frontier was measured for {listed([name(way) for way in rivals])} only."]
-    everything = reference(data, ALL)
+    measured = [record for record in data.frontier if way_of(record) not in ENDS]
+    own = [record for record in measured if way_of(record) == data.way]
+    if not own:
+        rivals = dict.fromkeys(name(way_of(record)) for record in measured)
+        return [f"This frontier was measured for {listed([*rivals])} only."]
+    ours, points = name(data.way), sorted({record["point"] for record in own}, reverse=True)
+    everywhere = [{**record, "point": point} for point in points for record in reference(data, ALL)]
+    table = tabulate(
+        named([*everywhere, *measured]),
+        {METHOD: "", "point": ""},
+        [Column(QUALITY, "", better=1)],
+        reference={METHOD: ours},
+        corrected=False,
+    )
+    found: dict[str, dict[float, Amount]] = {}
+    for (method,), rows in rows_by(table.rows, METHOD).items():
+        found[method] = {row.labels["point"]: row.amounts[QUALITY] for row in rows}
+    base = mean(reference(data, ALL))
+    ratios = {point: (found[ours][point].mean or 0.0) / base if base else 0.0 for point in points}
+    above = [point for point in points if _ahead(found[name(ALL)][point]) == 1]
     return [
-        _keeping(data.way, ours, everything),
-        *_above_all(data.way, ours, everything),
-        *(_against(data.way, ours, rival, by_point(data.frontier, rival)) for rival in rivals),
-        _certainty(len({record["seed"] for points in ours.values() for record in points})),
+        _keeping(ours, ratios),
+        *([f"It is better than using everything at {_places(above)}."] if above else []),
+        *(_against(rival, found[rival], data.metric) for rival in found if rival not in (ours, name(ALL))),
+        _certainty(len({record["seed"] for record in own})),
     ]
 
 
-def _keeping(way: Way, ours: Points, everything: Sequence[Record]) -> str:
-    """Down to which point the quality stays nearly All's, without a gap above it."""
-    lowest = None
-    for point, records in ours.items():
-        quality = kept(records, everything)
-        if quality is None or quality.ratio < _NEARLY_ALL:
-            break
-        lowest = point
+def _keeping(method: str, ratios: Mapping[float, float]) -> str:
+    """The lowest point down to which the quality stays nearly All's; `ratios` are by falling point."""
+    kept = list(takewhile(lambda point: ratios[point] >= _NEARLY_ALL, ratios))
     goal = f"{share(_NEARLY_ALL)} of All’s quality"
-    if lowest is None:
-        return f"{name(way)} falls below {goal} already at {share(max(ours))} of All’s violation."
-    return f"{name(way)} keeps at least {goal} down to {share(lowest)} of All’s violation."
+    if not kept:
+        return f"{method} falls below {goal} already at {share(max(ratios))} of All’s violation."
+    return f"{method} keeps at least {goal} down to {share(kept[-1])} of All’s violation."
 
 
-def _above_all(way: Way, ours: Points, everything: Sequence[Record]) -> list[str]:
-    """Where using less is better than using everything."""
-    ahead = _signed(_gaps(ours, dict.fromkeys(ours, everything)), 1)
-    return [f"It is better than using everything at {_places(ahead)}."] if ahead else []
-
-
-def _against(way: Way, ours: Points, rival: Way, theirs: Points) -> str:
+def _against(rival: str, amounts: Mapping[float, Amount], metric: str) -> str:
     """Where the run's method is ahead of another, level with it, or behind."""
-    gaps = _gaps(ours, theirs)
-    if not gaps:
-        return f"{name(rival)} was measured at other points or seeds and cannot be compared."
+    known = {point: amounts[point] for point in sorted(amounts, reverse=True)}
+    known = {point: amount for point, amount in known.items() if amount.difference is not None}
+    if not known:
+        return f"{rival} was measured at other points or seeds and cannot be compared."
     parts = []
     for sign, word in ((1, "ahead"), (0, "level"), (-1, "behind")):
-        if here := _signed(gaps, sign):
-            where = "every point" if len(here) == len(gaps) > 1 else _places(here)
-            parts.append(f"{word} at {where}{_largest(here) if sign else ''}")
-    return f"Against {name(rival)}: {'; '.join(parts)}."
+        here = {point: abs(each.difference or 0) for point, each in known.items() if _ahead(each) == sign}
+        if here:
+            where = "every point" if len(here) == len(known) > 1 else _places(here)
+            parts.append(f"{word} at {where}{_largest(here, metric) if sign else ''}")
+    return f"Against {rival}: {'; '.join(parts)}."
 
 
-def _gaps(ours: Points, theirs: Points) -> dict[float, Gap]:
-    found = {point: gap(records, theirs[point]) for point, records in ours.items() if point in theirs}
-    return {point: each for point, each in found.items() if each is not None}
+def _ahead(theirs: Amount) -> int:
+    """1 where ours is ahead of theirs by more than the standard error, −1 behind, 0 level.
+
+    For one seed, which has no error, the difference alone decides.
+    """
+    difference, error = theirs.difference or 0.0, theirs.difference_error or 0.0
+    return int(-difference > error) - int(difference > error)
 
 
-def _signed(gaps: Mapping[float, Gap], sign: int) -> dict[float, Gap]:
-    return {point: each for point, each in gaps.items() if each.sign == sign}
+def _places(points: Iterable[float]) -> str:
+    return listed([share(point) for point in points])
 
 
-def _places(gaps: Mapping[float, Gap]) -> str:
-    return listed([share(point) for point in gaps])
-
-
-def _largest(gaps: Mapping[float, Gap]) -> str:
+def _largest(gaps: Mapping[float, float], metric: str) -> str:
     """The largest difference, and where it is if there are several."""
-    point = max(gaps, key=lambda each: abs(gaps[each].difference))
-    points = f"{fixed(100 * abs(gaps[point].difference), 1)} points of {METRIC}"
+    point = max(gaps, key=lambda each: gaps[each])
+    points = f"{fixed(100 * gaps[point], 1)} points of {metric}"
     return f" (most at {share(point)}, by {points})" if len(gaps) > 1 else f" (by {points})"
 
 
@@ -155,7 +149,7 @@ def _values(whom: str, reliability: Mapping[str, float]) -> str:
     explained, measurement = reliability["explained"], reliability["measurement"]
     if not explained and not measurement:
         return (
-            f"What an interaction is worth to {whom} could not be told from noise by measuring it: so far "
+            f"Measuring could not tell what an interaction is worth to {whom} from noise: as far as it goes, "
             "all count the same."
         )
     return (
@@ -171,16 +165,16 @@ _SOURCES = {
     "measured": "what was measured",
     "structure": "the paths between people",
 }
-"""What is tried (`value.trial.Kind`), in words."""
+"""The sources that are tried (`worth.trial.Kind`), in words."""
 
 
 def _trial(trial: Mapping[str, Any]) -> str:
-    """What came of trying each source of values within one budget (`value.trial.Trial.facts`)."""
+    """How each source of values did in the trial of one budget (`worth.trial.Trial.facts`)."""
     ranked = sorted(_SOURCES, key=lambda kind: -trial[kind]["ndcg"])
     ranks = listed([f"{_SOURCES[kind]} {percent(trial[kind]['ndcg'], 1)}" for kind in ranked])
     counts = listed([f"{_SOURCES[kind]} {share(trial[kind]['weight'])}" for kind in ranked])
     alone = trial["unwillingness"]["weight"] == 1
-    verdict = "None is for certain better than unwillingness alone, which decides there"
+    verdict = "None is significantly better than unwillingness alone, which decides there"
     return (
         f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
         f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. "
@@ -189,11 +183,11 @@ def _trial(trial: Mapping[str, Any]) -> str:
 
 
 def _unheard(trial: Mapping[str, Any]) -> str:
-    """Why structure does not count although it ranks better than unwillingness, if others do."""
+    """Why the paths have weight 0 although they rank better than unwillingness, if other sources count."""
     structure, alone = trial["structure"], trial["unwillingness"]
     if structure["weight"] or structure["ndcg"] <= alone["ndcg"] or alone["weight"] == 1:
         return ""
-    return " The paths between people, not ahead of unwillingness alone for certain, are not heard."
+    return " The paths between people, not significantly better than unwillingness alone, have weight 0."
 
 
 AIMED_AT = 0.01
@@ -221,27 +215,27 @@ def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) ->
 
 
 def _own_gains(figures: Mapping[str, float]) -> str:
-    """What people give up who decide for the good of all."""
+    """What people give up by deciding for everybody."""
     if not figures["own_gainers"]:
-        return "Nor could anybody gain for herself."
+        return "Nor could anybody gain for themselves."
     return (
-        f"For herself alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
-        f"{number(figures['largest_own_gain'])} loss units, on average of all "
-        f"{number(figures['mean_own_gain'])}: so much is given for others."
+        f"For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
+        f"{number(figures['largest_own_gain'])} loss units, {number(figures['mean_own_gain'])} on average of "
+        "all users: so much is given for others."
     )
 
 
 def _anarchy(figures: Mapping[str, float]) -> str:
     ratio = f", {number(figures['price_of_anarchy'])} times the cost" if "price_of_anarchy" in figures else ""
     return (
-        f"If each decided for herself at {_price(figures)}, all together would lose "
+        f"If people decided for themselves at {_price(figures)}, all together would lose "
         f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
         f"all{ratio} (the price of anarchy)."
     )
 
 
 def _price(figures: Mapping[str, float]) -> str:
-    """The price that was decided at, which a budget finds for itself."""
+    """The price of the decision; a budget finds its own."""
     return f"a price of {number(figures['price'])}" if "price" in figures else "this price"
 
 
@@ -250,7 +244,7 @@ def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) ->
     true = f"The true reward{at} after training is {number(figures['true_reward'])} per person"
     if {"reward_loss", "reward_form"} <= certificate.keys():
         kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"
-        true += f", by the {certificate['reward_form']} of her{kind} losses"
+        true += f", by the {certificate['reward_form']} of their{kind} losses"
     if "predicted_reward" not in figures:
         return f"{true}; nothing was predicted."
     off = f", {percent(figures['prediction_error'], 1)} off" if "prediction_error" in figures else ""

@@ -1,30 +1,17 @@
-"""What was done: settings, what the words mean, and what the report cannot tell.
-
-The page: the headline, then a section per question, in one file that loads nothing from anywhere.
-"""
+"""The page of a run: the headline, then a section per question, in one file that loads nothing."""
 
 import json
 from collections.abc import Iterator, Mapping
 from importlib import resources
 
-from assent.report.data import ALL, ReportData, checked, kept, mean, spread
+from assent.report.data import ReportData, checked, kept, mean, spread
 from assent.report.facts import trust_section
-from assent.report.html import Html, bullets, header, join, paragraph, tag, void
-from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
-from assent.report.words import (
-    NONE,
-    THIN,
-    decimals_for,
-    fixed,
-    headline,
-    in_figures,
-    listed,
-    name,
-    percent,
-    plural,
-    relative,
-    share,
-)
+from assent.report.headline import headline, in_figures, relative
+from assent.report.people import examples_section
+from assent.report.sections import frontier_section, methods_section, withheld_section
+from assent.results.html import Html, bullets, header, join, paragraph, tag, void
+from assent.results.records import ALL, name
+from assent.results.words import NONE, THIN, decimals_for, fixed, listed, percent, plural, share
 
 _RANKED = {
     "paper-tables": "each person’s last interaction was ranked among sampled other items",
@@ -33,13 +20,13 @@ _RANKED = {
 }
 _GLOSSARY = {
     "interaction": "one thing that one person did with one item, at one time.",
-    "unwillingness": "how much she minds its use, from 0 (use it freely) to 1 (never use it).",
+    "unwillingness": "how much its owner minds its use, from 0 (use it freely) to 1 (never use it).",
     "selection": "the decision for each interaction: disclosed, or withheld from the recommender altogether.",
     "price": "how much recommendation loss one unit of unwillingness is held to be worth. "
     "A high price withholds more.",
     "violation": "the unwillingness that a selection discloses, summed per person and averaged over people.",
-    "reward": "what a person gets: minus her loss on the validation interactions, minus price times what is "
-    "disclosed of her unwillingness.",
+    "reward": "what a person gets: minus their loss on the validation interactions, minus price times the "
+    "unwillingness that is disclosed of them.",
 }
 _SAMPLED = (
     "Ranking among sampled items is easier than among all, and may order methods differently; "

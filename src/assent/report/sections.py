@@ -1,37 +1,22 @@
-"""What kind of interaction was withheld: by category, by unwillingness, by how many others have the item.
+"""The sections on the frontier, the methods, and what kind of interaction was withheld.
 
-Each table has one row per group: `group` (its label), `interactions` (how many), `withheld` (the share of
-them) and `unwillingness` (its mean).
-
-Three people as examples: whom to show, and the reason for each of their decisions in words.
-
-The sections between the headline and the background.
+Each table of what was withheld has a row per group: `group` (its label), `interactions` (how many),
+`withheld` (the share of them) and `unwillingness` (its mean).
 """
 
-from collections.abc import Sequence
+import math
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from assent.game.reasons import Reason
-from assent.report.data import Predicted, ReportData, line, predicted_path, run_lines, way_of
+from assent.report.data import Predicted, ReportData, charted, mean, predicted_path, reference
 from assent.report.facts import frontier_facts
-from assent.report.figures import measured_figure, predicted_figure
-from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
-from assent.report.table import method_groups, method_table
-from assent.report.words import (
-    METRIC,
-    NONE,
-    described,
-    fixed,
-    minded,
-    name,
-    not_given,
-    number,
-    percent,
-    plural,
-    share,
-)
+from assent.results.html import Html, bullets, header, join, paragraph, scrolling, tag
+from assent.results.records import ALL, ENDS, METHOD, Flat, described, k_of, name, named, way_of
+from assent.results.table import Amount, Column, Table, metric_columns, tabulate
+from assent.results.words import decimals_for, fixed, number, percent, plural, share
+from assent.results.writers import html
 
 TOP_CATEGORIES = 10
 _BANDS = 10
@@ -121,74 +106,6 @@ def _ends(groups: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
     return groups.row(0, named=True), groups.row(-1, named=True)
 
 
-MOST_ROWS = 12
-"""Interactions shown of one person; people with 4 to 12 are preferred."""
-_TARGETS = (0.8, 0.5, 0.2)
-"""Shares of their interactions that the examples have disclosed, as nearly as can be: mostly, half, hardly.
-Not 1 and 0, so that each has decisions of both kinds to look at."""
-
-_DECIDED = {
-    (Reason.CATEGORY, True): "its category is worth its cost on the whole",
-    (Reason.CATEGORY, False): "its category is not worth its cost on the whole",
-    (Reason.FLOOR, True): "its owner's floor asks for {}",
-    (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
-    (Reason.BUDGET, True): "the budget for all has room for {}",
-    (Reason.BUDGET, False): "the budget for all has no room left for {}",
-    (Reason.LOT, True): "drawn by lot",
-    (Reason.LOT, False): "the lot left it out",
-    (Reason.SEARCH, True): "part of the best selection that was found",
-    (Reason.SEARCH, False): "no part of the best selection that was found",
-}
-"""What is said beside worth and cost where these do not explain a decision: by reason, and if disclosed."""
-
-
-def example_users(selection: pl.DataFrame) -> list[str]:
-    """The ids of the (up to three) users nearest to the targets; ties go to the smallest id."""
-    users = selection.group_by("user").agg(rows=pl.len(), share=pl.col("disclosed").mean())
-    chosen: list[str] = []
-    for target in _TARGETS:
-        # Rounded, so that 4 of 5 and 8 of 10 are equally near whatever their last bits say.
-        distance = (pl.col("share") - target).abs().round(9)
-        rest = users.filter(~pl.col("user").is_in(chosen))
-        nearest = rest.sort(~pl.col("rows").is_between(4, MOST_ROWS), distance, "user")
-        chosen += nearest["user"].head(1).to_list()
-    return chosen
-
-
-def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
-    """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
-    columns = ("unwillingness", "disclosed", "value", "reason", "cost", "together")
-    return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
-
-
-def _in_words(row: dict[str, Any], objective: str) -> str:
-    if row["reason"] is None:
-        return "no estimate"
-    reason, worth = Reason(row["reason"]), _worth(row["value"], objective)
-    if reason is Reason.NO_HELP:
-        return worth
-    what = "its category" if row["together"] > 1 else "it"
-    decided = _DECIDED.get((reason, row["disclosed"]))
-    return f"{worth}, {_cost(row)}" + (f"; {decided.format(what)}" if decided else "")
-
-
-def _worth(value: float, objective: str) -> str:
-    if value > 0:
-        return f"worth {number(value)} loss units"
-    return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
-
-
-def _cost(row: dict[str, Any]) -> str:
-    costs = "costs" if row["disclosed"] else "would cost"
-    return f"{costs} nothing" if row["unwillingness"] == 0 else f"{costs} {number(row['cost'])} at this price"
-
-
-_METRIC_MEANING = (
-    f"{METRIC} says how far up the right item stands among the first five suggestions: "
-    f"{percent(1)} is always first, {percent(0)} never among them."
-)
-
-
 def frontier_section(data: ReportData) -> Html:
     """Quality against violation: measured where it was, else predicted, else the run's own points."""
     predicted = None if data.frontier else predicted_path(data.selection)
@@ -197,31 +114,47 @@ def frontier_section(data: ReportData) -> Html:
 
 
 def _measured(data: ReportData) -> Html:
-    lines = run_lines(data)
-    run = line(data.way, [data.of(data.way)])
+    from assent.results.plot import quality_chart
+
+    own = data.of(data.way)
+    run = mean(own, "violation_share"), mean(own)
+    chart = quality_chart(charted(data), name="measured", ours=data.way, run=run)
     spoken = "; ".join(
-        f"{name(each.way)} {percent(y, 1)} at {share(x)}"
-        for each in lines
-        for x, y in zip(each.violation, each.quality, strict=True)
+        f"{each.label} {percent(y.mean or 0.0, 1)} at {share(float(x))}"
+        for each in chart.series
+        for x, y in each.known
     )
-    figure = measured_figure(lines, run, label=f"{METRIC} at each share of All’s violation: {spoken}.")
-    caption = f"Up is better, left is kinder. Bars are standard errors over seeds. {_METRIC_MEANING}"
+    figure = chart.html(f"{data.metric} at each share of All’s violation: {spoken}.")
+    caption = (
+        f"Up is better, left is kinder. Bars are standard errors over seeds. {data.metric} says how far up "
+        f"the right item stands among the first {k_of(data.records)} suggestions: {percent(1)} is always "
+        f"first, {percent(0)} never among them."
+    )
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
     return join([_captioned(figure, caption), facts])
 
 
 def _predicted(path: Predicted) -> Html:
+    from assent.results.plot import Look, QualityChart, Series
+
     (violation, gain), everything = path.run, float(path.gain[-1])
     said = (
         f"The run discloses {share(violation)} of All’s violation for {percent(gain)} of the largest "
         f"predicted gain; using everything has {percent(everything)} of it."
     )
-    figure = predicted_figure(path.violation, path.gain, path.run, label=f"Predicted, not measured. {said}")
+    curve = Series(
+        "predicted, falling price", path.violation.tolist(), [*map(Amount, path.gain)], Look("blue", "")
+    )
+    end = Series(ALL, [float(path.violation[-1])], [Amount(everything)])
+    chart = QualityChart(
+        "predicted", "", "violation, share of All’s", "predicted gain", [curve, end], run=path.run
+    )
     caption = (
         "Predicted, not measured. Interactions are disclosed one after the other by falling break-even "
         "price; the gain is the sum of their estimated values, as a share of the largest sum that any "
         "selection has."
     )
+    figure = chart.html(f"Predicted, not measured. {said}")
     return join([_captioned(figure, caption), paragraph(said), _how_to_measure()])
 
 
@@ -234,23 +167,83 @@ def _captioned(figure: Html, caption: str) -> Html:
     return tag("figure", figure, tag("figcaption", caption))
 
 
+def method_tables(data: ReportData) -> dict[str, Table]:
+    """Tables by heading: All and Nothing, the run's own price or budget, then the frontier by falling point.
+
+    Only methods at the same point of the frontier answer the same question, so the best is marked only
+    there; the best reward only where all have the same price.
+    """
+    measured = [record for record in data.frontier if way_of(record) not in ENDS]
+    groups = {
+        "For reference": [record for way in ENDS for record in reference(data, way)],
+        "The run’s own price or budget": [record for record in data.records if way_of(record) not in ENDS],
+    }
+    unranked = list(groups)
+    for point in sorted({record["point"] for record in measured}, reverse=True):
+        at_point = [record for record in measured if record["point"] == point]
+        groups[f"Up to {share(point)} of All’s violation"] = at_point
+    everything = [record for group in groups.values() for record in group]
+    columns = _columns(everything)
+    return {
+        heading: tabulate(
+            [{**record, "decided": _decided(record)} for record in named(records)],
+            {METHOD: "Method"},
+            columns if len({record.get("price") for record in records}) == 1 else _without_rewards(columns),
+            among=() if heading in unranked else (METHOD,),
+        )
+        for heading, records in groups.items()
+        if records
+    }
+
+
+def _columns(records: list[Flat]) -> list[Column]:
+    """The columns of the table of methods, with three digits of each column's largest mean."""
+    metrics = [
+        replace(column, heading=column.heading.removesuffix(" %"))
+        for metric in ("ndcg", "recall", "hit", "f1", "mrr")
+        for column in metric_columns(metric, records)
+    ]
+    columns = [
+        Column("violation_share", "Violation", 100),
+        *metrics,
+        Column("reward_sum", "Reward (sum)", better=1),
+        Column("reward_mean", "Reward (mean)", better=1),
+        Column("seconds", "Seconds"),
+    ]
+    digits = [
+        replace(each, decimals=max(1, decimals_for(each.factor * record[each.key] for record in records)))
+        for each in columns
+    ]
+    return [*digits, Column("decided", "Price", decimals=None)]
+
+
+def _without_rewards(columns: list[Column]) -> list[Column]:
+    """The columns with rewards neither tested nor ranked."""
+    return [replace(each, better=0) if each.key.startswith("reward") else each for each in columns]
+
+
+def _decided(record: Flat) -> float | None:
+    """The price at which a method decided, if it knows a finite one."""
+    price = record.get("decision_price", record.get("price"))
+    return price if price is not None and math.isfinite(price) else None
+
+
 def methods_section(data: ReportData) -> Html:
     """Every figure of every method."""
-    groups = method_groups(data)
-    ways = list(dict.fromkeys(way_of(row) for group in groups for row in group.rows))
+    ways = list(dict.fromkeys(way_of(record) for record in (*data.records, *data.frontier)))
     notes = [
         "Means with standard errors over seeds; violation, as a share of All’s, and metrics in percent. The "
         "best at each point is in bold, which means little where another is within the standard error.",
-        "Reward (sum) counts each person’s validation loss summed over her samples, as the definition says; "
-        "reward (mean) counts their mean, as published tables do, and puts Nothing ahead whenever the price "
-        f"is large. {_reward_prices(data)} The column Price has the one at which a method decided, where it "
-        "knows one.",
+        "Reward (sum) counts each person’s validation loss summed over their samples, as the definition "
+        "says; reward (mean) counts the mean, as published tables do, and puts Nothing ahead whenever the "
+        f"price is large. {_reward_prices(data)} The column Price has the price at which a method decided, "
+        "where it knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
     return tag(
         "section",
         tag("h2", "The methods in figures"),
-        method_table(groups, data.way),
+        html(method_tables(data), "Figures of every method", ours={METHOD: name(data.way)}),
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
     )
@@ -311,61 +304,3 @@ def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
 def _bar(fraction: float) -> Html:
     width = f"width:{100 * fraction:.1f}%"
     return tag("span", tag("span", style=width), class_="track", aria_hidden="true")
-
-
-def examples_section(data: ReportData) -> Html:
-    """Three people with the reason for each decision."""
-    private = (
-        "Whoever reads this sees these people’s interactions, the withheld ones too: "
-        "keep this file as closely as the log itself."
-    )
-    users = example_users(data.selection)
-    title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
-    return tag("section", tag("h2", title), paragraph(private), *(_person(data, user) for user in users))
-
-
-def _person(data: ReportData, user: str) -> Html:
-    theirs = data.selection.filter(pl.col("user") == user)
-    disclosed = int(theirs["disclosed"].sum())
-    shown = theirs.head(MOST_ROWS).sort(
-        "price", "unwillingness", descending=[True, False], nulls_last=True, maintain_order=True
-    )
-    titles = ["Interaction", "Decision", "Unwillingness"]
-    titles += ["Value", "Break-even price"] if data.estimated else []
-    head = tag("thead", tag("tr", *(header(title) for title in titles)))
-    words = in_words(shown, data.objective) if data.estimated else [""] * shown.height
-    rows = zip(shown.iter_rows(named=True), words, strict=True)
-    body = tag("tbody", *(_decision(row, text, data) for row, text in rows))
-    rest = theirs.height - shown.height
-    summary = f": {disclosed:,} of {plural(theirs.height, 'interaction')} disclosed"
-    return join(
-        [
-            tag("h3", "User ", tag("bdi", user), summary),
-            scrolling(tag("table", head, body, class_="person"), f"Interactions of user {user}"),
-            tag("p", f"and {rest:,} more", class_="note") if rest else "",
-        ]
-    )
-
-
-def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
-    decision = "disclosed" if row["disclosed"] else "withheld"
-    pill = tag("span", decision, class_=f"pill {decision}")
-    unsaid = [] if row["given"] else [tag("small", not_given(data.settings.get("rest")))]
-    cells = [
-        header(tag("bdi", row["title"] or row["item"]), *_categories(row["category"]), scope="row"),
-        tag("td", pill, *([tag("small", words)] if words else []), class_="decision"),
-        tag("td", minded(row["unwillingness"]), *unsaid),
-    ]
-    if data.estimated:
-        known = row["uncertainty"] is not None
-        uncertain = [tag("small", f"± {number(row['uncertainty'])}")] if known else []
-        cells += [tag("td", _or_none(row["value"]), *uncertain), tag("td", _or_none(row["price"]))]
-    return tag("tr", *cells)
-
-
-def _or_none(value: float | None) -> str:
-    return NONE if value is None else number(value)
-
-
-def _categories(categories: Sequence[str] | None) -> list[Html]:
-    return [tag("small", tag("bdi", ", ".join(categories)))] if categories else []

@@ -1,11 +1,8 @@
-"""Figure: how far the predicted validation loss is from that of a retrained model.
+"""Two figures about anchors: how well they predict a retrained model's loss, and how many are worth it."""
 
-Figure: reward and time of IFRQE++ with T = 1 to 10 anchors.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,17 +12,17 @@ from assent.lab.anchors import linearised, random_anchors
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Found, Key
 from assent.methods.ifrqe import IFRQE
-from assent.report.words import MINUS, plural
 from assent.reproduce import item as m
 from assent.reproduce import paper
-from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
-from assent.reproduce.cells import Cell, Record
-from assent.reproduce.charts import Chart, rows_by, series_by, series_of
-from assent.reproduce.grid import Column, Grid, grid
+from assent.reproduce.cells import Cell
 from assent.reproduce.item import Findings, Item
+from assent.reproduce.paper import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
 from assent.reproduce.plan import OURS, PAPER_METHODS, SIMULATION, Plan
+from assent.results.plot import charts
+from assent.results.records import Flat
+from assent.results.table import Column, Row, Table, rows_by, tabulate
+from assent.results.words import MINUS, plural
 from assent.support.arrays import Bools
-from assent.support.statistics import paired_difference
 
 ANCHORS = 2
 """Of IFRQE++ here, as in the paper."""
@@ -94,6 +91,8 @@ class Approximation(Item):
         "change” takes the first anchor's loss for that of every selection. Where its error is as small, the "
         "selections hardly change the mean loss, and a small error does not show that changes are predicted."
     )
+    labels: ClassVar[Mapping[str, str]] = m.PLACE
+    columns: ClassVar[Sequence[Column]] = COLUMNS
 
     def cells(self, plan: Plan) -> list[Cell]:
         """Selections for every model, data set and repeat."""
@@ -111,24 +110,26 @@ class Approximation(Item):
             for number in range(plan.selections)
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table of errors, a chart per data set, the paper's four numbers."""
-        table = grid(
-            self.name,
-            f"{self.title}, {plan.selections} selections",
-            list(_errors(records)),
-            labels={"dataset": "data set", "model": "model"},
-            columns=COLUMNS,
-        )
-        wins = sum(_at(row.amounts, "ifrqe++") <= _at(row.amounts, "ifrqe") for row in table.rows)
-        idle = sum(_at(row.amounts, "unchanged") <= _at(row.amounts, "ifrqe++") for row in table.rows)
+        table = self.table(list(_errors(records)), f", {plan.selections} selections")
+        wins = sum(_at(row, "ifrqe++") <= _at(row, "ifrqe") for row in table.rows)
+        idle = sum(_at(row, "unchanged") <= _at(row, "ifrqe++") for row in table.rows)
         said = [
             f"Over {plural(len(table.rows), 'combination')} of data set and model, two anchors are at least "
             f"as accurate as one in {wins}.",
             f"In {idle} of them predicting no change at all is at least as accurate as IFRQE++.",
             table.legend,
         ]
-        return Findings([table], list(_charts(table)), list(_beside(plan, table)), said)
+        names = {
+            "error_ifrqe": "IFRQE",
+            "error_ifrqe++": "IFRQE++, two anchors",
+            "error_unchanged": "no change",
+        }
+        pictures = charts(
+            table, "dataset", along="model", x="model", y="error of the loss, %", figures=names, factor=100
+        )
+        return Findings(table, pictures, [*_beside(plan, table)], said)
 
 
 def _influence_of(plan: Plan, model: str, dataset: str) -> IFRQE:
@@ -137,9 +138,9 @@ def _influence_of(plan: Plan, model: str, dataset: str) -> IFRQE:
     return method
 
 
-def _errors(records: Sequence[Record]) -> Iterator[Record]:
+def _errors(records: Sequence[Flat]) -> Iterator[Flat]:
     """One record per data set, model and repeat: errors of losses that are averaged over selections."""
-    groups: dict[tuple[str, str, int], list[Record]] = {}
+    groups: dict[tuple[str, str, int], list[Flat]] = {}
     for each in records:
         groups.setdefault((each["dataset"], each["model"], each["seed"]), []).append(each)
     for (dataset, model, seed), group in groups.items():
@@ -154,22 +155,11 @@ def _errors(records: Sequence[Record]) -> Iterator[Record]:
         yield {"dataset": dataset, "model": model, "seed": seed, **errors}
 
 
-def _at(amounts: Any, name: str) -> float:
-    return float(amounts[f"error_{name}"].mean)
+def _at(row: Row, name: str) -> float:
+    return row.amounts[f"error_{name}"].mean or 0.0
 
 
-def _charts(table: Grid) -> Iterator[Chart]:
-    names = {
-        "error_ifrqe": "IFRQE",
-        "error_ifrqe++": "IFRQE++, two anchors",
-        "error_unchanged": "no change",
-    }
-    for (dataset,), rows in rows_by(table.rows, "dataset").items():
-        series = series_of(rows, names, along="model")
-        yield Chart(f"{table.name}-{dataset}", dataset, "model", "error of the loss, %", series, 100)
-
-
-def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
+def _beside(plan: Plan, table: Table) -> Iterator[Beside]:
     for dataset in plan.among(("diginetica", "amazon-video-games")):
         row = table.row(dataset=dataset, model="mf")
         for column, theirs in zip(COLUMNS, ("IFRQE", "IFRQE++"), strict=False):
@@ -192,6 +182,8 @@ class Anchors(Item):
     about: ClassVar[str] = (
         "IFRQE++ at price 1 with T anchors: reward, and seconds of anchors, game and final training."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "anchors": "T"}
+    columns: ClassVar[Sequence[Column]] = (m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """IFRQE++ for every T."""
@@ -205,47 +197,35 @@ class Anchors(Item):
             )
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and two charts per model: reward and seconds."""
-        table = grid(
-            self.name,
-            f"{self.title}, IFRQE++, price 1",
-            records,
-            labels={"dataset": "data set", "model": "model", "anchors": "T"},
-            columns=[m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS],
-            reference={"anchors": min(plan.numbers_of_anchors)},
-        )
-        charts = [
-            Chart(
-                f"{self.name}-{key}-{model}",
-                f"IFRQE++, {model}",
-                "T, anchors",
-                y,
-                series_by(rows, "dataset", along="anchors", key=key),
-            )
-            for (model,), rows in rows_by(table.rows, "model").items()
+        fewest = min(plan.numbers_of_anchors)
+        table = self.table(records, ", IFRQE++, price 1", {"anchors": fewest})
+        pictures = [
+            chart
             for key, y in (("reward_mean", "reward"), ("seconds", "seconds"))
-        ]
-        why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*_gains(plan, records), table.legend], not_comparable=why)
+            for chart in charts(
+                table, "model", along="anchors", x="T, anchors", y=y, figures=key, by="dataset",
+                prefix=f"{self.name}-{key}", title="IFRQE++, {}",
+            )
+        ]  # fmt: skip
+        said = [*_gains(plan, records), table.legend]
+        return Findings(table, pictures, said=said, not_comparable=m.PICTURE_ONLY)
 
 
-def _gains(plan: Plan, records: Sequence[Record]) -> Iterator[str]:
+def _gains(plan: Plan, records: Sequence[Flat]) -> Iterator[str]:
     """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat."""
-    rewards: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
-    for each in records:
-        place = rewards.setdefault((each["dataset"], each["model"]), {})
-        place.setdefault(each["anchors"], {})[each["seed"]] = each["reward_mean"]
-    for (dataset, model), by_number in rewards.items():
-        few, usual = min(by_number), plan.anchors.get(dataset)
-        many = usual if usual in by_number and usual != few else max(by_number)
-        seeds = sorted(by_number[few].keys() & by_number[many].keys())
-        if many == few or not seeds:
-            continue
-        found = paired_difference(*([by_number[number][seed] for seed in seeds] for number in (many, few)))
-        sure = "no test" if found.p is None else f"p = {found.p:.2g}"
-        gain = f"{found.mean:+.4f}".replace("-", MINUS)
-        yield (
-            f"{dataset}, {model}: the reward with T = {many} minus that with T = {few} is {gain} on average "
-            f"({plural(len(seeds), 'repeat')}, paired t-test: {sure})."
-        )
+    few = min(plan.numbers_of_anchors)
+    table = tabulate(records, Anchors.labels, [m.REWARD], reference={"anchors": few}, corrected=False)
+    for (dataset, model), rows in rows_by(table.rows, "dataset", "model").items():
+        rewards = {row.labels["anchors"]: row.amounts["reward_mean"] for row in rows}
+        usual = plan.anchors.get(dataset)
+        many = usual if usual in rewards and usual != few else max(rewards)
+        found = rewards[many]
+        if found.difference is not None:
+            sure = "no test" if found.p is None else f"p = {found.p:.2g}"
+            gain = f"{found.difference:+.4f}".replace("-", MINUS)
+            yield (
+                f"{dataset}, {model}: the reward with T = {many} minus that with T = {few} is {gain} on "
+                f"average ({plural(found.runs or 0, 'repeat')}, paired t-test: {sure})."
+            )

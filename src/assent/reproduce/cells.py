@@ -17,8 +17,6 @@ from assent.runs.measure import run_groups
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
 
-Record = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Certified:

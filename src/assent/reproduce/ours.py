@@ -1,14 +1,8 @@
-"""Ours: quality against violation for the methods, within budgets.
+"""What the paper does not have: frontier, datamodeling score, price of anarchy, reliability of the values.
 
-Ours: the linear datamodeling score, which says whether influence orders selections as retraining does.
-
-Ours: what it costs that everybody plays for herself.
-
-Ours: how far estimates of what interactions are worth agree with themselves.
-
-An estimate that another anchor or another training seed does not confirm is noise, whatever it says. That
-both agree does not make it true: combined values share the structure that they rest on.
-`ESTIMATES` names the estimates that are judged; another one is an entry there.
+An estimate that another anchor or another training seed does not confirm is noise. Agreement does not make it
+true: combined values of two seeds share the structure that they rest on. `ESTIMATES` names the estimates that
+are judged; another one is an entry there.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,17 +15,16 @@ from assent.lab.lab import Lab
 from assent.lab.store import Found, Key
 from assent.methods.ifrqe import IFRQE
 from assent.methods.worth import WorthMethod
-from assent.report.data import ALL, Way
-from assent.report.words import name as way_name
 from assent.reproduce import item as m
-from assent.reproduce.cells import Cell, Certified, Record
-from assent.reproduce.charts import Chart, rows_by, series_by, series_of
-from assent.reproduce.grid import Column, grid
+from assent.reproduce.cells import Cell, Certified
 from assent.reproduce.item import Findings, Item
 from assent.reproduce.plan import CHANCE, NOTHING, OURS, SIMULATION, Plan
-from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders
+from assent.results.plot import Chart, charts
+from assent.results.records import ALL, METHOD, Flat, Way
+from assent.results.records import name as way_name
+from assent.results.table import Column, Table
+from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders, rank_correlations
 from assent.runs.measure import Cell as MethodCell
-from assent.runs.rank_scores import rank_correlations
 from assent.support.arrays import Floats
 from assent.support.statistics import correlation
 from assent.worth.estimate import Source
@@ -45,6 +38,12 @@ WAYS: Sequence[Way] = (
 )
 
 
+def _shown(plan: Plan, table: Table, pictures: Sequence[Chart]) -> Findings:
+    """A table of ours; where it has simulated data, that these rank at chance."""
+    said = [CHANCE, table.legend] if SIMULATION in plan.datasets else [table.legend]
+    return Findings(table, pictures, said=said, not_comparable=m.NO_FIGURE)
+
+
 class Frontier(Item):
     """NDCG within shares of All's violation."""
 
@@ -56,6 +55,8 @@ class Frontier(Item):
         "compared at the same cost to people. Worth, assent's own method, plays for each user's own reward "
         "(nash) or for the sum of all (welfare)."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "kept": "violation %", METHOD: "method"}
+    columns: ClassVar[Sequence[Column]] = (m.NDCG, m.F1, m.VIOLATION)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """All, each method within each budget, the largest first, and Nothing: in the order of the table."""
@@ -67,7 +68,7 @@ class Frontier(Item):
                 plan.settings(model),
                 seed,
                 MethodCell(plan.method_of_ours(way, model), 1.0, point),
-                {"dataset": dataset, "method_name": way_name(way), "kept": 100 * point},
+                {"dataset": dataset, METHOD: way_name(way), "kept": 100 * point},
             )
             for dataset in plan.datasets
             for model in plan.of(plan.one_model)
@@ -75,19 +76,14 @@ class Frontier(Item):
             for way, point in places
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and a chart per data set and model."""
-        table = grid(
-            self.name,
-            self.title,
-            records,
-            labels={"dataset": "data set", "model": "model", "kept": "violation %", "method_name": "method"},
-            columns=[m.NDCG, m.F1, m.VIOLATION],
-            reference={"method_name": way_name(("threshold", ""))},
-        )
-        charts = m.charts_along(table, "kept", "violation, % of All’s", "ndcg", "NDCG@5 %", factor=100)
-        said = [CHANCE, table.legend] if SIMULATION in plan.datasets else [table.legend]
-        return Findings([table], charts, said=said, not_comparable="The paper has no such figure.")
+        table = self.table(records, reference={METHOD: way_name(("threshold", ""))})
+        pictures = charts(
+            table, "dataset", "model", along="kept", x="violation, % of All’s", y=m.NDCG.heading,
+            figures="ndcg", factor=100,
+        )  # fmt: skip
+        return _shown(plan, table, pictures)
 
 
 @dataclass(frozen=True)
@@ -134,6 +130,10 @@ class Lds(Item):
         "of all users (social). “Another seed” is a retraining in place of an estimate. 1 is perfect, 0 is "
         "chance."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "estimator": "estimator"}
+    columns: ClassVar[Sequence[Column]] = tuple(
+        Column(level, f"LDS, {level}", decimals=3, better=1) for level in LEVELS
+    )
 
     def cells(self, plan: Plan) -> list[Cell]:
         """One per data set, model and repeat."""
@@ -151,29 +151,18 @@ class Lds(Item):
             for seed in plan.seeds
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and a chart per level."""
-        lines = list(_lines(records))
-        table = grid(
-            self.name,
-            f"{self.title}, R = {plan.lds_selections}",
-            lines,
-            labels={"dataset": "data set", "model": "model", "estimator": "estimator"},
-            columns=[Column(level, f"LDS, {level}", decimals=3, better=1) for level in LEVELS],
-            reference={"estimator": AVERAGED},
-        )
-        charts = [
-            Chart(
-                f"{self.name}-{level}",
-                f"LDS, {level} loss",
-                "data set",
-                "rank correlation",
-                series_by(table.rows, "estimator", along="dataset", key=level),
-            )
+        table = self.table(list(_lines(records)), f", R = {plan.lds_selections}", {"estimator": AVERAGED})
+        pictures = [
+            chart
             for level in LEVELS
-        ]
-        said = [CHANCE, table.legend] if SIMULATION in plan.datasets else [table.legend]
-        return Findings([table], charts, said=said, not_comparable="The paper has no such figure.")
+            for chart in charts(
+                table, along="dataset", x="data set", y="rank correlation", figures=level, by="estimator",
+                prefix=f"{self.name}-{level}", title=f"LDS, {level} loss",
+            )
+        ]  # fmt: skip
+        return _shown(plan, table, pictures)
 
 
 def _worth(plan: Plan, model: str) -> WorthMethod:
@@ -182,7 +171,7 @@ def _worth(plan: Plan, model: str) -> WorthMethod:
     return method
 
 
-def _lines(records: Sequence[Record]) -> Iterator[Record]:
+def _lines(records: Sequence[Flat]) -> Iterator[Flat]:
     """A line per estimator with its score at each level."""
     for record in records:
         about = {key: record[key] for key in ("dataset", "model", "seed")}
@@ -209,6 +198,14 @@ class PriceOfAnarchy(Item):
         "rewards (welfare). The price of anarchy is the cost (minus reward) of the first over the second: "
         "as predicted from the anchors, and measured after retraining. At 1, selfishness costs nothing."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "price": "price"}
+    columns: ClassVar[Sequence[Column]] = (
+        Column("predicted", "predicted", decimals=3),
+        Column("true", "after retraining", decimals=3),
+        Column("nash", "reward, nash", decimals=3),
+        Column("welfare", "reward, welfare", decimals=3),
+        Column("gain", "largest gain by deviating", decimals=4),
+    )
 
     def cells(self, plan: Plan) -> list[Cell]:
         """True rewards of both, and the certificate of the first."""
@@ -230,37 +227,20 @@ class PriceOfAnarchy(Item):
                 ]
         return found
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and a chart of both ratios."""
-        table = grid(
-            self.name,
-            self.title,
-            list(_ratios(records)),
-            labels={"dataset": "data set", "model": "model", "price": "price"},
-            columns=[
-                Column("predicted", "predicted", decimals=3),
-                Column("true", "after retraining", decimals=3),
-                Column("nash", "reward, nash", decimals=3),
-                Column("welfare", "reward, welfare", decimals=3),
-                Column("gain", "largest gain by deviating", decimals=4),
-            ],
-        )
-        charts = [
-            Chart(
-                f"{self.name}-{dataset}",
-                dataset,
-                "price of a unit of unwillingness",
-                "price of anarchy",
-                series_of(rows, {"predicted": "predicted", "true": "after retraining"}, along="price"),
-            )
-            for (dataset,), rows in rows_by(table.rows, "dataset").items()
-        ]
-        return Findings([table], charts, said=[table.legend], not_comparable="The paper has no such figure.")
+        table = self.table(list(_ratios(records)))
+        names = {"predicted": "predicted", "true": "after retraining"}
+        pictures = charts(
+            table, "dataset", along="price", x="price of a unit of unwillingness", y="price of anarchy",
+            figures=names,
+        )  # fmt: skip
+        return Findings(table, pictures, said=[table.legend], not_comparable=m.NO_FIGURE)
 
 
-def _ratios(records: Sequence[Record]) -> Iterator[Record]:
+def _ratios(records: Sequence[Flat]) -> Iterator[Flat]:
     """One record per data set, model, price and repeat for which all three are there."""
-    groups: dict[tuple[object, ...], dict[str, Record]] = {}
+    groups: dict[tuple[object, ...], dict[str, Flat]] = {}
     for each in records:
         part = "certificate" if "price_of_anarchy" in each else each["objective"]
         groups.setdefault(tuple(each[label] for label in _LABELS), {})[part] = each
@@ -383,6 +363,11 @@ class Reliability(Item):
         "and choosing by them is drawing lots. Near 1 they need not be true: where neither seed measured "
         "anything, what both fall back on is the same. A dash: all interactions are valued alike."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "loss": "loss", "estimate": "estimate"}
+    columns: ClassVar[Sequence[Column]] = (
+        Column("correlation", "correlation", decimals=3, better=1),
+        Column("rank_correlation", "rank correlation", decimals=3, better=1),
+    )
 
     def cells(self, plan: Plan) -> list[Cell]:
         """Every estimate with each loss."""
@@ -401,28 +386,11 @@ class Reliability(Item):
             for estimate in ESTIMATES
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and a chart per loss."""
-        table = grid(
-            self.name,
-            self.title,
-            records,
-            labels={"dataset": "data set", "model": "model", "loss": "loss", "estimate": "estimate"},
-            columns=[
-                Column("correlation", "correlation", decimals=3, better=1),
-                Column("rank_correlation", "rank correlation", decimals=3, better=1),
-            ],
-            reference={"loss": LOSSES[0]},
-        )
-        charts = [
-            Chart(
-                f"{self.name}-{loss}",
-                f"values by the loss {loss}",
-                "data set",
-                "correlation",
-                series_by(rows, "estimate", along="dataset", key="correlation"),
-            )
-            for (loss,), rows in rows_by(table.rows, "loss").items()
-        ]
-        said = [CHANCE, table.legend] if SIMULATION in plan.datasets else [table.legend]
-        return Findings([table], charts, said=said, not_comparable="The paper has no such figure.")
+        table = self.table(records, reference={"loss": LOSSES[0]})
+        pictures = charts(
+            table, "loss", along="dataset", x="data set", y="correlation", figures="correlation",
+            by="estimate", title="values by the loss {}",
+        )  # fmt: skip
+        return _shown(plan, table, pictures)

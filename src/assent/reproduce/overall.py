@@ -1,25 +1,20 @@
-"""Table 1: every model, data set and method at price 1.
+"""The overall comparison: Table 1, its further metrics, and its rewards at several prices."""
 
-Table of the appendix: precision, NDCG and MRR of the overall comparison.
-
-Table of the appendix: rewards at prices 0.1, 0.5, 1 and 2.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean, median
 from typing import ClassVar
 
-from assent.report.words import listed, percent
-from assent.report.words import name as way_name
 from assent.reproduce import item as m
 from assent.reproduce import paper
-from assent.reproduce.beside import Beside, beside, reasons
-from assent.reproduce.cells import Cell, Record
-from assent.reproduce.charts import METHOD, WAYS, Chart, Series, rows_by, series_by
-from assent.reproduce.grid import Grid, grid
+from assent.reproduce.cells import Cell
 from assent.reproduce.item import Findings, Item
+from assent.reproduce.paper import Beside, beside, beside_row, reasons
 from assent.reproduce.plan import OURS, PAPER_METHODS, Plan
-from assent.reproduce.verdict import verdict
+from assent.results.plot import Chart, Series, charts
+from assent.results.records import METHOD, WAYS, Flat
+from assent.results.records import name as way_name
+from assent.results.table import Column, Table, rows_by
+from assent.results.words import listed, percent
 
 _THEIRS = tuple(paper.DATASETS.values())
 """What the paper calls its data sets."""
@@ -35,6 +30,8 @@ class Overall(Item):
         "Every model on every data set at price 1: each method chooses, a model is trained on its choice and "
         "tested. Reward: minus the mean validation loss of a user's samples, minus price · violation."
     )
+    labels: ClassVar[Mapping[str, str]] = m.METHOD_LABEL
+    columns: ClassVar[Sequence[Column]] = (m.F1, m.VIOLATION, m.REWARD, m.SECONDS)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """All methods at price 1."""
@@ -45,25 +42,26 @@ class Overall(Item):
             for cell in m.price_cells(plan, plan.source(dataset), model, m.ALL_WAYS)
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table, quality against violation and rewards as charts, the paper's table beside it."""
-        table = grid(
-            self.name,
-            f"{self.title}, price 1",
-            records,
-            labels=m.METHOD_LABEL,
-            columns=[m.F1, m.VIOLATION, m.REWARD, m.SECONDS],
-            reference=m.REFERENCE,
-        )
-        return Findings(
-            [table],
-            [*_quality(table), *_rewards(table)],
-            m.beside_table(plan, table, "overall"),
-            [*verdict(table), *_speed(table), _claims(), table.legend],
-        )
+        table = self.table(records, ", price 1", m.REFERENCE)
+        said = [*m.verdict(table), *_speed(table), _claims(), table.legend]
+        pictures = [*_quality(table), *_rewards(table)]
+        return Findings(table, pictures, [*_beside_all(plan, table, "overall")], said)
 
 
-def _speed(table: Grid) -> Iterator[str]:
+def _beside_all(plan: Plan, table: Table, section: str) -> Iterator[Beside]:
+    """The table beside the paper's, of all its models and methods: `section` of its numbers."""
+    for dataset in plan.datasets:
+        for model, their_model in paper.MODELS.items():
+            for theirs, way in PAPER_METHODS.items():
+                labels = {"data set": dataset, "model": their_model, "method": theirs}
+                row = table.row(dataset=dataset, model=model, method_name=way_name(way))
+                path = (section, their_model, theirs, paper.DATASETS[dataset])
+                yield from beside_row(plan, dataset, labels, table.columns, row, *path)
+
+
+def _speed(table: Table) -> Iterator[str]:
     """How long Proactive takes beside IFRQE++."""
     both = [
         {row.labels[METHOD]: row.amounts["seconds"].mean for row in rows}
@@ -98,31 +96,33 @@ def _their_gain(model: str, dataset: str, figure: str) -> float:
     return (ours - base) / abs(base)
 
 
-def _quality(table: Grid) -> Iterator[Chart]:
+def _quality(table: Table) -> Iterator[Chart]:
     """F1 against violation: a small chart per data set and model, a point per method."""
     for (dataset, model), rows in rows_by(table.rows, "dataset", "model").items():
+        series = [
+            Series(WAYS[row.labels[METHOD]], [row.amounts["violation"].mean or 0.0], [row.amounts["f1"]])
+            for row in rows
+        ]
         yield Chart(
             f"{table.name}-f1-{dataset}-{model}",
             f"{dataset}, {model}",
             "wv, violation of a user's willingness",
-            "F1 %",
-            [
-                Series(WAYS[row.labels[METHOD]], [row.amounts["violation"].mean or 0.0], [row.amounts["f1"]])
-                for row in rows
-            ],
+            m.F1.heading,
+            series,
             100,
             measured=True,
             small=True,
         )
 
 
-def _rewards(table: Grid) -> list[Chart]:
+def _rewards(table: Table) -> list[Chart]:
     """Rewards: the models along the axis, a chart per data set; for one model, the data sets in one chart."""
     models = {row.labels["model"] for row in table.rows}
-    if len(models) > 1:
-        return m.charts_by_model(table, "reward_mean", "reward")
-    series = series_by(table.rows, METHOD, along="dataset", key="reward_mean")
-    return [Chart(f"{table.name}-reward_mean", ", ".join(models), "data set", "reward", series)]
+    along, split = ("model", "dataset") if len(models) > 1 else ("dataset", "model")
+    prefix = f"{table.name}-reward_mean"
+    return charts(
+        table, split, along=along, x=table.labels[along], y="reward", figures="reward_mean", prefix=prefix
+    )
 
 
 class MoreMetrics(Overall):
@@ -132,19 +132,16 @@ class MoreMetrics(Overall):
     title: ClassVar[str] = "Overall comparison, more metrics"
     where: ClassVar[str] = "Appendix, overall comparison with more performance evaluation"
     about: ClassVar[str] = "The models of the overall comparison, judged by precision, NDCG and MRR at 5."
+    columns: ClassVar[Sequence[Column]] = (m.PRECISION, m.NDCG, m.MRR)
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table, NDCG as charts, the paper's table beside it."""
-        table = grid(
-            self.name,
-            f"{self.title}, price 1, at 5",
-            records,
-            labels=m.METHOD_LABEL,
-            columns=[m.PRECISION, m.NDCG, m.MRR],
-            reference=m.REFERENCE,
-        )
-        charts = m.charts_by_model(table, "ndcg", "NDCG@5 %", factor=100)
-        return Findings([table], charts, m.beside_table(plan, table, "more_metrics"), [table.legend])
+        table = self.table(records, ", price 1", m.REFERENCE)
+        pictures = charts(
+            table, "dataset", along="model", x="model", y=m.NDCG.heading, figures="ndcg",
+            prefix=f"{self.name}-ndcg", factor=100,
+        )  # fmt: skip
+        return Findings(table, pictures, [*_beside_all(plan, table, "more_metrics")], [table.legend])
 
 
 class Price(Item):
@@ -156,6 +153,8 @@ class Price(Item):
     about: ClassVar[str] = (
         "The overall comparison at several prices of a unit of unwillingness (the paper's λ)."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "price": "price", METHOD: "method"}
+    columns: ClassVar[Sequence[Column]] = (m.REWARD, m.VIOLATION)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """All methods at all prices."""
@@ -166,21 +165,17 @@ class Price(Item):
             for cell in m.price_cells(plan, plan.source(dataset), model, m.ALL_WAYS, plan.prices)
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table, a chart per data set and model, the paper's table beside it."""
-        table = grid(
-            self.name,
-            self.title,
-            records,
-            labels={"dataset": "data set", "model": "model", "price": "price", "method_name": "method"},
-            columns=[m.REWARD, m.VIOLATION],
-            reference=m.REFERENCE,
-        )
-        charts = m.charts_along(table, "price", "price of a unit of unwillingness", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan, table)), [*verdict(table), table.legend])
+        table = self.table(records, reference=m.REFERENCE)
+        pictures = charts(
+            table, "dataset", "model", along="price", x="price of a unit of unwillingness", y="reward",
+            figures="reward_mean",
+        )  # fmt: skip
+        return Findings(table, pictures, [*_beside(plan, table)], [*m.verdict(table), table.legend])
 
 
-def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
+def _beside(plan: Plan, table: Table) -> Iterator[Beside]:
     """The paper's rewards at the prices that were asked for."""
     for dataset in plan.datasets:
         for model in plan.of(plan.few_models):
@@ -193,5 +188,5 @@ def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
                         m.REWARD,
                         paper.look_up("lambda_reward", f"{price:.1f}", name, theirs, paper.DATASETS[dataset]),
                         row.amounts["reward_mean"] if row else None,
-                        [*reasons(plan, dataset, method=theirs, figure="reward")],
+                        reasons(plan, dataset, method=theirs, figure="reward"),
                     )

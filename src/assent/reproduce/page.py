@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
-from assent.report.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.report.page import head
-from assent.report.words import MINUS, NONE, plural
 from assent.reproduce import paper
-from assent.reproduce.beside import Beside, data_reasons
-from assent.reproduce.charts import Chart
-from assent.reproduce.grid import Amount, Column, Grid, fewer_runs, fixed, shown, text
+from assent.reproduce.paper import Beside, data_reasons
 from assent.reproduce.plan import Plan
 from assent.reproduce.run import Chapter, Reproduction
+from assent.results.html import Html, bullets, header, join, paragraph, scrolling, tag
+from assent.results.plot import Chart
+from assent.results.words import MINUS, NONE, fixed, plural
+from assent.results.writers import fewer_runs, html, row_labels
 
 PROTOCOL = (
     "Split: the last interaction of each user is the test row, the one before it the validation row, each "
@@ -123,7 +122,7 @@ def _section(chapter: Chapter, repeats: int) -> Html:
         paragraph(item.about),
         bullets([*partial, *findings.said]),
         *_figures(findings.charts),
-        *(_table(each, repeats) for each in findings.grids),
+        _folded(findings.table.title, len(findings.table.rows), html(findings.table, findings.table.title)),
         _beside(findings.beside, repeats) if findings.beside else join([]),
         paragraph(findings.not_comparable) if findings.not_comparable else join([]),
         id=item.name,
@@ -137,54 +136,34 @@ def _figures(charts: Sequence[Chart]) -> Iterator[Html]:
         yield tag("div", *figures, class_="multiples") if small else join(figures)
 
 
-def _table(grid: Grid, repeats: int) -> Html:
-    """A table of ours, folded where it is long."""
-    names = [
-        *(header(name, class_="label") for name in grid.labels.values()),
-        *(header(column.heading) for column in grid.columns),
-    ]
-    lines = []
-    for row in grid.rows:
-        labels = [shown(row.labels[key]) for key in grid.labels]
-        cells = [_figure(row.amounts[column.key], column, repeats) for column in grid.columns]
-        lines.append(tag("tr", *_row_labels(labels), *cells))
-    table = tag("table", tag("thead", tag("tr", *names)), tag("tbody", *lines), class_="figures")
-    return tag("details", tag("summary", grid.title), scrolling(table, grid.title), **_open(len(lines)))
-
-
-def _figure(amount: Amount, column: Column, repeats: int) -> Html:
-    """A cell of a table of ours."""
-    written = text(amount, column) + fewer_runs(amount.runs, repeats)
-    return tag("td", tag("strong", written) if amount.best else written)
+def _folded(title: str, lines: int, *parts: Html) -> Html:
+    """A table of ours under its title, closed where it is long."""
+    is_open = {"open": ""} if lines <= _SHORT else {}
+    return tag("details", tag("summary", title), *parts, **is_open)
 
 
 def _beside(numbers: Sequence[Beside], repeats: int) -> Html:
     """The paper's numbers beside ours: a line per place, three columns per figure.
 
-    A difference that says nothing has the numbers of the reasons, which follow the table.
+    A difference that does not count has the numbers of its reasons, which are listed below the table.
     """
     figures = list(dict.fromkeys(each.figure for each in numbers))
-    measured = [each for each in numbers if each.ours is not None]
-    reasons = {
-        sentence: place
-        for place, sentence in enumerate(dict.fromkeys(why for each in measured for why in each.why), 1)
-    }
+    why = dict.fromkeys(why for each in numbers if each.ours is not None for why in each.why)
+    reasons = {sentence: place for place, sentence in enumerate(why, 1)}
     places: dict[tuple[tuple[str, str], ...], dict[str, Beside]] = {}
     for each in numbers:
         places.setdefault(tuple(each.labels.items()), {})[each.figure] = each
-    names = [name for name, _ in next(iter(places))]
-    top = [header(name, class_="label") for name in names]
+    top = [header(name, class_="label") for name, _ in next(iter(places))]
     top += [header(f"{figure}: {part}") for figure in figures for part in ("paper", "ours", "difference")]
     lines = []
     for place, row in places.items():
         cells = [cell for figure in figures for cell in _three(row.get(figure), reasons, repeats)]
-        lines.append(tag("tr", *_row_labels([value for _, value in place]), *cells))
+        lines.append(tag("tr", *row_labels([value for _, value in place]), *cells))
     table = tag("table", tag("thead", tag("tr", *top)), tag("tbody", *lines), class_="figures beside")
+    label = f"The paper's numbers beside ours ({len(numbers)})"
     listed = tag("ol", *(tag("li", sentence) for sentence in reasons))
     explained = [paragraph("Why numbers cannot be compared, by the number at their difference:"), listed]
-    label = f"The paper's numbers beside ours ({len(numbers)})"
-    shown_reasons = explained if reasons else []
-    return tag("details", tag("summary", label), scrolling(table, label), *shown_reasons, open="")
+    return _folded(label, 0, scrolling(table, label), *(explained if reasons else []))
 
 
 def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Iterator[Html]:
@@ -197,25 +176,16 @@ def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Ite
     if each.difference is None:
         yield tag("td", NONE)
         return
-    signed = f"{each.difference:+.{each.decimals}f}".replace("-", MINUS)
+    signed = f"{each.difference:+,.{each.decimals}f}".replace("-", MINUS)
     why = ", ".join(str(reasons[sentence]) for sentence in each.why)
-    yield tag("td", signed, tag("sup", why)) if why else tag("td", signed)
+    yield tag("td", signed, *([tag("sup", why)] if why else []))
 
 
 def _number(value: float | None, error: float | None, decimals: int) -> str:
     if value is None:
         return NONE
-    return fixed(value, decimals) + ("" if error is None else f" ({error:.3f})")
-
-
-def _row_labels(labels: Sequence[str]) -> Iterator[Html]:
-    yield header(labels[0], scope="row")
-    yield from (tag("td", label, class_="label") for label in labels[1:])
-
-
-def _open(lines: int) -> Mapping[str, Any]:
-    """Short tables are shown at once."""
-    return {"open": ""} if lines <= _SHORT else {}
+    return fixed(value, decimals) + ("" if error is None else f" ±{error:.3f}")
 
 
 _SHORT = 40
+"""Largest number of lines of a table that is open at first."""

@@ -1,10 +1,16 @@
-"""The paper's own numbers (`paper.json` names its source), and what they are called there."""
+"""The paper's own numbers (`paper.json` names its source) beside ours, and why some cannot be compared."""
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from assent.methods import method_settings
+from assent.reproduce.plan import BASE, CHANCE, PAPER_METHODS, SCR, SIMULATION, THEIR_SELECTIONS, Plan
+from assent.results.table import Amount, Column, Row
 
 DATASETS: Mapping[str, str] = {
     "simulation": "simulation",
@@ -59,3 +65,155 @@ def sizes(dataset: str) -> tuple[int, int, int]:
     """Users, items and interactions of a data set."""
     users, items, interactions = numbers()["datasets"][DATASETS[dataset]]
     return users, items, interactions
+
+
+_CLOSE = 0.05
+"""Largest relative difference in size of data sets that count as the same."""
+_UNTRAINED = 0.03
+"""How near to ln 2 a loss is that of a model that has learnt nothing."""
+KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
+"""What the paper calls figures of the records, where it has another name."""
+RANKING = ("f1", "precision", "ndcg", "mrr")
+"""Figures of the ranking, in percent."""
+
+
+OWN_SETTINGS = "Base models are trained with assent's settings, not the paper's, but for the embedding size."
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One number of the paper."""
+
+    labels: Mapping[str, str]
+    """Its place, heading by heading."""
+    figure: str
+    """What it is."""
+    paper: float
+    paper_error: float | None
+    ours: float | None
+    """None where it was not measured."""
+    error: float | None
+    decimals: int
+    runs: int | None = None
+    """How many repeats ours is the mean of; None where it is no mean."""
+    why: Sequence[str] = ()
+    """Why the two cannot be compared, in sentences; empty where they can."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.ours is None else self.ours - self.paper
+
+
+def beside(
+    labels: Mapping[str, str],
+    column: Column,
+    theirs: tuple[float, float | None] | None,
+    ours: Amount | None,
+    why: Iterable[str],
+) -> Iterator[Beside]:
+    """The paper's number, if it has one, with ours in the same unit, if there is one."""
+    if theirs is None:
+        return
+    ours = ours or Amount(None)
+    mean, error = (None if each is None else column.factor * each for each in (ours.mean, ours.error))
+    decimals = 3 if column.decimals is None else column.decimals
+    yield Beside(labels, column.heading, *theirs, mean, error, decimals, ours.runs, tuple(why))
+
+
+def beside_row(
+    plan: Plan,
+    dataset: str,
+    labels: Mapping[str, str],
+    columns: Iterable[Column],
+    row: Row | None,
+    *path: str,
+) -> Iterator[Beside]:
+    """A row of the paper's table at `path` beside ours; `labels` has the paper's names."""
+    for column in columns:
+        key = KEYS.get(column.key, column.key)
+        why = reasons(plan, dataset, method=labels["method"], figure=key, row=printed(*path))
+        ours = row.amounts[column.key] if row else None
+        yield from beside(labels, column, look_up(*path, key), ours, why)
+
+
+def reasons(
+    plan: Plan, dataset: str, *, method: str, figure: str, row: Mapping[str, float] | None = None
+) -> Iterator[str]:
+    """Why a number of the paper and ours cannot be held against each other, in sentences.
+
+    `method` is a row of the paper's tables, `figure` a key of `paper.json`, `row` all that the table prints
+    in that row at price 1, if that is what it prints.
+    """
+    yield from plan_reasons(plan, method)
+    yield from data_reasons(plan, dataset)
+    if figure in (*RANKING, "reward"):
+        yield OWN_SETTINGS
+    if dataset == SIMULATION and figure in RANKING:
+        yield CHANCE
+    if figure == "reward":
+        yield "The code that the authors published takes rewards of test rows; ours are of validation rows."
+        if dataset == SIMULATION:
+            yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
+    if figure == "seconds":
+        yield "Other machines and other programs: seconds show orders of magnitude only."
+    yield from _method_reasons(plan, dataset, method)
+    yield from _odd(figure, row or {})
+
+
+def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
+    """What the user or the scale has changed; for a row of the paper's tables, of what that method reads."""
+    if plan.reduced:
+        yield "This run is a smaller version of the paper's: compare the order, not the figures."
+    way = {**PAPER_METHODS, "SCR": SCR}.get(method or "")
+    heads = {setting.partition("=")[0].partition(".")[0] for setting in plan.altered}
+    if any(head in BASE or way is None or method_settings(way[0], {head: {head: 0}}) for head in heads):
+        yield "Settings of this run are the user's own, not the plan's (see “How it was run”)."
+
+
+def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
+    """What differs in the data themselves."""
+    if dataset == "steam":
+        yield "Other data: the paper cites steam.internet.byu.edu, not the reviews that are read here."
+    ours, theirs = plan.sizes.get(dataset), sizes(dataset)
+    if plan.reduced or not ours:
+        return
+    if any(abs(a - b) > _CLOSE * b for a, b in zip(ours, theirs, strict=True)):
+        have, had = (f"{a:,} users, {b:,} items and {c:,} interactions" for a, b, c in (ours, theirs))
+        yield f"Another cut of the data: ours has {have}, the paper's {had}."
+
+
+def _method_reasons(plan: Plan, dataset: str, method: str) -> Iterator[str]:
+    """What is not known of the paper's methods, or is not what the paper says of them."""
+    if method == "Random":
+        yield (
+            "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours discloses "
+            "90 % of the interactions."
+        )
+    if method == "Threshold":
+        yield (
+            "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of Base's wv "
+            "where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper says."
+        )
+    if method == "Proactive":
+        yield "No code of Proactive was published: ours is a re-implementation, with warm starts."
+    if method in ("IFRQE", "IFRQE++"):
+        yield (
+            "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours "
+            "are exact best responses, which withhold whatever does not pay at this price."
+        )
+    if method == "SCR":
+        yield "No code of SCR was published: ours is a re-implementation."
+        explored = plan.explored(dataset)
+        if explored != THEIR_SELECTIONS:
+            yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
+
+
+def _odd(figure: str, row: Mapping[str, float]) -> Iterator[str]:
+    """What the paper's own numbers of a row at price 1 say of each other; nothing without its violation."""
+    if figure == "reward" and {"reward", "wv"} <= row.keys():
+        loss = -row["reward"] - row["wv"]
+        if loss < 0:
+            yield "The paper's reward is above −λ · wv, which no loss allows."
+        if abs(loss - math.log(2)) < _UNTRAINED:
+            yield "The paper's loss here is ln 2, that of an untrained model."

@@ -23,7 +23,7 @@ from assent.evaluation.metrics import RewardForm
 from assent.methods import METHODS, Method, make_method, merged, method_settings
 from assent.methods.scratch import Scratch
 from assent.models.losses import Loss
-from assent.report.data import Way
+from assent.results.records import Way
 from assent.support.hashing import string_keys
 from assent.training import Settings
 

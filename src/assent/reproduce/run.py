@@ -19,11 +19,12 @@ import polars as pl
 
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.store import Entry, Store, code_state
-from assent.report.words import NONE, plural
 from assent.reproduce import paper
 from assent.reproduce.cells import Cell, Cells
 from assent.reproduce.item import Findings, Item
 from assent.reproduce.plan import Plan, Where, problem_of
+from assent.results.words import NONE, plural
+from assent.results.writers import write
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
@@ -168,7 +169,7 @@ def _asked_for(findings: Findings, plan: Plan) -> Findings:
 def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
     """Write an item's files into OUT/NAME: tables, figures, records, the paper's numbers."""
     folder = out / chapter.item.name
-    files = [file for table in chapter.findings.grids for file in table.write(folder)]
+    files = write(chapter.findings.table, folder)
     files += [file for chart in chapter.findings.charts for file in chart.write(folder)]
     files.append(folder / "records.parquet")
     write_with(files[-1], pl.DataFrame(chapter.records, infer_schema_length=None).write_parquet)

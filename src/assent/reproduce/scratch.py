@@ -1,18 +1,19 @@
 """Table of the appendix: training from scratch for everything that is tried (SCR), against IFRQE++."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean, median
 from typing import ClassVar
 
-from assent.report.words import name as way_name
 from assent.reproduce import item as m
 from assent.reproduce import paper
-from assent.reproduce.beside import Beside, beside, reasons
-from assent.reproduce.cells import Cell, Record
-from assent.reproduce.grid import Grid, grid
+from assent.reproduce.cells import Cell
 from assent.reproduce.item import Findings, Item
+from assent.reproduce.paper import Beside, beside_row
 from assent.reproduce.plan import OURS, SCR, THEIR_SELECTIONS, Plan
+from assent.results.plot import charts
+from assent.results.records import Flat
+from assent.results.records import name as way_name
+from assent.results.table import Column, Table
 
 _DATASETS = ("diginetica", "amazon-video-games")
 """Those of the paper's table."""
@@ -29,6 +30,10 @@ class Scratch(Item):
         "that it explores. Seconds count all that a choice rests on, and the final training."
     )
     last: ClassVar[bool] = True
+    labels: ClassVar[Mapping[str, str]] = m.METHOD_LABEL
+    columns: ClassVar[Sequence[Column]] = (
+        m.PRECISION, m.NDCG, m.MRR, m.F1, m.VIOLATION, m.REWARD, m.SECONDS, m.TRAININGS,
+    )  # fmt: skip
 
     def cells(self, plan: Plan) -> list[Cell]:
         """Both methods at price 1."""
@@ -39,22 +44,17 @@ class Scratch(Item):
             for cell in m.price_cells(plan, plan.source(dataset), model, (SCR, OURS))
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table, the paper's beside it, and how many times faster."""
-        table = grid(
-            self.name,
-            f"{self.title}, price 1",
-            records,
-            labels=m.METHOD_LABEL,
-            columns=[m.PRECISION, m.NDCG, m.MRR, m.F1, m.VIOLATION, m.REWARD, m.SECONDS, m.TRAININGS],
-            reference=m.REFERENCE,
-        )
-        seconds = m.charts_by_model(table, "seconds", "seconds")
-        charts = [replace(chart, logarithmic=True) for chart in seconds]
-        return Findings([table], charts, list(_beside(plan, table)), [*_speeds(plan, table), table.legend])
+        table = self.table(records, ", price 1", m.REFERENCE)
+        pictures = charts(
+            table, "dataset", along="model", x="model", y="seconds", figures="seconds",
+            prefix=f"{self.name}-seconds", logarithmic=True,
+        )  # fmt: skip
+        return Findings(table, pictures, [*_beside(plan, table)], [*_speeds(plan, table), table.legend])
 
 
-def _speeds(plan: Plan, table: Grid) -> Iterator[str]:
+def _speeds(plan: Plan, table: Table) -> Iterator[str]:
     """How many times faster IFRQE++ is, here and by the seconds that the paper prints."""
     for row in table.rows:
         dataset, model = row.labels["dataset"], row.labels["model"]
@@ -81,18 +81,11 @@ def _their_ratio(dataset: str, model: str) -> float:
     return float(rows["SCR"]["seconds"] / rows["IFRQE++"]["seconds"])
 
 
-def _beside(plan: Plan, table: Grid) -> Iterator[Beside]:
+def _beside(plan: Plan, table: Table) -> Iterator[Beside]:
     for dataset in plan.among(_DATASETS):
         for model, their_model in paper.MODELS.items():
             for theirs, way in (("SCR", SCR), ("IFRQE++", OURS)):
+                labels = {"data set": dataset, "model": their_model, "method": theirs}
                 row = table.row(dataset=dataset, model=model, method_name=way_name(way))
-                printed = paper.printed("scratch", paper.DATASETS[dataset], their_model, theirs)
-                for column in table.columns:
-                    key = m.PAPER_KEYS.get(column.key, column.key)
-                    yield from beside(
-                        {"data set": dataset, "model": their_model, "method": theirs},
-                        column,
-                        paper.look_up("scratch", paper.DATASETS[dataset], their_model, theirs, key),
-                        row.amounts[column.key] if row else None,
-                        [*reasons(plan, dataset, method=theirs, figure=key, row=printed)],
-                    )
+                path = ("scratch", paper.DATASETS[dataset], their_model, theirs)
+                yield from beside_row(plan, dataset, labels, table.columns, row, *path)

@@ -11,11 +11,12 @@ from assent.lab.lab import Lab
 from assent.lab.store import Found, Key, Store, digest
 from assent.methods import Method, merged
 from assent.reproduce import paper
-from assent.reproduce.beside import Beside
-from assent.reproduce.cells import Cell, Record
-from assent.reproduce.grid import Column, grid
-from assent.reproduce.item import Findings, Item
+from assent.reproduce.cells import Cell
+from assent.reproduce.item import PLACE, Findings, Item
+from assent.reproduce.paper import Beside
 from assent.reproduce.plan import OURS, Plan
+from assent.results.records import Flat
+from assent.results.table import Column, tabulate
 from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
 from assent.training import Settings
@@ -152,7 +153,7 @@ class Search(Item):
             for model in plan.of(plan.one_model)
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The best settings, and the paper's beside them."""
         columns = [
             Column("reward_of_defaults", "reward, assent's settings", decimals=3),
@@ -162,20 +163,15 @@ class Search(Item):
                 for name in RANGES
             ),
         ]
-        table = grid(
-            self.name,
-            f"{self.title}, {plan.trials} trials",
-            records,
-            labels={"dataset": "data set", "model": "model"},
-            columns=columns,
-        )
-        return Findings([table], beside=_beside(records))
+        title = f"{self.title}, {plan.trials} trials"
+        table = tabulate(records, PLACE, columns, name=self.name, title=title)
+        return Findings(table, beside=_beside(records))
 
 
 _SMALL = ("learning_rate", "drop")
 
 
-def _beside(records: Sequence[Record]) -> list[Beside]:
+def _beside(records: Sequence[Flat]) -> list[Beside]:
     """The paper's choices beside ours."""
     theirs = paper.numbers()["settings"]
     names = {"dimension": "embedding_size", "drop": "drop_ratio", "anchors": "T"}

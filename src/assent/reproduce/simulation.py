@@ -1,20 +1,18 @@
-"""Figure: the methods on simulated data with differently characterised unwillingness.
+"""The methods on simulated data: with unwillingness of different character, and of different sparsity."""
 
-Figure of the appendix: the methods on simulated data of different sparsity.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from assent.reproduce import item as m
 from assent.reproduce import paper
-from assent.reproduce.beside import Beside, beside, plan_reasons
-from assent.reproduce.cells import Cell, Record
-from assent.reproduce.grid import Amount, Column, grid
+from assent.reproduce.cells import Cell
 from assent.reproduce.item import Findings, Item
+from assent.reproduce.paper import Beside, beside, plan_reasons
 from assent.reproduce.plan import SIMULATION, DataSource, Plan, Where, problem_of
-from assent.reproduce.verdict import verdict
+from assent.results.plot import charts
+from assent.results.records import METHOD, Flat
+from assent.results.table import Amount, Column
 
 
 class Willingness(Item):
@@ -28,6 +26,8 @@ class Willingness(Item):
         "A = (0.6, 2, 1.2), B = (0.4, 2, 0.8), C = (0.6, 1, 1.5), D = (0.5, 1, 1). Price 1. Without "
         "Proactive, which trains for everything it tries."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "setting": "setting", METHOD: "method"}
+    columns: ClassVar[Sequence[Column]] = (m.REWARD, m.VIOLATION)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """The methods under each setting."""
@@ -40,19 +40,15 @@ class Willingness(Item):
                 found += m.price_cells(plan, source, model, m.CHEAP_WAYS, labels={"setting": setting})
         return found
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table and a chart per model."""
-        table = grid(
-            self.name,
-            f"{self.title}, price 1",
-            records,
-            labels={"dataset": "data set", "model": "model", "setting": "setting", "method_name": "method"},
-            columns=[m.REWARD, m.VIOLATION],
-            reference=m.REFERENCE,
-        )
-        charts = m.charts_along(table, "setting", "setting of (a1, a2, a3)", "reward_mean", "reward")
-        why = "The paper shows this as a picture, without numbers to put beside ours."
-        return Findings([table], charts, said=[*verdict(table), table.legend], not_comparable=why)
+        table = self.table(records, ", price 1", m.REFERENCE)
+        pictures = charts(
+            table, "dataset", "model", along="setting", x="setting of (a1, a2, a3)", y="reward",
+            figures="reward_mean",
+        )  # fmt: skip
+        said = [*m.verdict(table), table.legend]
+        return Findings(table, pictures, said=said, not_comparable=m.PICTURE_ONLY)
 
 
 INTERACTIONS = Column("interactions", "interactions", decimals=0)
@@ -69,6 +65,8 @@ class Sparsity(Item):
         "Proactive, which trains for everything it tries. The paper prints the numbers of interactions, the "
         "rewards are a picture."
     )
+    labels: ClassVar[Mapping[str, str]] = {**m.PLACE, "eta": "η", METHOD: "method"}
+    columns: ClassVar[Sequence[Column]] = (m.REWARD, m.VIOLATION)
 
     def cells(self, plan: Plan) -> list[Cell]:
         """The methods at each η."""
@@ -80,18 +78,11 @@ class Sparsity(Item):
             for cell in m.price_cells(plan, _source(plan, eta), model, m.CHEAP_WAYS, labels={"eta": eta})
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Record]) -> Findings:
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
         """The table, a chart per model, numbers of interactions beside the paper's."""
-        table = grid(
-            self.name,
-            f"{self.title}, price 1",
-            records,
-            labels={"dataset": "data set", "model": "model", "eta": "η", "method_name": "method"},
-            columns=[m.REWARD, m.VIOLATION],
-            reference=m.REFERENCE,
-        )
-        charts = m.charts_along(table, "eta", "η", "reward_mean", "reward")
-        return Findings([table], charts, list(_beside(plan)), [*verdict(table), table.legend])
+        table = self.table(records, ", price 1", m.REFERENCE)
+        pictures = charts(table, "dataset", "model", along="eta", x="η", y="reward", figures="reward_mean")
+        return Findings(table, pictures, [*_beside(plan)], [*m.verdict(table), table.legend])
 
 
 def _source(plan: Plan, eta: float) -> DataSource:

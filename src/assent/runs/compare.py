@@ -8,8 +8,9 @@ from assent.game.estimates import Objective
 from assent.game.players import check_floors, players_of
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.store import Store
-from assent.methods import METHODS, REFERENCES, Method, make_method
+from assent.methods import METHODS, Method, make_method
 from assent.models import MF
+from assent.results.records import REFERENCES
 from assent.runs.measure import Cell, ModelCells, measured
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress

@@ -3,15 +3,14 @@
 A figure that cannot be computed from too few values is None, never NaN: every result can be written as JSON.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
 from assent.support.arrays import Floats
-from assent.support.errors import AssentError
 
 FEWEST = 3
 """Smallest number of pairs to test: two leave a single degree of freedom."""
@@ -71,36 +70,6 @@ def correlation(first: Floats, second: Floats) -> float | None:
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])
-
-
-def summarise(
-    records: Sequence[Mapping[str, Any]], by: Sequence[str], keys: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Group flat `records` by the labels `by`: one record per group, in order of first appearance.
-
-    A group's record has its labels (None for a missing one), the number of its records as `runs`, and for
-    each figure in `keys` the mean as `<key>` and the standard error as `<key>_error`. Both are None if no
-    record of the group has the figure. If only some have it, that is an `AssentError`: `runs` would be wrong.
-    """
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for record in records:
-        groups.setdefault(tuple(record.get(label) for label in by), []).append(record)
-    return [_summary(dict(zip(by, labels, strict=True)), group, keys) for labels, group in groups.items()]
-
-
-def _summary(
-    labels: dict[str, Any], group: Sequence[Mapping[str, Any]], keys: Sequence[str]
-) -> dict[str, Any]:
-    summary = labels | {"runs": len(group)}
-    for key in keys:
-        values = [record[key] for record in group if record.get(key) is not None]
-        if 0 < len(values) < len(group):
-            place = ", ".join(f"{name}={value}" for name, value in labels.items())
-            raise AssentError(
-                f"records of {place}: {len(values)} of {len(group)} have '{key}'; accepted: all or none"
-            )
-        summary[key], summary[f"{key}_error"] = mean_and_error(values) if values else (None, None)
-    return summary
 
 
 def _vector(values: npt.ArrayLike) -> Floats:

@@ -1,9 +1,9 @@
-"""Tests for a recommender of your own: subclass one class, name the model, run pytest.
+"""Tests for an own recommender: subclass one class, name the model, run pytest.
 
     class TestMine(assent.testing.RecommenderContract):
         model = Mine
 
-This is the only part of assent that needs pytest.
+No other part of assent needs pytest.
 """
 
 try:
@@ -11,7 +11,7 @@ try:
 except ImportError:
     raise ImportError("assent.testing needs pytest; install it with: pip install pytest") from None
 
-pytest.register_assert_rewrite("assent.testing.contract", "assent.testing.influence")
+pytest.register_assert_rewrite("assent.testing.contract")
 
 from assent.testing.contract import RecommenderContract  # noqa: E402
 

@@ -1,9 +1,4 @@
-"""A log in which there is something to learn, and what popularity alone makes of it.
-
-The recommender under test: how it is trained, and what is looked at.
-
-Logs with withheld rows, and ways to change those rows that no model may notice.
-"""
+"""What the contract's tests work on: the recommender under test, logs, and changes of withheld rows."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +19,7 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem, make_problem_from_parts, parts_of
 from assent.evaluation.metrics import ranking_metrics, top_hits
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
-from assent.models.contract import checked_class, make_model
+from assent.models.checks import checked_class, make_model
 from assent.support.arrays import Bools, Floats
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Progress
@@ -34,18 +29,18 @@ from assent.training.stored import evidence_of, save
 
 @cache
 def planted_problem() -> Problem:
-    """120 users with tastes of their own for 60 items, and no accidents; test rows are ranked among all."""
+    """Return a problem of 120 users with planted tastes for 60 items, without noise."""
     log = simulate(preference="learnable", users=120, items=60, noise=0, seed=0)
     return make_problem(log, "full", negatives=5)
 
 
 def everything(problem: Problem) -> Bools:
-    """The selection that discloses every training row: [len(train)]."""
+    """Return the selection that discloses every training row: [len(train)]."""
     return np.ones(len(problem.train), dtype=np.bool_)
 
 
 def popularity_ndcg(problem: Problem) -> Floats:
-    """NDCG@5 on the test rows for every user when items are ranked by how many training rows they have."""
+    """Return NDCG@5 on the test rows for every user, with items ranked by their number of training rows."""
     counts = np.bincount(problem.train.items, minlength=problem.n_items).astype(np.float64)
     scores = np.tile(counts, (problem.n_users, 1))
     for part in (problem.train, problem.valid):
@@ -57,43 +52,44 @@ def popularity_ndcg(problem: Problem) -> Floats:
 
 
 LEARNING: Mapping[str, Any] = {"epochs": 30, "batch_size": 128}
-"""How the planted tastes are learnt, unless `training` says otherwise; the rest is the model's default."""
+"""Training settings of `learnt`, which `training` overrides; the rest are the model's defaults."""
 MOMENT: Mapping[str, Any] = {"epochs": 4, "batch_size": 64, "evaluate_every": 2}
-"""The same where a training has only to be one, whatever `training` says."""
+"""Training settings of `quickly`, which override `training`."""
 
 
 class Subject:
     """A recommender under test."""
 
     model: ClassVar[type[Recommender] | str]
-    """The class, which has to be at the top of a module, or its name as `--model` takes it."""
+    """The class, which must be at the top level of a module, or its name as in `assent.Settings.model`."""
     settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of the model that differ from its defaults."""
+    """Model settings that differ from its defaults."""
     training: ClassVar[Mapping[str, Any]] = {}
     """Training settings that differ from `LEARNING` and the model's defaults."""
 
     @classmethod
     @cache
     def learnt(cls) -> tuple[Trained, Disclosed]:
-        """The model trained on the planted problem, once for all tests, and what it was trained on."""
+        """Return the model trained on the planted problem, once for all tests, and its training input."""
         data = disclose(planted_problem(), everything(planted_problem()))
         return cls._train(data, {**LEARNING, **cls.training}), data
 
     def quickly(self, data: Disclosed, *, progress: Progress = SILENT, path: Path | None = None) -> Trained:
-        """The model trained on `data` for a moment, with checkpoints at `path`."""
-        return self._train(data, {**self.training, **MOMENT}, progress=progress, checkpoint=path)
+        """Return the model trained on `data` for a few epochs, with a checkpoint at `path` after each."""
+        options = {"progress": progress, "checkpoint": path, "save_every": 0}
+        return self._train(data, {**self.training, **MOMENT}, **options)
 
     def initial(self, seed: int = 0, sizes: Sizes | None = None) -> Recommender:
-        """The model before training, of the planted problem's sizes unless others are given."""
+        """Return the model before training, by default of the planted problem's sizes."""
         problem = planted_problem()
         chosen = self._chosen(self.training)
         sizes = sizes or Sizes(problem.n_users, problem.n_items, len(problem.train), 1)
         return make_model(model_class(chosen.model), sizes, chosen.model_settings, seed)
 
     def final(self, table: pl.DataFrame, folder: Path) -> dict[str, str]:
-        """What a model of the disclosed rows of `table` says and its files, after one of all training rows.
+        """Return hashes of the scores and files of a model trained on the disclosed rows of `table`.
 
-        Both as hashes, by which they are compared.
+        A model of all training rows is trained before it.
         """
         problem, selection = problem_of(table)
         self.quickly(disclose(problem, everything(problem)))
@@ -125,17 +121,17 @@ class Subject:
 
 
 def disclosed_part() -> Disclosed:
-    """A small log of which a part is disclosed."""
+    """Return the disclosed part of a small log."""
     return disclose(*problem_of(split_log(seed=0, share=0.6)))
 
 
 def parameters(model: Recommender) -> str:
-    """A hash of all that is saved of a model's state."""
+    """Return a hash of a model's saved state."""
     return _hash(*(value.contiguous().numpy().tobytes() for value in model.state_dict().values()))
 
 
 def answers(trained: Trained) -> str:
-    """A hash of the parameters and of all scores of everybody, the unknown included."""
+    """Return a hash of the parameters and of all scores of all users, the unknown included."""
     scores = trained.scores_of_all(torch.arange(len(trained.user_ids) + 1))
     return _hash(parameters(trained.model).encode(), scores.contiguous().numpy().tobytes())
 
@@ -145,14 +141,14 @@ def _hash(*parts: bytes) -> str:
 
 
 def half_weighted(data: Disclosed) -> tuple[Evidence, Tensor]:
-    """Evidence in which about half of the rows, and all of the first user's, weigh 0; and which weigh 1."""
+    """Return evidence in which half of the rows and all of the first user's weigh 0, and which weigh 1."""
     full = evidence_of(data.rows)
     is_kept = torch.from_numpy(np.random.default_rng(0).random(len(data.rows)) < 0.5) & (full.users != 0)
     return Evidence(full.users, full.items, full.weights * is_kept), is_kept
 
 
 def outputs(model: Recommender, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores of all items for everybody, and the logits and penalties of some pairs, given `evidence`."""
+    """Return scores of all items for all users, and logits and penalties of some pairs, given `evidence`."""
     users = torch.arange(model.n_users + 1)
     items = torch.arange(model.n_items + 1).expand(len(users), -1)
     prepared = model.prepare(evidence)
@@ -161,15 +157,15 @@ def outputs(model: Recommender, evidence: Evidence) -> tuple[Tensor, Tensor, Ten
 
 
 class KilledError(Exception):
-    """The process ended here."""
+    """Stands for the end of a killed process."""
 
 
 class Killer:
-    """Ends a training after its third epoch."""
+    """A progress that ends a training after its third epoch."""
 
     @contextmanager
     def task(self, label: str, total: int) -> Iterator[Advance]:
-        """Count the epochs."""
+        """Raise after three epochs."""
         done = itertools.count(1)
 
         def advance() -> None:
@@ -180,13 +176,13 @@ class Killer:
 
 
 Change = Callable[[pl.DataFrame, np.random.Generator], pl.DataFrame]
-"""A change of a split log that leaves its disclosed, validation and test rows as they are."""
+"""A change of a split log that keeps its disclosed, validation and test rows."""
 
 
 def split_log(seed: int, share: float) -> pl.DataFrame:
-    """A log with columns for its split and for what is disclosed: about `share` of the training rows.
+    """Return a log with columns `split` and `disclosed`, True for about `share` of the training rows.
 
-    Every fifth user discloses nothing at all.
+    Every fifth user discloses nothing.
     """
     log = simulate(preference="learnable", users=30, items=40, seed=seed).table
     from_end = pl.len().over("user") - pl.int_range(pl.len()).over("user")
@@ -198,12 +194,12 @@ def split_log(seed: int, share: float) -> pl.DataFrame:
 
 
 def is_withheld(table: pl.DataFrame) -> pl.Series:
-    """Which rows are training rows that are not disclosed: [rows]."""
+    """Return which rows are training rows that are not disclosed: [rows]."""
     return (table["split"] == "train") & ~table["disclosed"]
 
 
 def problem_of(table: pl.DataFrame) -> tuple[Problem, Bools]:
-    """The problem of a split log, and the selection of the rows that it marks as disclosed."""
+    """Return the problem of a split log, and the selection of its disclosed rows."""
     parts = parts_of(Interactions("log", table, NO_ITEMS))
     problem = make_problem_from_parts(*parts, negatives=1)
     disclosed = set(table.filter("disclosed").select("user", "item").iter_rows())
@@ -214,17 +210,17 @@ def problem_of(table: pl.DataFrame) -> tuple[Problem, Bools]:
 
 
 def drop_all(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """No withheld row is left."""
+    """Drop all withheld rows."""
     return table.filter(~is_withheld(table))
 
 
 def drop_some(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """About half of the withheld rows are left."""
+    """Drop about half of the withheld rows."""
     return table.filter(~(is_withheld(table) & pl.Series(rng.random(table.height) < 0.5)))
 
 
 def drop_one(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """All withheld rows but one are left."""
+    """Drop one withheld row."""
     places = is_withheld(table).arg_true()
     if not len(places):
         return table
@@ -233,13 +229,13 @@ def drop_one(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def drop_secretive_users(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Those who withhold all of their training rows leave the training rows altogether."""
+    """Drop the training rows of users who withhold all of them."""
     candid = table.filter("disclosed")["user"].unique().implode()
     return table.filter((pl.col("split") != "train") | pl.col("user").is_in(candid))
 
 
 def swap_items(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Each withheld row turns into one of another item of the log that its user does not have."""
+    """Replace the item of each withheld row by another item of the log that its user does not have."""
     every = sorted(set(table["item"]))
     theirs = {user: set(rows["item"]) for (user,), rows in table.group_by("user")}
     items = table["item"].to_list()
@@ -251,7 +247,7 @@ def swap_items(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def invent_items(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Each withheld row turns into one of an item that no other row has; some sort first, some last."""
+    """Replace the item of each withheld row by a new one; some sort first, some last."""
     names = [f"{'!~'[int(rng.integers(2))]}new {rng.integers(10**9)}-{row}" for row in range(table.height)]
     return table.with_columns(
         item=pl.when(is_withheld(table)).then(pl.Series(names)).otherwise(pl.col("item"))
@@ -259,25 +255,25 @@ def invent_items(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 
 
 def change_unwillingness(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Also to "never", which drops the row before anything else."""
+    """Change the unwillingness of withheld rows, also to "never", which drops the row at once."""
     drawn = pl.Series(rng.choice([0.0, 0.2, 0.999, 1.0], table.height))
     value = pl.when(is_withheld(table)).then(drawn).otherwise(pl.col("unwillingness"))
     return table.with_columns(unwillingness=value)
 
 
 def change_times(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Also to times after the validation and test rows."""
+    """Change the times of withheld rows, also to times after the validation and test rows."""
     drawn = pl.Series(rng.choice([-1.0, 0.5, 1e9], table.height))
     return table.with_columns(time=pl.when(is_withheld(table)).then(drawn).otherwise(pl.col("time")))
 
 
 def shuffle(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """The rows of the file are in another order."""
+    """Change the order of the rows."""
     return table[rng.permutation(table.height)]
 
 
 def add_rows(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
-    """Everybody, and some new users, withhold a row more."""
+    """Add a withheld row for every user and for new users."""
     users = ["!new user", *sorted(set(table["user"])), "~new user"]
     added = pl.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Training a recommender on what was disclosed, and keeping it on disk."""
+"""Train a recommender on disclosed interactions, save it and load it."""
 
 from assent.training.disclosed import Disclosed, disclose
 from assent.training.settings import Settings, defaults_of

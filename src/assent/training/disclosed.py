@@ -1,7 +1,7 @@
-"""All that training may see: the disclosed rows, and nothing derived from any other training row.
+"""What training may see: the disclosed rows, and nothing derived from withheld ones.
 
-Non-interference is had by construction. Ids, vocabulary, order, negatives and early stopping are functions of
-a `Disclosed`, and `disclose` drops the withheld rows before it computes anything.
+`disclose` drops the withheld rows before it computes anything. Vocabulary, order, negatives and early
+stopping are functions of its result, so a withheld row cannot change the model.
 """
 
 from dataclasses import dataclass
@@ -14,46 +14,47 @@ from assent.support.arrays import Bools, Ints, Strings, positions
 from assent.support.hashing import Keys, below, mix
 
 _ATTEMPTS = 8
-"""Draws per negative; the last is kept even if it is a positive, for users who have nearly every item."""
+"""Draws per negative; the last one is kept even if it is a positive, for users with nearly every item."""
 
 
 @dataclass(frozen=True)
 class Disclosed:
-    """Training input in the indices of its own vocabulary.
-
-    `user_ids` and `item_ids` are the sorted ids of the vocabulary; `rows` the disclosed interactions;
-    `valid` the validation rows, where index `n_users` or `n_items` stands for an unknown one.
-    `row_keys[len(rows)]` and `valid_keys[len(valid)]` hash the rows' ids.
-    """
+    """Training input, in the indices of its own vocabulary."""
 
     user_ids: Strings
+    """Sorted: [n_users]."""
     item_ids: Strings
+    """Sorted: [n_items]."""
     rows: Rows
+    """The disclosed interactions."""
     row_keys: Keys
+    """Hashes of the rows' ids: [len(rows)]."""
     valid: Rows
+    """The validation rows; index `n_users` or `n_items` is an unknown one."""
     valid_keys: Keys
+    """Hashes of the validation rows' ids: [len(valid)]."""
 
     @cached_property
     def pairs(self) -> Ints:
-        """The disclosed (user, item) pairs as sorted numbers user · n_items + item: [len(rows)]."""
+        """The disclosed pairs as sorted numbers user · n_items + item: [len(rows)]."""
         return np.sort(self.rows.users * self.n_items + self.rows.items)
 
     @property
     def n_users(self) -> int:
-        """Users in the vocabulary."""
+        """Number of users."""
         return len(self.user_ids)
 
     @property
     def n_items(self) -> int:
-        """Items in the vocabulary."""
+        """Number of items."""
         return len(self.item_ids)
 
 
 def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None) -> Disclosed:
-    """Keep the training rows of `selection[len(train)]`.
+    """Return the training input of the rows in `selection[len(train)]`.
 
-    The vocabulary is that of the rows kept; with `vocabulary[len(train)]` that of those rows instead, so that
-    an anchor has parameters for interactions that it was not trained on. A final model never asks for that.
+    Its vocabulary is that of these rows, or of the rows in `vocabulary[len(train)]`: an anchor needs
+    parameters for interactions that it was not trained on. A final model never gets a `vocabulary`.
     """
     defining = problem.train[selection if vocabulary is None else vocabulary]
     users, items = np.unique(defining.users), np.unique(defining.items)
@@ -71,11 +72,10 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
 
 
 def negatives(data: Disclosed, *, seed: int, epoch: int, count: int, rows: Ints | None = None) -> Ints:
-    """`count` items for each disclosed row, [len(rows), count], that its user has not disclosed.
+    """Draw `count` items that the row's user has not disclosed, for each disclosed row or for `rows`.
 
-    With `rows`, for these disclosed rows alone. Uniform over the vocabulary. Each row owns its draws: they
-    are a function of the seed, the epoch and the row's ids, so they leave with it. A withheld item is
-    drawn like any other that the user never had.
+    The result is [len(rows), count], uniform over the vocabulary. A row's draws are a function of the seed,
+    the epoch and the row's ids alone. A withheld item is drawn like any item that the user never had.
     """
     some = slice(None) if rows is None else rows
     keys = mix(mix(seed, epoch), data.row_keys[some, None], np.arange(count))
@@ -83,15 +83,15 @@ def negatives(data: Disclosed, *, seed: int, epoch: int, count: int, rows: Ints 
 
 
 def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:
-    """`count` items to rank each validation item among, [len(valid), count], that its user has not disclosed.
+    """Draw `count` items that its user has not disclosed, for each validation row: [len(valid), count].
 
-    The validation item itself may be among them and then ties with itself, which costs every model the same.
+    The validation item itself may be drawn; it then ties with itself, for every model alike.
     """
     return _undisclosed(data, data.valid.users, mix(seed, data.valid_keys[:, None], np.arange(count)))
 
 
 def _undisclosed(data: Disclosed, users: Ints, keys: Keys) -> Ints:
-    """An item of the vocabulary per key, [n, count], that `users[n]` have not disclosed, if they lack any."""
+    """Draw an item per key, [n, count], that `users[n]` have not disclosed if there is one."""
     drawn = below(keys, data.n_items).ravel()
     if not len(data.pairs):
         return drawn.reshape(keys.shape)
@@ -110,5 +110,5 @@ def _undisclosed(data: Disclosed, users: Ints, keys: Keys) -> Ints:
 
 
 def _keys(problem: Problem, rows: Rows) -> Keys:
-    """A key per row, of its user's and its item's id: [len(rows)]."""
+    """Return a hash of each row's user id and item id: [len(rows)]."""
     return mix(problem.user_keys[rows.users], problem.item_keys[rows.items])

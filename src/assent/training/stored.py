@@ -1,10 +1,7 @@
-"""A trained recommender, ready to be asked.
+"""A trained recommender: its scores and recommendations, and its files (safetensors and JSON)."""
 
-A trained recommender on disk: parameters as safetensors, everything else as JSON beside them.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
@@ -12,47 +9,56 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load as from_bytes
 from safetensors.torch import save as as_bytes
 from torch import Tensor
 
 from assent.data.problem import Rows
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
-from assent.models.contract import build_model
-from assent.support.arrays import Strings
+from assent.models.checks import build_model
+from assent.models.ranking import top_candidates
+from assent.support.arrays import Strings, positions, slices
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import check_format, read_json, write_json, write_with
 from assent.training.checkpoint import copies, named_under
 
+FORMAT = 2
+"""Version of the files; raised when older files cannot be read any more."""
+_SCORES = 2**22
+"""Scores per block of `recommend`: 32 MB."""
+
 
 def evidence_of(rows: Rows) -> Evidence:
-    """Disclosed rows, in a model's indices, as what it reads: each counts in full."""
+    """Return disclosed rows, in a model's indices, as evidence of weight 1 each."""
     weights = torch.ones(len(rows), dtype=torch.get_default_dtype())
     return Evidence(torch.from_numpy(rows.users), torch.from_numpy(rows.items), weights)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained recommender with the ids that its indices mean."""
+    """A trained recommender with the ids of its users and items."""
 
     model: Recommender
     user_ids: Strings
+    """Sorted: [n_users]."""
     item_ids: Strings
+    """Sorted: [n_items]."""
     seed: int
     epochs: int
-    """Epoch whose parameters were kept."""
+    """The epoch whose parameters were kept."""
     monitor: float | None
-    """Validation NDCG@5 of those parameters, as early stopping measures it; None without validation rows."""
+    """Validation NDCG@5 of these parameters, as early stopping measures it; None without validation rows."""
     rows: Rows | None = None
     """The disclosed interactions that the model reads, in its indices; None if it reads none."""
     seconds: float = 0.0
-    """What the training took, by the wall clock, in all processes that worked on it; no part of a file."""
+    """Wall-clock seconds of the training, those of killed processes included; not saved with the model."""
     cost: Cost = NO_COST
-    """The same as a cost that can be added up; no part of a file."""
+    """The same as a cost that adds up with others; not saved with the model."""
 
     @cached_property
     @torch.no_grad()
@@ -62,40 +68,83 @@ class Trained:
 
     @torch.no_grad()
     def scores(self, users: Tensor, items: Tensor) -> Tensor:
-        """Logits of `users[n]` with `items[n, m]`, in the model's indices: [n, m]."""
+        """Return the logits of `users[n]` with `items[n, m]`, in the model's indices: [n, m]."""
         logits: Tensor = self.model(users, items, self._prepared)[0]
         return logits
 
     @torch.no_grad()
     def scores_of_all(self, users: Tensor) -> Tensor:
-        """Logits of `users[n]` for every item and, last, for an unknown one: [n, n_items + 1]."""
+        """Return the logits of `users[n]` for every item and, last, for an unknown one: [n, n_items + 1]."""
         return self.model.score_all(users, self._prepared)
 
+    def recommend(
+        self,
+        users: str | Sequence[str],
+        k: int = 10,
+        *,
+        exclude: pl.DataFrame | Iterable[tuple[str, str]] | None = None,
+    ) -> pl.DataFrame:
+        """Return the k best items for each user: a table of user, item, score and place (1 is the best).
 
-FORMAT = 2
-"""Raised whenever a file written before could not be read any more."""
+        `users` are ids; a user whom the model does not know gets the scores of an unknown user. `exclude`
+        lists what not to recommend to whom, as a table with the columns user and item or as (user, item)
+        pairs; usually these are the interactions that people disclosed. A user may get fewer than k items.
+
+            model.recommend(["ann", "bob"], k=5, exclude=[("ann", "Dune")])
+        """
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise AssentError(f"k={k!r}: accepted: a positive integer")
+        asked = np.array([users] if isinstance(users, str) else list(users), dtype=np.str_)
+        known = positions(self.user_ids, asked)
+        hidden = self._columns_by_user(exclude)
+        parts = [pl.DataFrame(schema={"user": pl.String, "item": pl.String, "score": float, "place": int})]
+        for here in slices(len(asked), max(1, _SCORES // (len(self.item_ids) + 1))):
+            scores = self.scores_of_all(torch.from_numpy(known[here])).to(torch.float64, copy=True).numpy()
+            scores[:, -1] = -np.inf  # no unknown item is recommended
+            for place, user in enumerate(asked[here].tolist()):
+                scores[place, hidden.get(user, [])] = -np.inf
+            top = top_candidates(scores, known[here], k=min(k, scores.shape[1]), seed=0)
+            rows, places = np.nonzero(top >= 0)
+            columns = top[rows, places]
+            best = {"user": asked[here][rows].tolist(), "item": self.item_ids[columns].tolist()}
+            parts.append(
+                pl.DataFrame(best | {"score": scores[rows, columns], "place": places + 1}, parts[0].schema)
+            )
+        return pl.concat(parts)
+
+    def _columns_by_user(
+        self, pairs: pl.DataFrame | Iterable[tuple[str, str]] | None
+    ) -> dict[str, list[int]]:
+        """Return the columns of `scores_of_all` of each user's items in `pairs`."""
+        if isinstance(pairs, pl.DataFrame):
+            if missing := {"user", "item"} - set(pairs.columns):
+                raise AssentError(f"exclude: no column {min(missing)}; accepted: a table with user and item")
+            pairs = pairs.select("user", "item").iter_rows()
+        listed = list(pairs or ())
+        columns = positions(self.item_ids, np.array([item for _, item in listed], dtype=np.str_))
+        found: dict[str, list[int]] = {}
+        for (user, _), column in zip(listed, columns.tolist(), strict=True):
+            found.setdefault(user, []).append(column)
+        return found
 
 
 def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return a model's parameters, with the disclosed rows if it reads them, and a description as JSON."""
+    """Return a model as tensors and a description that JSON can hold.
+
+    The tensors are the parameters and, for a model that reads them, the disclosed interactions.
+    """
     tensors = {f"model.{name}": value for name, value in copies(trained.model.state_dict()).items()}
     if trained.rows is not None:
         tensors |= {
             "evidence.users": torch.from_numpy(trained.rows.users),
             "evidence.items": torch.from_numpy(trained.rows.items),
         }
-    sizes = trained.model.sizes
     description = {
         "format": FORMAT,
         "assent": version("assent"),
         "model": model_name(type(trained.model)),
         "settings": trained.model.settings.model_dump(mode="json"),
-        "sizes": {
-            "users": sizes.users,
-            "items": sizes.items,
-            "rows": sizes.rows,
-            "negatives": sizes.negatives,
-        },
+        "sizes": asdict(trained.model.sizes),
         "seed": trained.seed,
         "epochs": trained.epochs,
         "monitor": trained.monitor,
@@ -106,51 +155,62 @@ def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def trained_from(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Trained:
-    """Return the model that `tensors_of` took apart."""
-    kind = model_class(description["model"])
-    model = build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
-    model.load_state_dict(named_under("model", dict(tensors)))
-    evidence = named_under("evidence", dict(tensors))
-    return Trained(
-        model=model.eval(),
-        user_ids=np.array(description["user_ids"], dtype=np.str_),
-        item_ids=np.array(description["item_ids"], dtype=np.str_),
-        seed=description["seed"],
-        epochs=description["epochs"],
-        monitor=description["monitor"],
-        rows=Rows(evidence["users"].numpy(), evidence["items"].numpy()) if evidence else None,
-    )
+    """Return the model that `tensors_of` described; raise an `AssentError` if it cannot be read."""
+    try:
+        kind = model_class(description["model"])
+        model = build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
+        model.load_state_dict(named_under("model", tensors))
+        evidence = named_under("evidence", tensors)
+        return Trained(
+            model=model.eval(),
+            user_ids=np.array(description["user_ids"], dtype=np.str_),
+            item_ids=np.array(description["item_ids"], dtype=np.str_),
+            seed=description["seed"],
+            epochs=description["epochs"],
+            monitor=description["monitor"],
+            rows=Rows(evidence["users"].numpy(), evidence["items"].numpy()) if evidence else None,
+        )
+    except (KeyError, TypeError, ValidationError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise AssentError(f"not a model that this assent can read ({reason})") from None
 
 
 def save(trained: Trained, path: Path) -> None:
-    """Write `path`.safetensors, then `path`.json: where the latter is, the model is whole."""
+    """Write `path`.safetensors, then `path`.json: once the latter exists, the model is complete."""
     parameters, about = files_of(path)
     tensors, description = tensors_of(trained)
-    write_with(parameters, lambda file: file.write(as_bytes(tensors)))
-    write_json(about, {**description, "parameters": _digest(parameters)})
+    content = as_bytes(tensors)
+    write_with(parameters, lambda file: file.write(content))
+    ids = {key: description.pop(key) for key in ("user_ids", "item_ids")}  # the long lists come last
+    write_json(about, description | {"parameters": _digest(content)} | ids)
 
 
 def load(path: Path) -> Trained:
-    """Read what `save` wrote; anything else is an `AssentError` that names the file."""
+    """Read what `save` wrote; anything else raises an `AssentError` that names the file."""
     parameters, about = files_of(path)
     description: dict[str, Any] = read_json(about)
     check_format(about, description, FORMAT)
     try:
-        if _digest(parameters) != description["parameters"]:
-            raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
-        return trained_from(load_file(parameters), description)
+        content = parameters.read_bytes()
     except FileNotFoundError:
         raise AssentError(f"{parameters}: no such file") from None
-    except (KeyError, TypeError, ValidationError, RuntimeError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise AssentError(f"{about}: not a model that this assent can read ({reason})") from None
+    try:
+        if _digest(content) != description["parameters"]:
+            raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
+        tensors = from_bytes(content)
+    except (KeyError, SafetensorError) as error:
+        raise AssentError(f"{about}: not a model that this assent can read ({error})") from None
+    try:
+        return trained_from(tensors, description)
+    except AssentError as error:
+        raise AssentError(f"{about}: {error}") from None
 
 
 def files_of(path: Path) -> tuple[Path, Path]:
-    """The two files of the model `path`: parameters and description."""
+    """Return the two files of the model `path`: parameters and description."""
     return path.with_name(f"{path.name}.safetensors"), path.with_name(f"{path.name}.json")
 
 
-def _digest(file: Path) -> str:
-    """A hash of the parameters' file, by which the description knows its own."""
-    return blake2b(file.read_bytes(), digest_size=16).hexdigest()
+def _digest(content: bytes) -> str:
+    """Return the hash of a parameter file, by which the description recognises it."""
+    return blake2b(content, digest_size=16).hexdigest()

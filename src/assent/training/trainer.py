@@ -1,4 +1,4 @@
-"""The one trainer: Adam with cosine decay on the disclosed rows, stopped on a ranking metric."""
+"""The trainer of all models: Adam with cosine decay on the disclosed rows, stopped by validation NDCG."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from assent.models import Evidence, ModelSettings, Recommender, Sizes, model_class
-from assent.models.contract import check_contract, make_model
+from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError
 from assent.support.hashing import mix
 from assent.support.progress import SILENT, Progress
@@ -21,25 +21,25 @@ from assent.training.stored import Trained, evidence_of
 _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5
 _MONITOR_SAMPLES = 2**14
-"""Scored at once when validation rows are looked at: what stays in a processor's cache."""
+"""Validation samples scored at once: they fit into a processor's cache."""
 _DROPOUT = 1
-"""Tells the numbers that a model draws in an epoch from those of others."""
+"""Separates the random numbers of a model's dropout from other draws of the same epoch."""
 
 
 class TrainingSettings(BaseModel):
-    """How a recommender is trained; the defaults were chosen on validation rows (docs/models.md)."""
+    """How a recommender is trained (docs/models.md says how the defaults were chosen)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs: int = Field(80, ge=1, description="passes over the disclosed rows")
     learning_rate: float = Field(0.015, gt=0, description="Adam's, decayed to 0 along a cosine")
-    batch_size: int | None = Field(None, ge=1, description="rows a step; default: rows / 64, at least 2048")
-    negatives: int = Field(1, ge=1, description="sampled negatives of each positive and epoch")
-    evaluate_every: int = Field(10, ge=1, description="epochs between two looks at the validation rows")
+    batch_size: int | None = Field(None, ge=1, description="rows per step; default: rows / 64, at least 2048")
+    negatives: int = Field(1, ge=1, description="sampled negatives per positive and epoch")
+    evaluate_every: int = Field(10, ge=1, description="epochs between two looks at validation rows")
     patience: int = Field(4, ge=1, description="looks without improvement before training stops")
 
     def batch(self, rows: int) -> int:
-        """Rows of one step when training on `rows` of them."""
+        """Return the rows per step when training on `rows` rows."""
         return self.batch_size or max(2048, rows // 64)
 
 
@@ -53,21 +53,23 @@ def train(
     progress: Progress = SILENT,
     label: str = "training",
     checkpoint: Path | None = None,
+    save_every: float = 10.0,
     start: Recommender | None = None,
 ) -> Trained:
-    """Minimise the mean loss of the disclosed rows and keep the parameters that rank validation rows best.
+    """Minimise the mean loss of the disclosed rows; return the model that ranks validation rows best.
 
         ℓ_k(θ) = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
 
-    (or what the model's `losses` says) with j over the negatives that row k owns; the mean is taken over all
-    samples.
+    (or the model's own `losses`), where j runs over the sampled negatives of row k; the mean is over samples.
 
-    The result is a function of `data`, the settings and `seed` alone. Without rows it is a model that knows
-    nobody and nothing, and scores everything alike. With `checkpoint`, the state is saved there about every
-    ten seconds, and after the last good epoch when training diverges; a later call with the same arguments
-    continues from it. With `start`, training begins at the parameters of that model, of the same vocabulary,
-    instead of at random ones; a final model never does.
+    The result is a function of `data`, the settings and `seed` alone. Without rows it is a model without
+    users and items that scores everything alike. With `checkpoint`, the state is saved to that file about
+    every `save_every` seconds, and when training diverges; a later call with the same arguments continues
+    from it, and `Trained.seconds` counts both. With `start`, training begins at the parameters of that model,
+    which must have the same vocabulary. Raises an `AssentError` if the model breaks the contract or training
+    diverges.
     """
+    saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed), save_every)
     reuse_freed_memory()
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
     recommender = make_model(model_class(model), sizes, model_settings, seed)
@@ -76,7 +78,6 @@ def train(
     evidence = evidence_of(data.rows)
     check_contract(recommender, evidence)
     optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
-    saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed))
     state = saved.load(recommender, optimizer)
     monitor = _monitor(data, evidence, seed)
     with progress.task(label, settings.epochs) as advance, flushed(), torch.random.fork_rng():
@@ -120,9 +121,10 @@ def _run_epoch(
     seed: int,
     epoch: int,
 ) -> None:
-    """One pass in an order drawn from (seed, epoch), so that a resumed run needs no generator's state.
+    """Train for one epoch.
 
-    So is what a model draws from torch's own generator, for dropout.
+    The order of the rows and torch's generator (for dropout) depend on (seed, epoch) alone, so that a resumed
+    run needs no state of a generator.
     """
     model.train()
     torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
@@ -154,7 +156,10 @@ def _diverged(what: str, settings: TrainingSettings) -> AssentError:
 
 
 def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recommender], float | None]:
-    """NDCG@5 of each validation item among sampled items; ties count half. None without validation rows."""
+    """Return a function model → mean NDCG@5 of validation items among sampled items, or → None without any.
+
+    A rival with an equal score counts as half a rank.
+    """
     if not len(data.valid):
         return lambda _: None
     sampled = monitor_candidates(data, seed=seed, count=_MONITOR_NEGATIVES)

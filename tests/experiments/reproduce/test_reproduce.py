@@ -23,7 +23,6 @@ from assent.cli import reproduce_command
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
 from assent.models.losses import Loss
-from assent.report.words import percent
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
 from assent.reproduce import run as running
 from assent.reproduce import search as searching
@@ -32,6 +31,7 @@ from assent.reproduce.overall import Overall
 from assent.reproduce.plan import DataSource as Source
 from assent.reproduce.plan import Where, problem_of
 from assent.reproduce.run import CELLS, DATA, Chapter
+from assent.results.words import percent
 from assent.runs import store as stores
 from assent.runs.compare import compare
 from assent.support.errors import AssentError
@@ -66,15 +66,15 @@ def test_every_item_has_something_to_show(found: Reproduction) -> None:
     assert [each.item.name for each in found.chapters] == list(ITEMS)
     for each in found.chapters:
         assert len(each.records) == each.wanted
-        assert each.findings.grids[0].rows
-        means = [amount.mean for row in each.findings.grids[0].rows for amount in row.amounts.values()]
+        assert each.findings.table.rows
+        means = [amount.mean for row in each.findings.table.rows for amount in row.amounts.values()]
         assert any(mean is not None for mean in means)
         assert bool(each.findings.beside) != bool(each.findings.not_comparable)
     assert found.seconds > 0
 
 
 def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan, data: Path) -> None:
-    table = chapter(found, "overall").findings.grids[0]
+    table = chapter(found, "overall").findings.table
     settings = plan.settings("mf", "diginetica")
     rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
     for seed in plan.seeds:
@@ -99,9 +99,9 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
 def test_how_long_proactive_takes_is_said_beside_what_the_paper_says(found: Reproduction) -> None:
     overall = chapter(found, "overall")
     ratios = []
-    for row in overall.findings.grids[0].rows:
+    for row in overall.findings.table.rows:
         place = {key: row.labels[key] for key in ("dataset", "model")}
-        ours = overall.findings.grids[0].row(**place, method_name="IFRQE++ (nash)")
+        ours = overall.findings.table.row(**place, method_name="IFRQE++ (nash)")
         theirs = row.amounts["seconds"].mean
         if row.labels["method_name"] == "Proactive (nash)" and ours and theirs:
             seconds = ours.amounts["seconds"].mean
@@ -242,7 +242,7 @@ def test_anchors_are_those_of_influence_whatever_values_the_user_asks_for(
 def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction) -> None:
     for each in found.chapters:
         findings = each.item.findings(found.plan, each.records[::step])
-        assert findings.grids
+        assert findings.table
         build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
 
 
@@ -365,7 +365,7 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
     asked = ["--models", "mf", "--datasets", ",".join(plan.datasets), "--data-dir", data, "--jobs", 1]
     code, text, _ = assent("reproduce", "all", *asked, "--out", whole)
     assert code == 0
-    assert "overall: Over 2 combinations of data set and model" in text
+    assert "overall: IFRQE++ (nash) is at or above All in" in text
     for name in ITEMS:
         files = list((whole / name).iterdir())
         assert all(file.stat().st_size > 50 for file in files)
@@ -381,7 +381,7 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
         lines = list(csv.DictReader(file))
     assert len(lines) == 2 * 6 * 3  # of the model that was asked for
     ours = next(line for line in lines if line["model"] == "MF" and line["method"] == "Threshold")
-    assert (ours["figure"], ours["paper"]) == ("F1 %", "1.7")
+    assert (ours["figure"], ours["paper"]) == ("F1@5 %", "1.7")
     assert float(ours["difference"]) == pytest.approx(float(ours["ours"]) - 1.7)
     assert "smaller version" in ours["not_comparable"]
     assert ours["runs"] == "2"

@@ -1,0 +1,94 @@
+"""Time and memory of whole commands, and what the demo shows.
+
+    bench_runs.py                                            all of them
+    bench_runs.py --cases authors,histories
+
+authors     IFRQE++ (T = 3) on the authors' simulation file, one core; theirs takes 36 to 40 min and 3.5 GB
+histories   a fit with one history of 5,000 interactions against histories of ten: memory must not grow
+demo        `assent demo`: its time, and how far `worth` is above Random and Threshold
+gowalla     IFRQE++ (T = 2) on a million interactions, two cores; then ranking all items for all users
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from assent.data.problem import Protocol
+from assent.evaluation.evaluate import ranked_metrics
+from assent.support.files import read_json
+from assent.support.statistics import paired_difference
+from common import Option, load, log_path, measure, read_options, settings_of, train, verdict
+
+
+def paper(data: Path, anchors: int, jobs: int, folder: Path) -> list[str]:
+    """Return the arguments of a run with the paper's method."""
+    how = ["--unwillingness", "random", "--method", "ifrqe++", "--anchors", str(anchors), "--price", "0.1"]
+    return ["fit", str(data), *how, "--jobs", str(jobs), "--out", str(folder / "run")]
+
+
+def authors(folder: Path, quick: bool) -> None:
+    cost = measure(paper(log_path("simulation_authors", folder, quick=quick), 3, 1, folder))
+    verdict("authors' file, CPU of the whole run", cost.cpu, 60, "s")
+    verdict("authors' file, peak memory", cost.peak, 1, "GB")
+    print(f"wall clock: {cost.wall:.1f} s")
+
+
+def histories(folder: Path, quick: bool) -> None:
+    rows, items, long = (4_000, 2_000, 1_000) if quick else (20_000, 8_000, 5_000)
+    peaks = {}
+    for longest in (10, long):
+        rng = np.random.default_rng(0)
+        users = ["long"] * longest + [f"u{k // 10}" for k in range(rows - longest)]
+        chosen = np.concatenate([rng.permutation(items)[:longest], rng.integers(items, size=rows - longest)])
+        log = pl.DataFrame({"user": users, "item": chosen, "unwillingness": rng.random(rows)})
+        log.unique(["user", "item"], maintain_order=True).write_csv(folder / f"log-{longest}.csv")
+        out = str(folder / f"run-{longest}")
+        cost = measure(["fit", str(folder / f"log-{longest}.csv"), "--jobs", "1", "--out", out])
+        peaks[longest] = cost.peak
+        print(f"longest history {longest}: {cost.peak:.2f} GB, {cost.wall:.1f} s")
+    verdict(f"peak memory, longest history {long} / 10", peaks[long] / peaks[10], 1.5)
+
+
+def demo(folder: Path, quick: bool) -> None:
+    cost = measure(["demo", "--out", str(folder / "demo")])
+    records = read_json(folder / "demo" / "frontier.json")
+    verdict("demo, wall clock", cost.wall, 90, "s")
+
+    def scores(method: str, objective: str, point: float) -> list[float]:
+        chosen = [
+            r for r in records if (r["method"], r["objective"], r["point"]) == (method, objective, point)
+        ]
+        return [100 * record["ndcg"] for record in sorted(chosen, key=lambda record: record["seed"])]
+
+    for point in sorted({record["point"] for record in records} - {0.0, 1.0}, reverse=True):
+        ours = scores("worth", "nash", point)
+        for rival in ("random", "threshold"):
+            gain = paired_difference(ours, scores(rival, "", point))
+            print(f"at {point:.0%}: NDCG@5 {np.mean(ours):.1f} %, standard error {gain.error:.2f}")
+            limit = 2 * (gain.error or 0)
+            verdict(f"at {point:.0%}, above {rival}", gain.mean, limit, "points", at_most=False)
+
+
+def gowalla(folder: Path, quick: bool) -> None:
+    cost = measure(paper(log_path("gowalla", folder, quick=quick), 2, 2, folder))
+    verdict("gowalla, wall clock", cost.wall / 60, 20, "min")
+    verdict("gowalla, peak memory of one process", cost.peak, 8, "GB")
+    print(f"CPU: {cost.cpu / 60:.1f} min")
+    problem = load("gowalla", quick=quick, protocol=Protocol.FULL)
+    trained = train(problem, settings_of(epochs=1))
+    start = time.perf_counter()
+    ranked_metrics(problem, trained)
+    print(f"{problem.n_users:,} users, {problem.n_items:,} items")
+    verdict("gowalla, ranking all items for all users", time.perf_counter() - start, 30, "s")
+
+
+CASES = {"authors": authors, "histories": histories, "demo": demo, "gowalla": gowalla}
+
+if __name__ == "__main__":
+    given = read_options(__doc__, cases=Option(tuple(CASES), "which commands"))
+    for name in given.cases:
+        with tempfile.TemporaryDirectory() as temporary:
+            CASES[name](Path(temporary), given.quick)

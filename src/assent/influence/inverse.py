@@ -1,0 +1,129 @@
+"""H⁻¹ b where only products with H are cheap: conjugate gradients, LiSSA, or no curvature at all.
+
+Conjugate gradients solve many independent systems at once. The last axes of a tensor hold one system; `dot`
+says which, by summing over them and keeping the dimensions, so that every system has its own step length.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from assent.influence.linearised import Linearised, TrainSamples
+from assent.influence.settings import Estimator, InfluenceSettings
+from assent.support.arrays import Ints
+
+Operator = Callable[[Tensor], Tensor]
+"""A symmetric linear map."""
+Dot = Callable[[Tensor, Tensor], Tensor]
+"""Inner products of the systems in two tensors."""
+_TINY = 1e-30
+"""Keeps 0 / 0 of systems with b = 0 at 0."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """x ≈ H⁻¹ b."""
+
+    x: Tensor
+    residual: float | None
+    """|b − H x| / |b| of the worst system; None where no system was solved."""
+    iterations: int
+    """Products with H."""
+
+
+def one_system(a: Tensor, b: Tensor) -> Tensor:
+    """Inner product that takes the whole tensor as one system."""
+    return (a * b).sum().reshape((1,) * a.dim())
+
+
+def system_per_row(a: Tensor, b: Tensor) -> Tensor:
+    """Inner products that take each row of a matrix as a system."""
+    return (a * b).sum(1, keepdim=True)
+
+
+def conjugate_gradients(
+    matvec: Operator, b: Tensor, *, precondition: Operator, dot: Dot, tolerance: float, iterations: int
+) -> Solution:
+    """Iterate until every relative residual is below `tolerance`, or for `iterations` steps.
+
+    A system stops when it has converged, when b = 0, and where the curvature along its next direction is not
+    positive (Steihaug's rule). H need not be definite; x then goes along flat directions only as far as the
+    steps before, like a training run that stopped early.
+    """
+    x = torch.zeros_like(b)
+    residual = b.clone()
+    direction = precondition(residual)
+    gain = dot(residual, direction)
+    size = dot(b, b)
+    active = size > 0
+    done = 0
+    while done < iterations and active.any():
+        image = matvec(direction)
+        curvature = dot(direction, image)
+        active = active & (curvature > 0)
+        step = torch.where(active, gain / curvature.clamp_min(_TINY), 0)
+        x = x + step * direction
+        residual = residual - step * image
+        corrected = precondition(residual)
+        renewed = dot(residual, corrected)
+        direction = corrected + torch.where(active, renewed / gain.clamp_min(_TINY), 0) * direction
+        gain = renewed
+        active = active & (dot(residual, residual) > tolerance**2 * size)
+        done += 1
+    worst = (dot(residual, residual) / size.clamp_min(_TINY)).sqrt().max()
+    return Solution(x, float(worst), done)
+
+
+def solve(
+    product: Operator, precondition: Operator, b: Tensor, dot: Dot, settings: InfluenceSettings
+) -> Solution:
+    """Return H⁻¹ b by conjugate gradients: cut off for TRUNCATED, otherwise to convergence."""
+    truncated = settings.estimator is Estimator.TRUNCATED
+    return conjugate_gradients(
+        product,
+        b,
+        precondition=precondition,
+        dot=dot,
+        tolerance=settings.tolerance,
+        iterations=settings.truncation if truncated else settings.iterations,
+    )
+
+
+def sampled_rows(samples: TrainSamples, *, steps: int, seed: int) -> Ints:
+    """Draw the disclosed row of each step of LiSSA: [steps]."""
+    rows = np.flatnonzero(samples.anchor.numpy())
+    return np.random.default_rng(seed).choice(rows, size=steps)
+
+
+def lissa(row_product: Callable[[int, Tensor], Tensor], b: Tensor, rows: Ints) -> Tensor:
+    """Return H⁻¹ b by the paper's LiSSA, one step per row s of `rows`, where `row_product(s, x)` = ∇²ℓ_s x.
+
+        x_j = b + (I − ∇²ℓ_s) x_{j−1}
+
+    H is the Hessian of the mean training loss. It is here for comparison: one row touches so few parameters
+    that the result is nearly a multiple of b.
+    """
+    x = b
+    for row in rows:
+        x = b + x - row_product(int(row), x)
+    return x
+
+
+def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, seed: int) -> Solution:
+    """Return H⁻¹ b by the estimator of `settings`, where H is the Hessian of the *summed* training loss."""
+    match settings.estimator:
+        case Estimator.GRADIENT_DOT:
+            return Solution(b / anchor_size(model), None, 0)
+        case Estimator.LISSA:
+            rows = sampled_rows(model.samples, steps=settings.lissa_steps, seed=seed)
+            return Solution(lissa(model.row_product, b, rows) / anchor_size(model), None, len(rows))
+        case _:
+            return solve(model.product, model.precondition, b, one_system, settings)
+
+
+def anchor_size(model: Linearised) -> float:
+    """Return the number of disclosed rows: H of the sum is so many times the H of the mean loss."""
+    return float(model.samples.anchor.sum())

@@ -1,0 +1,170 @@
+"""Check that a recommender keeps the contract, before it is trained, and say what is wrong."""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.support.errors import AssentError
+
+_TOLERANCE = 1e-4
+"""Largest difference between `forward` and `score_all`, relative to the largest score."""
+
+
+def checked_class(found: Any, name: str) -> type[Recommender]:
+    """Return `found` if it is a complete recommender class; `name` is what the user called it."""
+    if not (isinstance(found, type) and issubclass(found, Recommender)):
+        raise AssentError(f"model {name}: not a subclass of assent.Recommender")
+    if inspect.isabstract(found):
+        missing = ", ".join(sorted(found.__abstractmethods__))
+        raise AssentError(f"model {name}: does not define {missing}; every recommender must")
+    if not isinstance(getattr(found, "name", None), str):
+        raise AssentError(f"model {name}: has no name; expected a class attribute such as name = 'mine'")
+    settings = getattr(found, "Settings", None)
+    if not (isinstance(settings, type) and issubclass(settings, ModelSettings)):
+        raise AssentError(
+            f"model {name}: has no Settings; expected a subclass of assent.models.ModelSettings"
+        )
+    return found
+
+
+def build_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings) -> Recommender:
+    """Return a model without initial parameters, to be initialised or loaded."""
+    with _blamed(kind.name, "the constructor"):
+        return kind(sizes, settings)
+
+
+def make_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings, seed: int) -> Recommender:
+    """Return a model with the initial parameters of `seed`."""
+    model = build_model(kind, sizes, settings)
+    with _blamed(kind.name, "initialise"):
+        model.initialise(torch.Generator().manual_seed(seed))
+    return model
+
+
+def check_contract(model: Recommender, evidence: Evidence) -> None:
+    """Call every method on a few users and items, unknown ones included; raise if a result is wrong.
+
+    Parameters, mode and torch's generator are left as they were. It costs about one training step.
+    """
+    was_training = model.training
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            _check(model.eval(), evidence)
+    finally:
+        model.load_state_dict(kept)
+        model.train(was_training)
+
+
+def _check(model: Recommender, evidence: Evidence) -> None:
+    if not list(model.parameters()):
+        raise AssentError(f"model {model.name}: has no parameters; accepted: at least one nn.Parameter")
+    _check_parameters(model, "initialise")
+    with _blamed(model.name, "finish"):
+        model.finish()
+    _check_parameters(model, "finish")
+    with _blamed(model.name, "prepare"):
+        prepared = model.prepare(evidence)
+    users, items = _some(model.n_users, 3), _some(model.n_items, 4)
+    # The order of the items differs per row: a model that ignores the row's own items is caught.
+    pairs = torch.stack([items.roll(row) for row in range(len(users))])
+    logits = _check_forward(model, users, pairs, prepared)
+    _check_score_all(model, users, pairs, logits, prepared)
+    if len(evidence.users):
+        _check_losses(model, evidence, prepared)
+
+
+def _check_forward(model: Recommender, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+    """Return the logits of `users[n]` with `items[n, m]` after checking them."""
+    with _blamed(model.name, "forward"):
+        found = model(users, items, prepared)
+    if not (isinstance(found, tuple) and len(found) == 2):
+        raise AssentError(
+            f"model {model.name}: forward gave a {type(found).__name__}; expected a pair (logits, penalties)"
+        )
+    asked = f"for users {_shape(users)} and items {_shape(items)}"
+    for what, tensor in zip(("logits", "penalties"), found, strict=True):
+        _check_tensor(model, f"forward gave {what}", tensor, tuple(items.shape), asked)
+    logits: Tensor = found[0]
+    if not logits.requires_grad:
+        raise AssentError(
+            f"model {model.name}: forward gave logits that depend on no parameter; "
+            "expected them to require gradients (no detach, no no_grad)"
+        )
+    return logits
+
+
+def _check_score_all(model: Recommender, users: Tensor, items: Tensor, logits: Tensor, prepared: Any) -> None:
+    with _blamed(model.name, "score_all"):
+        scores = model.score_all(users, prepared)
+    expected = (len(users), model.n_items + 1)
+    asked = f"for users {_shape(users)} and {model.n_items} items"
+    _check_tensor(model, "score_all gave scores", scores, expected, asked)
+    apart = (scores.gather(1, items) - logits).abs()
+    if apart.max() > _TOLERANCE * logits.abs().max() + 1e-6:
+        row, column = divmod(int(apart.argmax()), items.shape[1])
+        user, item = int(users[row]), int(items[row, column])
+        raise AssentError(
+            f"model {model.name}: score_all disagrees with forward on user {user} and item {item}: "
+            f"{scores[row, item].item():g} against {logits[row, column].item():g}"
+        )
+
+
+def _check_losses(model: Recommender, evidence: Evidence, prepared: Any) -> None:
+    """Check the losses of the first disclosed rows, and their gradients."""
+    users, positives = evidence.users[:3], evidence.items[:3]
+    negatives = torch.tensor([0, model.n_items - 1]).expand(len(users), -1)
+    items = torch.cat([positives[:, None], negatives], dim=1)
+    with _blamed(model.name, "losses"):
+        losses = model.losses(users, items, prepared)
+    asked = f"for users {_shape(users)} and items {_shape(items)}"
+    _check_tensor(model, "losses gave losses", losses, tuple(items.shape), asked)
+    parameters = dict(model.named_parameters())
+    with _blamed(model.name, "the gradient of losses"):
+        gradients = torch.autograd.grad(losses.mean(), list(parameters.values()), allow_unused=True)
+    for name, gradient in zip(parameters, gradients, strict=True):
+        if gradient is not None and not gradient.isfinite().all():
+            raise AssentError(f"model {model.name}: losses gave a gradient of {name} that is not finite")
+
+
+def _check_tensor(model: Recommender, what: str, found: Any, expected: tuple[int, ...], asked: str) -> None:
+    if not isinstance(found, Tensor):
+        raise AssentError(f"model {model.name}: {what} of type {type(found).__name__}; expected a tensor")
+    if tuple(found.shape) != expected:
+        raise AssentError(
+            f"model {model.name}: {what} of shape {_shape(found)} {asked}; expected {list(expected)}"
+        )
+    if not found.is_floating_point():
+        raise AssentError(f"model {model.name}: {what} of type {found.dtype}; expected floating point")
+    if not found.isfinite().all():
+        raise AssentError(f"model {model.name}: {what} that are not finite {asked}")
+
+
+def _check_parameters(model: Recommender, method: str) -> None:
+    for name, value in model.named_parameters():
+        if not value.isfinite().all():
+            raise AssentError(f"model {model.name}: {method} left values in {name} that are not finite")
+
+
+def _some(known: int, count: int) -> Tensor:
+    """Up to `count` evenly spaced indices from 0 to `known`, the index of the unknown."""
+    return torch.tensor(sorted({round(known * step / (count - 1)) for step in range(count)}))
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return list(tensor.shape)
+
+
+@contextmanager
+def _blamed(model: str, method: str) -> Iterator[None]:
+    """Turn any exception into an `AssentError` that names the model and the method."""
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise AssentError(f"model {model}: {method} raised {type(error).__name__}: {reason}") from error

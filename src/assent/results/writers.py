@@ -1,0 +1,209 @@
+"""How a table is written: as text cells, CSV and parquet, Markdown, LaTeX, HTML, and for the terminal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.text import Text
+
+from assent.results.html import Html, header, scrolling, tag
+from assent.results.table import Amount, Column, Table, shown
+from assent.results.words import MINUS, NONE, fixed, number, plural
+from assent.support.files import write_text, write_with
+
+
+def write(table: Table, folder: Path) -> list[Path]:
+    """Write NAME.csv, .parquet, .md and .tex: those files."""
+    csv, parquet, markdown_file, latex_file = (
+        folder / f"{table.name}.{kind}" for kind in ("csv", "parquet", "md", "tex")
+    )
+    found = frame(table)
+    write_with(csv, found.write_csv)
+    write_with(parquet, found.write_parquet)
+    write_text(markdown_file, f"### {table.title}\n\n{markdown(table)}\n\n{starred(table.caption)}\n")
+    write_text(latex_file, latex(table))
+    return [csv, parquet, markdown_file, latex_file]
+
+
+def frame(table: Table) -> pl.DataFrame:
+    """The rows with mean, error, difference from the reference and p of every figure.
+
+    All but p are in the units of the headings.
+    """
+    lines = []
+    for row in table.rows:
+        line = {key: row.labels[key] for key in table.labels} | {"runs": row.runs}
+        for column in table.columns:
+            amount = row.amounts[column.key]
+            figures = {"": amount.mean, "_error": amount.error, "_difference": amount.difference}
+            for end, value in figures.items():
+                line[f"{column.key}{end}"] = None if value is None else column.factor * value
+            line[f"{column.key}_p"] = amount.p
+        lines.append(line)
+    ends = ("", "_error", "_difference", "_p")
+    floats = {f"{column.key}{end}": pl.Float64() for column in table.columns for end in ends}
+    return pl.DataFrame(lines, schema_overrides=floats, infer_schema_length=None)
+
+
+def headings(table: Table) -> list[str]:
+    """Of the labels, then of the figures."""
+    return [*table.labels.values(), *(column.heading for column in table.columns)]
+
+
+def mean_text(amount: Amount, column: Column) -> str:
+    """The mean alone."""
+    if amount.mean is None:
+        return NONE
+    value = column.factor * amount.mean
+    text = number(value) if column.decimals is None else fixed(value, column.decimals)
+    return f"+{text}" if column.signed and not text.startswith(MINUS) else text
+
+
+def error_text(amount: Amount, column: Column) -> str:
+    """The standard error alone; empty where there is none to write."""
+    if amount.error is None or column.decimals is None or not column.spread:
+        return ""
+    return fixed(column.factor * amount.error, column.decimals)
+
+
+def fewer_runs(runs: int | None, repeats: int) -> str:
+    """How many runs a figure is the mean of, where these are not all `repeats`."""
+    return "" if runs in (None, repeats) else f", {plural(runs or 0, 'run')}"
+
+
+def text(amount: Amount, column: Column, repeats: int) -> str:
+    """mean ±error, the mark of the test, and how many runs it is of if these are not all."""
+    error, sign = error_text(amount, column), amount.sign
+    parts = [mean_text(amount, column), f"±{error}" if error else "", sign]
+    return " ".join(filter(None, parts)) + fewer_runs(amount.runs, repeats)
+
+
+def markdown(table: Table) -> str:
+    """The table alone, with the best in bold."""
+    sides = ["---" if key in table.texts else "--:" for key in table.labels] + ["--:"] * len(table.columns)
+    lines = [headings(table), sides]
+    for row in table.rows:
+        cells = [shown(row.labels[key]) for key in table.labels]
+        for column in table.columns:
+            written = starred(text(row.amounts[column.key], column, table.repeats))
+            cells.append(f"**{written}**" if row.amounts[column.key].best else written)
+        lines.append(cells)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def starred(words: str) -> str:
+    """Text with its stars escaped for Markdown."""
+    return words.replace("*", r"\*")
+
+
+def latex(table: Table) -> str:
+    """The table with its caption, for booktabs and longtable, which goes on over pages."""
+    top = f"\\toprule\n{' & '.join(map(_escaped, headings(table)))} \\\\\n\\midrule\n"
+    lines = [
+        " & ".join(
+            [
+                *(_escaped(shown(row.labels[key])) for key in table.labels),
+                *(_latex(row.amounts[column.key], column, table.repeats) for column in table.columns),
+            ]
+        )
+        for row in table.rows
+    ]
+    return (
+        "% \\usepackage{booktabs,longtable}\n"
+        f"\\begin{{longtable}}{{{'l' * len(table.labels)}{'r' * len(table.columns)}}}\n"
+        f"\\caption{{{_escaped(table.caption)}}} \\\\\n"
+        f"{top}\\endfirsthead\n{top}\\endhead\n\\bottomrule\n\\endfoot\n"
+        + "".join(f"{line} \\\\\n" for line in lines)
+        + "\\end{longtable}\n"
+    )
+
+
+def _latex(amount: Amount, column: Column, repeats: int) -> str:
+    if amount.mean is None:
+        return "--"
+    mean, error = (
+        each.replace(MINUS, "-").replace(",", "{,}")
+        for each in (mean_text(amount, column), error_text(amount, column))
+    )
+    bold = f"\\mathbf{{{mean}}}" if amount.best else mean
+    below = f"_{{({error})}}" if error else ""
+    arrows = amount.sign.replace("↑", r"\uparrow ").replace("↓", r"\downarrow ")
+    above = f"^{{{arrows}}}" if arrows else ""
+    return f"${bold}{below}{above}${fewer_runs(amount.runs, repeats)}"
+
+
+_LATEX: Mapping[str, str] = {
+    "%": r"\%",
+    "_": r"\_",
+    "&": r"\&",
+    "#": r"\#",
+    "η": r"$\eta$",
+    "λ": r"$\lambda$",
+    "≤": r"$\le$",
+    "±": r"$\pm$",
+    "‹": r"$\langle$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    MINUS: "$-$",
+}
+
+
+def _escaped(label: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in label)
+
+
+def html(groups: Mapping[str, Table] | Table, label: str, *, ours: Mapping[str, Any] | None = None) -> Html:
+    """A table in a box that scrolls; tables with the same columns may stand in it as groups, by heading.
+
+    The rows with the labels `ours` are set off.
+    """
+    tables = {"": groups} if isinstance(groups, Table) else groups
+    first = next(iter(tables.values()))
+    top = [
+        *(header(name, class_="label") for name in first.labels.values()),
+        *(header(column.heading) for column in first.columns),
+    ]
+    bodies = [tag("tbody", *_html_rows(heading, table, ours)) for heading, table in tables.items()]
+    return scrolling(tag("table", tag("thead", tag("tr", *top)), *bodies, class_="figures"), label)
+
+
+def _html_rows(heading: str, table: Table, ours: Mapping[str, Any] | None) -> Iterator[Html]:
+    if heading:
+        width = str(len(table.labels) + len(table.columns))
+        yield tag("tr", header(tag("span", heading), scope="rowgroup", colspan=width, class_="group"))
+    for row in table.rows:
+        labels = row_labels([shown(row.labels[key]) for key in table.labels])
+        cells = (_html_cell(row.amounts[column.key], column, table.repeats) for column in table.columns)
+        own = ours is not None and ours.items() <= dict(row.labels).items()
+        yield tag("tr", *labels, *cells, **({} if ours is None else {"class_": "ours" if own else "other"}))
+
+
+def row_labels(labels: Sequence[str]) -> Iterator[Html]:
+    """The first label as the header of its row, the others as text."""
+    yield header(labels[0], scope="row")
+    yield from (tag("td", label, class_="label") for label in labels[1:])
+
+
+def _html_cell(amount: Amount, column: Column, repeats: int) -> Html:
+    mean, error = mean_text(amount, column), error_text(amount, column)
+    spread = [tag("small", f" ±{error}")] if error else []
+    mark = f" {amount.sign}" if amount.sign else ""
+    fewer = fewer_runs(amount.runs, repeats)
+    return tag("td", tag("b", mean) if amount.best else mean, *spread, mark, fewer)
+
+
+def terminal(table: Table) -> tuple[str, list[str], list[list[Text]], tuple[str, ...]]:
+    """Title, headings, rows and the headings of text columns, as the terminal shows them.
+
+    The best is bold and has a ‹, which files and pipes keep.
+    """
+    lines = []
+    for row in table.rows:
+        cells = [Text(shown(row.labels[key])) for key in table.labels]
+        for column in table.columns:
+            amount = row.amounts[column.key]
+            written = text(amount, column, table.repeats)
+            cells.append(Text(f"{written} ‹", style="bold") if amount.best else Text(written))
+        lines.append(cells)
+    return table.title, headings(table), lines, tuple(table.labels[key] for key in table.texts)
