@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.game.estimates import Estimates, Objective, draw_anchors
+from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import response_values
 from assent.game.paper.algorithms import Histories, Rewards
 from assent.support.arrays import Bools, Floats
 
 from .convex_models import L2, Regression
 from .full_tables import drawn_rewards, expected_rewards, joint
-from .small_games import all_selections, eighths, games, make_game, random_game, steady
+from .small_games import all_selections, draw_anchors, eighths, games, make_game, random_game, steady
 
 seeds = st.integers(0, 2**32)
 BOTH_KINDS = pytest.mark.parametrize("logistic", [True, False], ids=["logistic", "ridge"])

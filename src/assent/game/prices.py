@@ -5,27 +5,19 @@ break-even prices give the selection at every price and so the whole frontier of
 """
 
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar
 
 import numpy as np
 
 from assent.support.arrays import Bools, Floats, Ints
 
 _ROUNDING = 1e-12
+Amount = TypeVar("Amount", float, Floats)
 
 
-@overload
-def fits_into(paid: float, budget: float) -> bool: ...
-
-
-@overload
-def fits_into(paid: Floats, budget: float | Floats) -> Bools: ...
-
-
-def fits_into(paid: float | Floats, budget: float | Floats) -> bool | Bools:
-    """Whether `paid` is at most `budget`, up to rounding."""
-    fits: bool | Bools = paid <= budget * (1 + _ROUNDING)
-    return fits
+def up_to_rounding(budget: Amount) -> Amount:
+    """The largest sum that counts as at most `budget`."""
+    return budget * (1 + _ROUNDING)
 
 
 def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
@@ -79,7 +71,7 @@ def price_path(values: Floats, unwillingness: Floats) -> PricePath:
 
 def fitting(unwillingness: Floats, budget: float) -> int:
     """How many of the first entries of `unwillingness[Z]` sum to at most `budget`."""
-    return int(np.searchsorted(np.cumsum(unwillingness), budget * (1 + _ROUNDING), side="right"))
+    return int(np.searchsorted(np.cumsum(unwillingness), up_to_rounding(budget), side="right"))
 
 
 def first(order: Ints, count: int) -> Bools:

@@ -32,7 +32,7 @@ from assent.data.wishes import USUAL_PRIOR
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import only_just, regret_of, response_values, safe
 from assent.game.players import by_score
-from assent.game.prices import break_even_prices, fits_into, price_path
+from assent.game.prices import break_even_prices, price_path, up_to_rounding
 from assent.game.steering import Held, hold
 from assent.game.turns import Turns
 from assent.support.arrays import Bools, Floats, Ints
@@ -205,7 +205,7 @@ class _Game:
         estimates, players, values = self.estimates, self.players, self.influence[t]
         margins = safe(estimates, t, players.best(values)) if safely else only_just(estimates, t)
         evenly = self.objective is Objective.NASH
-        held = hold(estimates, players, values, t, margins, evenly=evenly)
+        held = hold(estimates.anchors, players, values, t, margins, evenly=evenly)
         return [] if held is None else [self._seen(held)]
 
     def _seen(self, held: Held) -> Held:
@@ -238,7 +238,7 @@ def decide_within(
     """
 
     def fits(found: Equilibrium) -> bool:
-        return fits_into(float(estimates.unwillingness[found.selection].sum()), allowed)
+        return float(estimates.unwillingness[found.selection].sum()) <= up_to_rounding(allowed)
 
     low, high = 0.0, 0.0
     found = play(high)
@@ -255,25 +255,16 @@ def decide_within(
             high, found = middle, trial
         else:
             low = middle
-    start = found.selection if fits(found) else None
-    selection, price = _filled(estimates, found, high, allowed, start)
-    regret = regret_of(estimates, selection, objective=objective, price=price)
-    return replace(found, selection=selection, regret=regret), price
-
-
-def _filled(
-    estimates: Estimates, found: Equilibrium, price: float, allowed: float, start: Bools | None
-) -> tuple[Bools, float]:
-    """Fill up to `allowed` by falling break-even prices; the selection, [Z], and its price.
-
-    Under wishes `start[Z]` is filled up, and by units. With no start, the price is the highest at which
-    something that is left out would pay.
-    """
     if estimates.wishes.are_plain:
         path = price_path(found.values, estimates.unwillingness)
-        return path.within(allowed), path.price_within(allowed)
-    players = estimates.players(price)
-    worth = players.units.sums(found.values)
-    prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
-    selection = by_score(players, prices, allowed=allowed, start=start)
-    return selection, price if start is not None else float(prices[~selection].max(initial=0.0))
+        selection, price = path.within(allowed), path.price_within(allowed)
+    else:
+        # Under wishes a solution that fits is filled up, by units. If none does, the price is the highest at
+        # which something that is left out would pay.
+        players, start = estimates.players(high), found.selection if fits(found) else None
+        worth = players.units.sums(found.values)
+        prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
+        selection = by_score(players, prices, allowed=allowed, start=start)
+        price = high if start is not None else float(prices[~selection].max(initial=0.0))
+    regret = regret_of(estimates, selection, objective=objective, price=price)
+    return replace(found, selection=selection, regret=regret), price

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assent.game.estimates import Estimates, hamming
+from assent.game.estimates import hamming
 from assent.game.nearest import pull
 from assent.game.players import Players
 from assent.support.arrays import Bools, Floats, Ints, Signs
@@ -48,27 +48,27 @@ class Held:
 
 
 def hold(
-    estimates: Estimates, players: Players, values: Floats, t: int, margins: Ints, *, evenly: bool = False
+    anchors: Bools, players: Players, values: Floats, t: int, margins: Ints, *, evenly: bool = False
 ) -> Held | None:
-    """Best responses to `values[Z]`, steered until every anchor s is farther than t by `margins[s]`.
+    """Best responses to `values[Z]`, steered until each of `anchors[T, Z]` is farther than t by `margins[s]`.
 
     Returns None if that fails. Anchors that coincide with t are ignored. Without wishes, only the
     interactions nearest to indifference may move, more of them until no other could; and `evenly` keeps the
     loss of each player small instead of the total.
     """
     selection = players.best(values)
-    others = estimates.alike != estimates.alike[t]
+    others = np.array([not np.array_equal(anchor, anchors[t]) for anchor in anchors])
     if not players.wishes.are_plain:
-        return _steer(_Part(estimates.anchors, players, values, t, others), margins)
+        return _steer(_Part(anchors, players, values, t, others), margins)
     net = np.abs(values - players.price * players.unwillingness)
-    distances = estimates.distances_of(selection)
+    distances = hamming(anchors, selection)
     short = np.where(others, np.maximum(margins - (distances - distances[t]), 0), 0)
     count = _AT_FIRST + int(short.sum())
     while True:
         count = min(count, len(net))
         some = np.argpartition(net, count - 1)[:count]
         here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
-        part = _Part(np.take(estimates.anchors, some, axis=1), here, values[some], t, others)
+        part = _Part(np.take(anchors, some, axis=1), here, values[some], t, others)
         if evenly:
             part = replace(part, values=_summed_up(part))
         fixed = distances - hamming(part.anchors, selection[some])

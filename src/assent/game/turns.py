@@ -16,10 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from assent.data.wishes import Wishes
-from assent.game.estimates import BLOCK, Estimates, Objective
+from assent.game.estimates import BLOCK, Estimates, Objective, hamming
 from assent.game.nearest import only_just, regret_of
-from assent.game.players import ENUMERATED, all_choices
+from assent.game.players import ENUMERATED, Players, all_choices
 from assent.game.steering import hold
 from assent.support.arrays import Bools, Floats, Ints, slices
 
@@ -50,19 +49,19 @@ class Turns:
         now, joint, seen = start, None, set[bytes]()
         while (code := now.tobytes()) not in seen:
             seen.add(code)
-            bound = self._bound(now) if regret is None else regret
-            if bound is None:
-                return None
-            may_gain = np.flatnonzero(bound > self._rounding).tolist()
-            if len(may_gain) > self.turns_left:
+            if regret is None and self.bounds_left:
+                self.bounds_left -= 1
+                regret = regret_of(self.estimates, now, objective=Objective.NASH, price=self.price)
+            may_gain = [] if regret is None else np.flatnonzero(regret > self._rounding).tolist()
+            if regret is None or len(may_gain) > self.turns_left:
                 return None
             self.turns_left -= len(may_gain)
             joint = joint or _Joint(self.estimates, start)
             now = joint.selection
             if not [player for player in may_gain if self._moves(joint, player)]:
                 long = [player for player in may_gain if self._units(player).max() >= ENUMERATED]
-                left = np.zeros_like(bound)
-                left[long] = bound[long]
+                left = np.zeros_like(regret)
+                left[long] = regret[long]
                 return now, left
             regret = None
         return None
@@ -91,12 +90,6 @@ class Turns:
         values[is_fair] = np.where(selection, np.nextafter(fair, np.inf), fair)[is_fair]
         return values
 
-    def _bound(self, selection: Bools) -> Floats | None:
-        if not self.bounds_left:
-            return None
-        self.bounds_left -= 1
-        return regret_of(self.estimates, selection, objective=Objective.NASH, price=self.price)
-
     def _moves(self, joint: "_Joint", player: int) -> bool:
         """Whether the player gains by another selection; if so, play the best one found."""
         rows = self._rows(player)
@@ -122,11 +115,11 @@ class Turns:
         gains, closer, paid = found[:, :n], found[:, n : 2 * n], found[:, 2 * n]
         near = (joint.distances + closer - closer[0]).argmin(axis=1)
         standing = joint.standing(player, rows) - (anchors * own).sum(axis=1)
-        limits = self.players.limits(np.array([player]))
-        payoffs: Floats = gains[np.arange(len(choices)), near] + standing[near] - limits.costs(paid)
+        payoffs: Floats = gains[np.arange(len(choices)), near] + standing[near] - self.players.costs(paid)
         if not self.players.wishes.are_plain:
             never = (choices & (minded >= 1)).any(axis=1)
-            kept = limits.allow(np.where(never, np.inf, paid)[None], choices.sum(axis=1)[None])[0]
+            paid, number = np.where(never, np.inf, paid)[None], choices.sum(axis=1)[None]
+            kept = self.players.allow(np.array([player]), paid, number)[0]
             payoffs[~kept | never] = -np.inf
         return payoffs
 
@@ -147,35 +140,21 @@ class Turns:
         Under wishes, where steering is slow, the best responses to each anchor instead.
         """
         whole, rows = self.estimates, self._rows(player)
-        wishes = whole.wishes
-        one = np.array([player])
-        own_wishes = Wishes(
-            groups=None if wishes.groups is None else wishes.groups[rows],
-            budget=None if wishes.budget is None else wishes.budget[one],
-            floor=None if wishes.floor is None else wishes.floor[one],
-            power=wishes.power,
-        )
-        part = Estimates(
-            owners=np.zeros(len(rows), dtype=np.int64),
-            n_users=1,
-            unwillingness=whole.unwillingness[rows],
-            anchors=whole.anchors[:, rows],
-            own=whole.own[:, rows],
-            social=whole.social[:, rows],
-            losses=whole.losses[:, one],
-            wishes=own_wishes,
-        )
-        players = part.players(self.price)
-        if not wishes.are_plain:
-            return [players.best(each) for each in part.own]
-        away = joint.distances - part.distances_of(joint.selection[rows])
-        found = []
-        for t in range(whole.n_anchors):
-            margins = only_just(whole, t) - (away - away[t])
-            held = hold(part, players, part.own[t], t, margins)
-            if held is not None:
-                found.append(held.selection)
-        return found
+        if not whole.wishes.are_plain:
+            return [each[rows] for each in self._answers]
+        anchors, margins = whole.anchors[:, rows], [only_just(whole, t) for t in range(whole.n_anchors)]
+        players = Players(np.zeros(len(rows), dtype=np.int64), 1, whole.unwillingness[rows], self.price)
+        away = joint.distances - hamming(anchors, joint.selection[rows])
+        held = [
+            hold(anchors, players, whole.own[t, rows], t, margin - (away - away[t]))
+            for t, margin in enumerate(margins)
+        ]
+        return [each.selection for each in held if each is not None]
+
+    @cached_property
+    def _answers(self) -> list[Bools]:
+        """Everybody's best responses to each anchor: [Z] each."""
+        return [self.players.best(each) for each in self.estimates.own]
 
     @cached_property
     def _order(self) -> tuple[Ints, Ints]:

@@ -12,6 +12,7 @@ distances, the price paid) is one small matrix product, and the others' part is 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,9 +69,8 @@ class Histories:
         return found[:, self.units.of]
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a player's selection does by itself, whatever others play."""
+class Parts(NamedTuple):
+    """What a player's selections do by themselves, whatever others play."""
 
     gains: Floats
     """[…, T], Σ_k (o_k − õ_tk) g_tk over the player's interactions"""
@@ -84,20 +84,19 @@ class Rewards:
     """A game laid out player by player."""
 
     def __init__(self, estimates: Estimates, objective: Objective, price: float) -> None:
-        self.estimates = estimates
-        self.objective = objective
+        self.estimates, self.objective = estimates, objective
         self.histories = Histories.of(estimates)
         rows, inside = self.histories.rows, self.histories.inside[:, :, None]
         anchors, values = estimates.anchors, estimates.values(objective)
         paid = price * estimates.unwillingness[None]
-        per_bit = self._by_unit(np.concatenate([values, 1.0 - 2 * anchors, paid]))[rows]
-        at_nothing = self._by_unit(np.concatenate([-values * anchors, anchors, 0 * paid]))[rows]
-        self._per_bit = np.where(inside, per_bit, 0.0)
-        self._at_nothing: Floats = np.where(inside, at_nothing, 0.0).sum(axis=1)
 
-    def _by_unit(self, terms: Floats) -> Floats:
-        """`terms[C, Z]` of interactions summed over units: [U, C]."""
-        return np.array([self.histories.units.sums(term) for term in terms]).T
+        def by_player(*terms: Floats | Bools) -> Floats:
+            """Terms of interactions, [C, Z] in all, summed over units: [N, longest, C]."""
+            of_units = np.array([self.histories.units.sums(term) for term in np.concatenate(terms)]).T
+            return np.where(inside, of_units[rows], 0.0)
+
+        self._per_bit = by_player(values, np.where(anchors, -1.0, 1.0), paid)
+        self._at_nothing: Floats = by_player(-values * anchors, anchors, 0 * paid).sum(axis=1)
 
     def parts(self, players: slice, codes: Ints) -> Parts:
         """What the selections `codes[R, B]` of R players do by themselves."""
@@ -108,9 +107,8 @@ class Rewards:
 
     def meet(self, codes: Ints) -> "Meeting":
         """B draws of everybody's selections, `codes[N, B]`, and what they do together."""
-        distances, gains = self.sums(codes)
         felt = self._felt(codes) if self.objective is Objective.NASH else None
-        return Meeting(self, codes, distances, gains, felt)
+        return Meeting(self, codes, *self.sums(codes), felt)
 
     def sums(self, codes: Ints) -> tuple[Floats, Floats]:
         """Total distances to the anchors and total gains of everybody's `codes[N, B]`: [B, T] each."""
@@ -122,10 +120,21 @@ class Rewards:
         return distances, gains
 
     def _felt(self, codes: Ints) -> Floats:
-        """How much all selections together lower each player's loss at each anchor: [N, B, T]."""
+        """How much all selections together lower each player's loss at each anchor: [N, B, T].
+
+        Without effects: what a row does for its owner beyond an equal share, and the shares of all rows.
+        """
         estimates = self.estimates
-        felt = np.empty((*codes.shape, estimates.n_anchors))
-        lone = [] if estimates.effects else [self._beyond_share(t) for t in range(estimates.n_anchors)]
+        felt, rows = np.empty((*codes.shape, estimates.n_anchors)), np.arange(len(estimates.owners))
+        shape, shares = (estimates.n_users, len(rows)), [estimates.share(t) for t in range(felt.shape[2])]
+        lone = (
+            []
+            if estimates.effects
+            else [
+                SparseMatrix.of(own - share, estimates.owners, rows, shape)
+                for own, share in zip(estimates.own, shares, strict=True)
+            ]
+        )
         for block in slices(codes.shape[1], _BLOCK):
             selections = self.histories.selections(codes[:, block])
             for t, anchor in enumerate(estimates.anchors):
@@ -134,15 +143,8 @@ class Rewards:
                     felt[:, block, t] = estimates.effects[t] @ change
                 else:
                     changes = (selections - anchor.astype(np.float64)).T
-                    felt[:, block, t] = lone[t] @ changes + estimates.share(t) @ changes
+                    felt[:, block, t] = lone[t] @ changes + shares[t] @ changes
         return felt
-
-    def _beyond_share(self, t: int) -> SparseMatrix:
-        """A row's effect on its owner minus its equal share for each of the others: [N, Z]."""
-        estimates = self.estimates
-        rows = np.arange(len(estimates.owners))
-        more = estimates.own[t] - estimates.share(t)
-        return SparseMatrix.of(more, estimates.owners, rows, (estimates.n_users, len(rows)))
 
 
 @dataclass(frozen=True)
@@ -182,17 +184,11 @@ class Opponents:
     drawn: Parts
     """[R, B], what the players' own drawn selections do"""
 
-    def rewards(self, own: Parts) -> Floats:
+    def rewards(self, own: Parts, draws: slice = slice(None)) -> Floats:
         """B of eq. (9) for own selections, one per draw: [R, B]; the first of equally near anchors counts."""
-        nearest = (self.away + own.distances).argmin(axis=-1)[..., None]
-        gained = np.take_along_axis(self.standing + own.gains, nearest, axis=-1)[..., 0]
+        nearest = (self.away[:, draws] + own.distances).argmin(axis=-1)[..., None]
+        gained = np.take_along_axis(self.standing[:, draws] + own.gains, nearest, axis=-1)[..., 0]
         return gained - own.paid
-
-    def at(self, draw: int) -> "Opponents":
-        """One of the draws: B = 1."""
-        one = slice(draw, draw + 1)
-        drawn = Parts(self.drawn.gains[:, one], self.drawn.distances[:, one], self.drawn.paid[:, one])
-        return Opponents(self.away[:, one], self.standing[:, one], drawn)
 
 
 def solve_table(
@@ -245,9 +241,11 @@ def algorithm_2(
     In each round all players learn against the strategies of the round before. The L draws of o^{-u} are
     taken from L draws of everybody's selections, so that sums over all players are computed once.
     """
-    lengths = rewards.histories.lengths
+    lengths, wishes = rewards.histories.lengths, rewards.estimates.wishes
     blocks = list(slices(len(lengths), _SAMPLED))
-    rates = prior_rates(rewards.estimates.players(0), settings.prior)
+    rates = np.full(len(lengths), settings.prior)
+    if wishes.prior is not None:
+        rates[rewards.estimates.owners] = wishes.prior
     tables = [Tables.prior(lengths[block], rates[block]) for block in blocks]
     for played in range(1, settings.rounds + 1):
         meeting = rewards.meet(draw_all(tables, settings.samples, rng))
@@ -282,7 +280,7 @@ def algorithm_3(
         now = learning.now
         classes, codes = now.draw(1, rng)
         own = meeting.rewards.parts(players, codes)
-        gradient = (opponents.at(draw).rewards(own) - standard[:, [draw]])[:, 0]
+        gradient = opponents.rewards(own, slice(draw, draw + 1))[:, 0] - standard[:, draw]
         if settings.gradient is Gradient.UNBIASED:
             gradient = gradient / np.take_along_axis(now.chances, classes, axis=1)[:, 0]
         moves = settings.step * gradient
@@ -307,27 +305,20 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     return found[histories.units.of]
 
 
-def prior_rates(players: Players, usual: float) -> Floats:
-    """s of each player's binomial prior: from the wishes if they have one, else `usual`: [N]."""
-    rates = np.full(players.n_users, usual)
-    if players.wishes.prior is not None:
-        rates[players.owners] = players.wishes.prior
-    return rates
-
-
 def check_table(players: Players, *, several: bool) -> None:
     """Raise for wishes that tables do not support, and for histories that are too long.
 
     In the binomial prior all selections of one size are equally likely, so a prior may differ between people
     only. Algorithm 1 (one anchor) lists all selections; with `several` anchors histories may be longer.
     """
-    wishes = players.wishes
-    prior = wishes.prior
+    wishes, by_user = players.wishes, np.zeros(players.n_users)
+    if wishes.prior is not None:
+        by_user[players.owners] = wishes.prior
     known = {
         "a budget per user": wishes.budget is None,
         "a floor per user": wishes.floor is None,
         f"a utility of power {wishes.power:g}": wishes.power == 1,
-        "a prior by item": prior is None or bool((prior_rates(players, 0.0)[players.owners] == prior).all()),
+        "a prior by item": wishes.prior is None or bool((by_user[players.owners] == wishes.prior).all()),
     }
     refused = [name for name, is_known in known.items() if not is_known]
     if refused:

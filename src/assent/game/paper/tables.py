@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from scipy.special import comb
 
 from assent.data.wishes import USUAL_PRIOR
-from assent.support.arrays import Bools, Floats, Ints, slices
+from assent.support.arrays import Floats, Ints, slices
 
 
 class Strategy(StrEnum):
@@ -133,21 +133,16 @@ class Tables:
 
         Selections with a class of their own no longer belong to the level and are drawn again.
         """
-        codes = np.empty(len(players), dtype=np.int64)
+        codes, lengths = np.empty(len(players), dtype=np.int64), self.lengths[players]
         open_ = np.arange(len(players))
         while len(open_):
-            lengths = self.lengths[players[open_]]
-            codes[open_] = random_codes(lengths, sizes[open_], rng)
-            open_ = open_[self._has_class(players[open_], codes[open_])]
+            codes[open_] = random_codes(lengths[open_], sizes[open_], rng)
+            has_class = [
+                (self.codes[players[some], self.levels :] == codes[some, None]).any(axis=1)
+                for some in (open_[part] for part in slices(len(open_), _BLOCK))
+            ]
+            open_ = open_[np.concatenate(has_class)]
         return codes
-
-    def _has_class(self, players: Ints, codes: Ints) -> Bools:
-        """Whether selections codes[P] of players[P] have classes of their own: [P]."""
-        known = np.zeros(len(codes), dtype=np.bool_)
-        if self.codes.shape[1] > self.levels:
-            for part in slices(len(codes), _BLOCK):
-                known[part] = (self.codes[players[part], self.levels :] == codes[part, None]).any(axis=1)
-        return known
 
     def marginals(self) -> Floats:
         """The probability that each interaction is disclosed, 0 beyond a history's end: [R, longest]."""
@@ -189,25 +184,7 @@ class Learning:
 
     def step(self, classes: Ints, codes: Ints, moves: Floats) -> None:
         """α_{l+1} = Π[α_l + moves at the sampled selections]; all arguments [R]."""
-        classes = self._own_class(classes, codes)
-        tables = self.now
-        self._sum[:, : tables.chances.shape[1]] += tables.chances
-        self._steps += 1
-        # A move of 2 leads to a corner from anywhere; larger ones would lose digits in the sums.
-        tables.chances[np.arange(len(classes)), classes] += np.clip(moves, -2, 2)
-        tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
-        np.maximum(tables.chances, 0, out=tables.chances)
-
-    def average(self) -> tuple[Tables, Floats]:
-        """(1/L) Σ_l α_l, and each player's distance from the start, Σ |Δα| over all selections: [R]."""
-        now = self.now
-        used = now.chances.shape[1]
-        mean = self._sum[:, :used] / self._steps
-        moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
-        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean), moved
-
-    def _own_class(self, classes: Ints, codes: Ints) -> Ints:
-        """The classes that hold the sampled selections alone, split off from their levels if needed: [R]."""
+        # Sampled selections without a class of their own are split off from their levels.
         fresh = np.flatnonzero(classes < self._levels)
         place, level = self._next[fresh], classes[fresh]
         self._codes[fresh, place] = codes[fresh]
@@ -218,7 +195,21 @@ class Learning:
         self._next[fresh] += 1
         owned = classes.copy()
         owned[fresh] = place
-        return owned
+        tables = self.now
+        self._sum[:, : tables.chances.shape[1]] += tables.chances
+        self._steps += 1
+        # A move of 2 leads to a corner from anywhere; larger ones would lose digits in the sums.
+        tables.chances[np.arange(len(owned)), owned] += np.clip(moves, -2, 2)
+        tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
+        np.maximum(tables.chances, 0, out=tables.chances)
+
+    def average(self) -> tuple[Tables, Floats]:
+        """(1/L) Σ_l α_l, and each player's distance from the start, Σ |Δα| over all selections: [R]."""
+        now = self.now
+        used = now.chances.shape[1]
+        mean = self._sum[:, :used] / self._steps
+        moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
+        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean), moved
 
 
 def bits_of(codes: Ints, length: int) -> Ints:
