@@ -14,7 +14,7 @@ from assent.data.split import make_problem
 from assent.evaluation.evaluate import validation_losses
 from assent.game.certificate import certify
 from assent.game.estimates import Objective
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.paper import Strategy, TableSettings
 from assent.game.solve import solve
 from assent.methods import make_method
 from assent.models import MFSettings

@@ -10,9 +10,8 @@ from assent.settings import Settings
 from tests.game.small_games import random_game
 
 from assent.data.wishes import Wishes
-from assent.game.solve import decide_within
 from assent.game.estimates import Estimates, Objective
-from assent.game.solve import solve
+from assent.game.solve import decide_within, solve
 from assent.methods import Choice, make_method
 
 

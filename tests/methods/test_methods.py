@@ -16,8 +16,7 @@ from assent.data.split import make_problem
 from assent.data.wishes import Wishes
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.algorithms import solve_table
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.paper import Strategy, TableSettings, solve_table
 from assent.game.prices import break_even_prices, price_path
 from assent.influence.settings import InfluenceSettings
 from assent.methods import METHODS, Choice, Method, make_method

@@ -18,7 +18,7 @@ import numpy as np
 
 from assent.data.problem import Problem
 from assent.data.wishes import PLAIN, Units, Wishes
-from assent.game.prices import first, fitting, up_to_rounding, worth_disclosing
+from assent.game.prices import PricePath, up_to_rounding, worth_disclosing
 from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
 from assent.support.errors import AssentError
 
@@ -219,12 +219,10 @@ def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
 
     Among equal scores, less unwillingness comes first.
     """
-    unwillingness = problem.unwillingness
-    allowed = budget * float(unwillingness.sum())
-    if not problem.wishes.are_plain:
-        return by_score(players_of(problem), scores, allowed=allowed)
-    order = np.lexsort((unwillingness, -scores))
-    return first(order, fitting(unwillingness[order], allowed))
+    allowed = budget * float(problem.unwillingness.sum())
+    if problem.wishes.are_plain:
+        return PricePath.of(scores, problem.unwillingness).within(allowed)
+    return by_score(players_of(problem), scores, allowed=allowed)
 
 
 def by_score(

@@ -60,7 +60,9 @@ def reasons_of(
     units, paid, most = players.units, players.paid(selection), up_to_rounding(players.budget)
     chosen = selection[units.first]
     pays = units.sums(values) > _costs(players, units.owners, units.unwillingness, chosen, paid)
-    disclosing = [(pays, Reason.WORTH), (_needed(players, chosen), Reason.FLOOR)]
+    number = sum_by(units.owners, (units.sizes * chosen).astype(np.float64), players.n_users)
+    is_needed = (number[units.owners] - units.sizes) < players.floor[units.owners]
+    disclosing = [(pays, Reason.WORTH), (is_needed, Reason.FLOOR)]
     withholding = [
         (~pays, Reason.COST),
         (paid[units.owners] + units.unwillingness > most[units.owners], Reason.OWN_BUDGET),
@@ -83,14 +85,6 @@ def _first(cases: list[tuple[Bools, Reason]], otherwise: Strings | Reason) -> St
     holds, reasons = zip(*cases, strict=True)
     found: Strings = np.select(holds, [np.array(str(each)) for each in reasons], np.array(otherwise))
     return found
-
-
-def _needed(players: Players, chosen: Bools) -> Bools:
-    """Whether its owner would miss their floor without the unit: [U]."""
-    units = players.units
-    number = sum_by(units.owners, (units.sizes * chosen).astype(np.float64), players.n_users)
-    needed: Bools = (number[units.owners] - units.sizes) < players.floor[units.owners]
-    return needed
 
 
 def _costs(players: Players, owners: Ints, unwillingness: Floats, chosen: Bools, paid: Floats) -> Floats:

@@ -33,8 +33,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import only_just, regret_of, response_values, safe
 from assent.game.players import by_score
 from assent.game.prices import break_even_prices, price_path, up_to_rounding
-from assent.game.steering import Held, hold
-from assent.game.turns import Turns
+from assent.game.steering import Held, Turns, hold
 from assent.support.arrays import Bools, Floats, Ints
 
 _WORK = 3 * 10**7
