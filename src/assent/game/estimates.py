@@ -118,14 +118,11 @@ class Estimates:
 
         Without the price paid, which is the same for every t.
         """
-        columns = []
-        for t, anchor in enumerate(self.anchors):
-            change = strategy - anchor.astype(np.float64)
-            if objective is Objective.WELFARE:
-                columns.append(np.array([np.dot(change, self.social[t]) - self.losses[t].sum()]))
-            else:
-                columns.append(self.felt(t, change) - self.losses[t])
-        return np.array(columns).T
+        changes = (strategy - anchor.astype(np.float64) for anchor in self.anchors)
+        if objective is Objective.NASH:
+            return np.array([self.felt(t, each) - self.losses[t] for t, each in enumerate(changes)]).T
+        known = zip(changes, self.social, self.losses, strict=True)
+        return np.array([[np.dot(change, social) - losses.sum() for change, social, losses in known]])
 
     def felt(self, t: int, change: Floats) -> Floats:
         """How much a `change[Z]` of the joint selection lowers each user's loss, by anchor t: [N].

@@ -154,32 +154,30 @@ def regret_of(
             payments[s] * pull(estimates.anchors, t, s) for s in np.flatnonzero(payments).tolist()
         )
         gains = np.minimum(gains, players.gains(held, selection) + float(payments @ np.maximum(spare, 0)))
-    payoffs: Floats | None = None
-    longest = 2 * int(np.bincount(estimates.owners).max(initial=0))
-    for s in np.flatnonzero((estimates.alike != estimates.alike[t]) & (leads <= longest)).tolist():
-        crossers = can_reach(estimates, t, s, selection, lead=int(leads[s]))
-        if crossers.any():
-            payoffs = estimates.payoffs(selection, objective) if payoffs is None else payoffs
+    crossers = _crossers(estimates, t, leads, selection)
+    if crossers.any():
+        payoffs = estimates.payoffs(selection, objective)
+        for s in np.flatnonzero(crossers.any(axis=1)).tolist():
             crossing = payoffs[:, s] - payoffs[:, t] + players.gains(influence[s], selection)
-            gains = np.where(crossers, np.maximum(gains, crossing), gains)
+            gains = np.where(crossers[s], np.maximum(gains, crossing), gains)
     return gains
 
 
 def unsure(estimates: Estimates, selection: Bools, objective: Objective) -> Bools:
     """Whose regret is an estimate, no bound: they can leave the cell, and effects are unknown: [N]."""
-    found = np.zeros(estimates.n_users, dtype=np.bool_)
     if objective is Objective.WELFARE or estimates.effects:
-        return found
+        return np.zeros(estimates.n_users, dtype=np.bool_)
     distances = estimates.distances_of(selection)
     t = int(distances.argmin())
-    for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
-        found |= can_reach(estimates, t, s, selection, lead=int(distances[s] - distances[t]))
-    return found
+    return np.asarray(_crossers(estimates, t, distances - distances[t], selection).any(axis=0))
 
 
-def can_reach(estimates: Estimates, t: int, s: int, selection: Bools, *, lead: int) -> Bools:
-    """Who alone can make s the nearest anchor instead of t; `lead` = D_s − D_t at `selection[Z]`: [N]."""
-    able: Bools = reach(estimates, t, s, selection) > lead - only_just(estimates, t)[s]
+def _crossers(estimates: Estimates, t: int, leads: Ints, selection: Bools) -> Bools:
+    """Who alone can make s the nearest anchor, not t; `leads[T]` = D_s − D_t at `selection[Z]`: [T, N]."""
+    able = np.zeros((estimates.n_anchors, estimates.n_users), dtype=np.bool_)
+    longest = 2 * int(np.bincount(estimates.owners).max(initial=0))
+    for s in np.flatnonzero((estimates.alike != estimates.alike[t]) & (leads <= longest)).tolist():
+        able[s] = reach(estimates, t, s, selection) > leads[s] - only_just(estimates, t)[s]
     return able
 
 

@@ -324,14 +324,8 @@ class Rewards:
         estimates = self.estimates
         felt, rows = np.empty((*codes.shape, estimates.n_anchors)), np.arange(len(estimates.owners))
         shape, shares = (estimates.n_users, len(rows)), [estimates.share(t) for t in range(felt.shape[2])]
-        lone = (
-            []
-            if estimates.effects
-            else [
-                SparseMatrix.of(own - share, estimates.owners, rows, shape)
-                for own, share in zip(estimates.own, shares, strict=True)
-            ]
-        )
+        beyond = [] if estimates.effects else [estimates.own[t] - share for t, share in enumerate(shares)]
+        lone = [SparseMatrix.of(each, estimates.owners, rows, shape) for each in beyond]
         for block in slices(codes.shape[1], _BLOCK):
             selections = self.histories.selections(codes[:, block])
             for t, anchor in enumerate(estimates.anchors):

@@ -47,14 +47,12 @@ class Players:
     @cached_property
     def budget(self) -> Floats:
         """[N], inf where there is none."""
-        given = self.wishes.budget
-        return np.full(self.n_users, np.inf) if given is None else given
+        return np.full(self.n_users, np.inf) if self.wishes.budget is None else self.wishes.budget
 
     @cached_property
     def floor(self) -> Ints:
         """[N], 0 where there is none."""
-        given = self.wishes.floor
-        return np.zeros(self.n_users, dtype=np.int64) if given is None else given
+        return np.zeros(self.n_users, dtype=np.int64) if self.wishes.floor is None else self.wishes.floor
 
     def costs(self, paid: Floats) -> Floats:
         """What disclosing an unwillingness of `paid` costs, in loss units."""

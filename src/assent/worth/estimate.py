@@ -134,8 +134,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     if source is not Source.CROSS_FITTED:
         # 4. Count paths.
         with clock:
-            size = problem.n_users, problem.n_items
-            paths = find_paths(rows.users, rows.items, *size, seed=lab.seed)
+            paths = find_paths(rows.users, rows.items, problem.n_users, problem.n_items, seed=lab.seed)
             structure = {
                 Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
                 Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),

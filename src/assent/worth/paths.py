@@ -157,8 +157,7 @@ def find_paths(
             unit = total / few
             weights = unit * times.astype(np.float64)
     pair, a, b, c = _follow(log, pair_users, pair_items, effort.at_once)
-    every = np.ones(len(users), dtype=np.bool_)
-    return Paths(weights, pair, (a, b, c), users, begins, kept=every, drawn=unit)
+    return Paths(weights, pair, (a, b, c), users, begins, np.ones(len(users), dtype=np.bool_), unit)
 
 
 class _Log:
