@@ -16,8 +16,7 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.wishes import Wishes
 from assent.game.estimates import Objective
-from assent.game.paper.algorithms import solve_table
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.paper import Strategy, TableSettings, solve_table
 from assent.game.prices import break_even_prices, price_path
 from assent.game.solve import solve
 from assent.influence.settings import Estimator, InfluenceSettings
