@@ -18,7 +18,7 @@ from scipy.special import expit, ndtri
 
 from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, read_rules
+from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, read_rules
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import Keys, string_keys, uniforms
@@ -159,7 +159,8 @@ def _file(request: Request) -> pl.Series:
     otherwise, named = side.filter(is_for_others)[COLUMN], side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
     if unknown.height:
-        _warn(f"{path}: ignored {unknown.height} pairs not in {request.log.name}, first {_pair(unknown)}")
+        about = f"ignored {unknown.height} pairs not in {request.log.name}, first {_pair(unknown)}"
+        warnings.warn(f"{path}: {about}", stacklevel=3)
     values = log.join(named, on=pair, how="left", maintain_order="left")[COLUMN]
     if otherwise.len():
         return values.fill_null(otherwise.item())
@@ -177,14 +178,16 @@ def _category(request: Request) -> pl.Series:
 
     If the rules are partial, an item with a category that has no rule is null.
     """
-    rules, items = read_rules(request.argument, "category"), request.log.table.select("item")
+    rules, log = read_rules(request.argument, "category"), request.log
+    items = log.table.select("item")
     category = pl.when(pl.col("category").list.len() > 0).then("category").alias("category")
     pairs = (
         items.unique(maintain_order=True)
-        .join(request.log.items.select("item", category), on="item", how="left", maintain_order="left")
+        .join(log.items.select("item", category), on="item", how="left", maintain_order="left")
         .explode("category")
     )
-    pairs = pairs.with_columns(_apply(rules, pairs["category"], "category").alias(COLUMN))
+    values = rules.apply(pairs["category"], "category", log.name)
+    pairs = pairs.with_columns(values.alias(COLUMN))
     unruled = pairs.filter(pl.col(COLUMN).is_null())
     if unruled.height and not request.is_partial:
         item, name, _ = unruled.row(0)
@@ -200,7 +203,7 @@ def _category(request: Request) -> pl.Series:
 def _user(request: Request) -> pl.Series:
     """Unwillingness by user, the same for all rows of one; null without a rule if the rules are partial."""
     rules, users = read_rules(request.argument, "user"), request.log.table["user"]
-    values = _apply(rules, users, "user")
+    values = rules.apply(users, "user", request.log.name)
     if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
         raise AssentError(
@@ -208,20 +211,6 @@ def _user(request: Request) -> pl.Series:
             "accepted: a rule for each of them, or * for everyone else"
         )
     return values
-
-
-def _apply(rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
-    """The rule of each key, null if there is none."""
-    unused = sorted(rules.values.keys() - set(keys))
-    if unused:
-        _warn(
-            f"{rules.origin}: ignored {len(unused)} rules whose {kind} is not in the log, first {unused[0]!r}"
-        )
-    return keys.replace_strict(rules.values, default=rules.otherwise, return_dtype=pl.Float64)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
 
 
 def _pair(rows: pl.DataFrame) -> str:
@@ -238,16 +227,10 @@ def _random_category(request: Request) -> pl.Series:
 
     An item counts under the first of its categories; an item without any is a category of its own.
     """
-    log, seed = request.log, request.seed
-    users, items = log.table["user"], log.table["item"]
-    first = log.items.select("item", first=pl.col("category").list.first())
-    categories = items.to_frame().join(first, on="item", how="left", maintain_order="left")["first"]
-    if categories.null_count() == len(items):
-        raise AssentError(f"{log.name}: no item has a category; accepted: a log whose items do, or random")
-    shared = np.where(
-        categories.is_null(), _keys(items, "item", seed), _keys(categories.fill_null(""), "category", seed)
-    )
-    return _draw(_keys(users, "user", seed) ^ shared)
+    users, items, seed = request.log.table["user"], request.log.table["item"], request.seed
+    categories = request.log.categories_of(items)
+    alone, shared = _keys(items, "item", seed), _keys(categories.fill_null(""), "category", seed)
+    return _draw(_keys(users, "user", seed) ^ np.where(categories.is_null(), alone, shared))
 
 
 def _simulated(request: Request) -> pl.Series:
