@@ -166,10 +166,9 @@ def _file(request: Request) -> pl.Series:
         return values.fill_null(otherwise.item())
     missing = log.filter(values.is_null())
     if missing.height and not request.is_partial:
-        raise AssentError(
-            f"{path}: no unwillingness for {missing.height} of the {log.height} rows of {request.log.name}, "
-            f"first {_pair(missing)}; accepted: one for each row, or a row *,*,VALUE for all others"
-        )
+        rows = f"{missing.height} of the {log.height} rows of {request.log.name}, first {_pair(missing)}"
+        accepted = "one for each row, or a row *,*,VALUE for all others"
+        raise AssentError(f"{path}: no unwillingness for {rows}; accepted: {accepted}")
     return values
 
 
@@ -192,9 +191,8 @@ def _category(request: Request) -> pl.Series:
     if unruled.height and not request.is_partial:
         item, name, _ = unruled.row(0)
         has = "no category" if name is None else f"category {name!r}, which has no rule"
-        raise AssentError(
-            f"{rules.origin}: item {item!r} has {has}; accepted: a rule for it, or * for everything else"
-        )
+        accepted = "a rule for it, or * for everything else"
+        raise AssentError(f"{rules.origin}: item {item!r} has {has}; accepted: {accepted}")
     known = pl.col(COLUMN).null_count() == 0
     largest = pairs.group_by("item").agg(pl.when(known).then(pl.col(COLUMN).max()))
     return items.join(largest, on="item", how="left", maintain_order="left")[COLUMN]
@@ -206,10 +204,9 @@ def _user(request: Request) -> pl.Series:
     values = rules.apply(users, "user", request.log.name)
     if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
-        raise AssentError(
-            f"{rules.origin}: no rule for {len(unruled)} users of {request.log.name}, first {unruled[0]!r}; "
-            "accepted: a rule for each of them, or * for everyone else"
-        )
+        whom = f"{len(unruled)} users of {request.log.name}, first {unruled[0]!r}"
+        accepted = "a rule for each of them, or * for everyone else"
+        raise AssentError(f"{rules.origin}: no rule for {whom}; accepted: {accepted}")
     return values
 
 
@@ -234,24 +231,18 @@ def _random_category(request: Request) -> pl.Series:
 
 
 def _simulated(request: Request) -> pl.Series:
-    sensitivity = PAPER_SENSITIVITY
-    if request.argument:
-        try:
-            low, high, spread = map(float, request.argument.split(","))
-        except ValueError:
-            raise AssentError(
-                f"unwillingness 'simulated:{request.argument}': accepted: three numbers, simulated:a1,a2,a3"
-            ) from None
-        sensitivity = low, high, spread
-    return simulated(request.log, request.seed, sensitivity=sensitivity)
+    if not request.argument:
+        return simulated(request.log, request.seed)
+    try:
+        low, high, spread = map(float, request.argument.split(","))
+    except ValueError:
+        accepted = "three numbers, simulated:a1,a2,a3"
+        raise AssentError(f"unwillingness 'simulated:{request.argument}': accepted: {accepted}") from None
+    return simulated(request.log, request.seed, sensitivity=(low, high, spread))
 
 
 def simulated(
-    interactions: Interactions,
-    seed: int,
-    *,
-    sensitivity: Sensitivity = PAPER_SENSITIVITY,
-    features: int = 4,
+    interactions: Interactions, seed: int, *, sensitivity: Sensitivity = PAPER_SENSITIVITY, features: int = 4
 ) -> pl.Series:
     """The paper's simulation: β = σ(s_u · g(e_u, e_v) + b_u).
 
@@ -261,9 +252,8 @@ def simulated(
     """
     low, high, spread = sensitivity
     if not (0 <= low <= high < np.inf and 0 <= spread < np.inf):
-        raise AssentError(
-            f"sensitivity {low:g},{high:g},{spread:g}: accepted: a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
-        )
+        accepted = "a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
+        raise AssentError(f"sensitivity {low:g},{high:g},{spread:g}: accepted: {accepted}")
     users, items = interactions.table["user"], interactions.table["item"]
     own = uniforms(_keys(users, "sensitivity", seed), 2)
     scale, level = low + (high - low) * own[:, 0], spread * ndtri(own[:, 1])
@@ -299,7 +289,7 @@ def _file_name(argument: str) -> str:
 def _anonymous(argument: str) -> str:
     """The name of a rules file, or the number of rules by user with a hash that tells them from others."""
     if Path(argument).suffix.lower() in FILES:
-        return Path(argument).name
+        return _file_name(argument)
     count, mark = argument.count(",") + 1, blake2b(argument.encode(), digest_size=4).hexdigest()
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"
 
