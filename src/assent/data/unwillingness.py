@@ -294,33 +294,27 @@ def _anonymous(argument: str) -> str:
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"
 
 
-REGISTRY: Final = {
-    source.name: source
-    for source in (
-        UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
-        UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
-        UnwillingnessSource(
-            ("file:PATH",),
-            "a file with the columns user, item and unwillingness",
-            _file,
-            record=lambda path: Path(path).name,
-        ),
-        UnwillingnessSource(
-            ("category:PATH", "category:Action=0.9,*=0.2"),
-            "rules by the item's category; of several categories the largest value counts",
-            _category,
-            record=_file_name,
-        ),
-        UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, record=_anonymous),
-        UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
-        UnwillingnessSource(
-            ("random-category",), "a uniform draw per user and category, for experiments", _random_category
-        ),
-        UnwillingnessSource(
-            ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated
-        ),
-    )
-}
+_CATEGORY = "rules by the item's category; of several categories the largest value counts"
+_SOURCES: Final = (
+    UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
+    UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
+    UnwillingnessSource(
+        ("file:PATH",),
+        "a file with the columns user, item and unwillingness",
+        _file,
+        lambda path: Path(path).name,
+    ),
+    UnwillingnessSource(("category:PATH", "category:Action=0.9,*=0.2"), _CATEGORY, _category, _file_name),
+    UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, _anonymous),
+    UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
+    UnwillingnessSource(
+        ("random-category",), "a uniform draw per user and category, for experiments", _random_category
+    ),
+    UnwillingnessSource(
+        ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated
+    ),
+)
+REGISTRY: Final = {source.name: source for source in _SOURCES}
 """All sources by name."""
 SOURCES: Final = ", ".join(form for source in REGISTRY.values() for form in source.forms)
 """How the sources are written, for messages and help."""
