@@ -27,7 +27,7 @@ BLOCK: Final = 2**22
 
 def simulate(
     *,
-    preference: Preference,
+    preference: Preference = "learnable",
     users: int = 1000,
     items: int = 1000,
     features: int = 4,

@@ -69,7 +69,7 @@ class UnwillingnessSource:
         return any((":" in form) == bool(argument) for form in self.forms)
 
 
-def assign(interactions: Interactions, source: str, seed: int, rest: str | None = None) -> Interactions:
+def assign(interactions: Interactions, source: str, seed: int = 0, rest: str | None = None) -> Interactions:
     """Return the log with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
 
     `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
