@@ -16,10 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import assent
-from assent.models import Evidence
-from assent.models import ModelSettings
-from assent.models import Recommender
-from assent.models import Sizes
+from assent.models import Evidence, ModelSettings, Recommender, Sizes
 
 
 class MineSettings(ModelSettings):

@@ -16,7 +16,7 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.evaluation.evaluate import evaluate
 from assent.evaluation.metrics import RewardForm
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.runs.compare import compare

@@ -19,7 +19,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.paper.algorithms import solve_table
 from assent.game.paper.tables import Strategy, TableSettings
 from assent.game.prices import break_even_prices, price_path
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
