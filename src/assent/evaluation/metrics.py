@@ -10,9 +10,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from assent.models.ranking import Scores, top_candidates
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
+from assent.training.stored import Scores, top_candidates
 
 
 def checked_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
