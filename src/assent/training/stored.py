@@ -109,13 +109,9 @@ class Trained:
             top = top_candidates(scores, known[here], k=min(k, scores.shape[1]), seed=0)
             rows, places = np.nonzero(top >= 0)
             columns = top[rows, places]
-            best = (
-                asked[here][rows].tolist(),
-                self.item_ids[columns].tolist(),
-                scores[rows, columns],
-                places + 1,
-            )
-            parts.append(pl.DataFrame(dict(zip(parts[0].columns, best, strict=True)), parts[0].schema))
+            ids = {"user": asked[here][rows].tolist(), "item": self.item_ids[columns].tolist()}
+            figures = {"score": scores[rows, columns], "place": places + 1}
+            parts.append(pl.DataFrame(ids | figures, parts[0].schema))
         return pl.concat(parts)
 
     def _columns_by_user(
@@ -212,8 +208,9 @@ def trained_from(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) 
         model.load_state_dict(named_under("model", tensors))
         evidence = {name: each.numpy() for name, each in named_under("evidence", tensors).items()}
         user_ids, item_ids = (np.array(description[key], dtype=np.str_) for key in ("user_ids", "item_ids"))
-        about = (description[key] for key in ("seed", "epochs", "monitor"))
-        return Trained(model.eval(), user_ids, item_ids, *about, Rows(**evidence) if evidence else None)
+        about = {key: description[key] for key in ("seed", "epochs", "monitor")}
+        rows = Rows(**evidence) if evidence else None
+        return Trained(model.eval(), user_ids, item_ids, **about, rows=rows)
     except (KeyError, TypeError, ValidationError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise AssentError(f"not a model that this assent can read ({reason})") from None
