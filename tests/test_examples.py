@@ -9,10 +9,9 @@ import torch
 
 import assent
 import own_recommender
-from assent.evaluation.recommendations import recommendations
 from assent.models import model_class
 from assent.testing import RecommenderContract
-from assent.training.stored import evidence_of
+from assent.training.stored import evidence_of, recommendations
 
 EXAMPLES = Path(own_recommender.__file__).parent
 LINE = re.compile(

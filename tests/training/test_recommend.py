@@ -10,10 +10,10 @@ import torch
 
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation.recommendations import recommendations, rows_of_user
 from assent.models import MF, CDAESettings, MFSettings, Sizes
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, disclose, train
+from assent.training.stored import recommendations, rows_of_user
 
 USERS, ITEMS = ["ann", "bob", "eve"], ["Alien", "Brazil", "Casino", "Dune", "Emma"]
 

@@ -8,7 +8,7 @@ from tests.small import QUICK, small_problem
 
 from assent.data.problem import Problem
 from assent.influence.estimate import own_influence, social_influence
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.lab import Lab
 from assent.lab.anchors import linearised
 from assent.models.losses import Loss

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from assent.cli.command import option
 from assent.game.estimates import Objective
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
 from assent.methods import METHODS, Method, make_method, merged, method_settings
 from assent.models import MODELS

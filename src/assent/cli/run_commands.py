@@ -8,11 +8,11 @@ import typer
 
 from assent.cli.command import OutputOptions, spread
 from assent.cli.console import out, show_table
-from assent.evaluation.recommendations import recommendations, rows_of_user
 from assent.report.people import in_words
 from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
 from assent.support.errors import AssentError
+from assent.training.stored import recommendations, rows_of_user
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]

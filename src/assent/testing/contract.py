@@ -16,8 +16,8 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.evaluation.evaluate import evaluate, ranked_metrics
 from assent.influence.estimate import linearise, own_by_groups, social_influence
+from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.influence.settings import InfluenceSettings
 from assent.models import Evidence, Recommender, Sizes, model_class
 from assent.models.checks import check_contract, make_model
 from assent.testing.subject import (

@@ -50,23 +50,21 @@ class Checkpoint:
         self._latest: tuple[dict[str, Tensor], dict[str, str]] | None = None
         self._started_at = self._saved_at = time.monotonic()
         self._is_ours = False
-        self.seconds_before = 0.0
-        """Seconds that earlier processes spent on this run."""
 
     @property
     def seconds(self) -> float:
         """Seconds spent on this run so far, by all processes."""
-        return self.seconds_before + time.monotonic() - self._started_at
+        return time.monotonic() - self._started_at
 
     def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
         """Load the saved state into `model` and `optimizer`; return a fresh state if there is none."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return TrainingState()
         try:
             with safe_open(self._path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError):
+        except (SafetensorError, OSError):  # none there, or damaged
             return TrainingState()
         if metadata.get("fingerprint") != self._key:
             return TrainingState()
@@ -75,7 +73,7 @@ class Checkpoint:
         for name, parameter in model.named_parameters():
             optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
         self._is_ours = True
-        self.seconds_before = float(metadata.get("seconds", 0))
+        self._started_at -= float(metadata.get("seconds", 0))
         return TrainingState(**counters, best=named_under("best", tensors))
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
@@ -109,11 +107,6 @@ class Checkpoint:
             self._path.unlink(missing_ok=True)
 
 
-def seconds_of(kept: Path) -> Path:
-    """Return the file beside an anchor's model that says how long its training took."""
-    return kept.with_name(f"{kept.name}.seconds")
-
-
 def fingerprint(
     data: Disclosed, model: str, model_settings: BaseModel, settings: BaseModel, seed: int
 ) -> str:
@@ -128,9 +121,8 @@ def fingerprint(
 
 def copies(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return contiguous copies of tensors, each with its own memory, as safetensors needs them."""
-    return {
-        name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()
-    }
+    own = torch.contiguous_format
+    return {name: value.detach().clone(memory_format=own) for name, value in tensors.items()}
 
 
 def named_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

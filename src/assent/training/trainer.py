@@ -1,14 +1,23 @@
-"""The trainer of all models: Adam with cosine decay on the disclosed rows, stopped by validation NDCG."""
+"""The settings and the trainer of all models: Adam with cosine decay, stopped by validation NDCG."""
 
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from assent.models import Evidence, ModelSettings, Recommender, Sizes, model_class
+from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, model_class
 from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError
 from assent.support.hashing import mix
@@ -41,6 +50,44 @@ class TrainingSettings(BaseModel):
     def batch(self, rows: int) -> int:
         """Return the rows per step when training on `rows` rows."""
         return self.batch_size or max(2048, rows // 64)
+
+
+class Settings(BaseModel):
+    """The base model and how it is trained; round-trips to JSON.
+
+    A setting that is not given takes the model's own default, or else assent's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(MF.name, description="name of the recommender")
+    model_settings: SerializeAsAny[ModelSettings] = Field(
+        MFSettings(), description="settings of the recommender"
+    )
+    training: TrainingSettings = Field(TrainingSettings(), description="how it is trained")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_model(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = {"model_settings": {}, **values}
+        asked = values.get("training", {})
+        if isinstance(asked, dict):
+            values["training"] = {**defaults_of(values.get("model", MF.name), "training"), **asked}
+        return values
+
+    @field_validator("model_settings", mode="before")
+    @classmethod
+    def _settings_of_the_model(cls, given: Any, info: ValidationInfo) -> Any:
+        if "model" not in info.data:
+            return given
+        return model_class(info.data["model"]).Settings.model_validate(given)
+
+
+def defaults_of(model: str, part: str) -> dict[str, Any]:
+    """Return the defaults of `part` ("training" or "influence") that differ from assent's for a model."""
+    return dict(model_class(model).defaults.get(part, {}))
 
 
 def train(
@@ -99,16 +146,9 @@ def train(
         recommender.load_state_dict(state.best)
     recommender.finish()
     saved.remove()
-    return Trained(
-        recommender.eval(),
-        data.user_ids,
-        data.item_ids,
-        seed,
-        state.best_epoch,
-        state.best_score,
-        data.rows if recommender.reads_evidence else None,
-        saved.seconds,
-    )
+    about = data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score
+    rows = data.rows if recommender.reads_evidence else None
+    return Trained(recommender.eval(), *about, rows, saved.seconds)
 
 
 def _run_epoch(
@@ -128,6 +168,7 @@ def _run_epoch(
     """
     model.train()
     torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
+    advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
     rows = len(data.rows)
     batch = settings.batch(rows)
     steps = math.ceil(rows / batch)
@@ -142,17 +183,14 @@ def _run_epoch(
         here = slice(step * batch, (step + 1) * batch)
         loss = model.losses(users[here], items[here], model.prepare(evidence)).mean()
         if not math.isfinite(loss.item()):
-            raise _diverged(f"the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}", settings)
+            raise AssentError(
+                f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; {advice}"
+            )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     if not all(value.sum().isfinite() for value in model.parameters()):
-        raise _diverged(f"a parameter is not finite after epoch {epoch + 1}", settings)
-
-
-def _diverged(what: str, settings: TrainingSettings) -> AssentError:
-    advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
-    return AssentError(f"training: {what}; {advice}")
+        raise AssentError(f"training: a parameter is not finite after epoch {epoch + 1}; {advice}")
 
 
 def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recommender], float | None]:

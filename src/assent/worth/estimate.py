@@ -23,7 +23,7 @@ from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.game.players import by_score, cheapest_first, floors_alone, players_of
 from assent.game.prices import break_even_prices
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.lab.anchors import anchor_at, linearised, loss_weights, residuals
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Found, Key, digest

@@ -17,8 +17,8 @@ import torch
 
 from assent.data.problem import Rows
 from assent.influence.estimate import own_influence, social_influence
+from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.influence.settings import InfluenceSettings
 from assent.support.arrays import Floats, Ints
 from assent.support.hashing import mixed
 from assent.worth.shrinkage import Shrunk, Twice, features, shrink
