@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from assent.worth.withdrawal import withdrawn
 from tests.small import QUICK, Listener, entries, small_problem, some_of, trained_in
 
 from assent.data.problem import Problem
@@ -39,7 +40,6 @@ from assent.worth.trial import (
     errors,
     judge,
 )
-from assent.worth.withdrawal import withdrawn
 
 FOLDS = 3
 SETTINGS = WorthSettings(folds=FOLDS)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from assent.reproduce.anchors import Approximated
 from assent.runs.store import digest
 from assent.settings import Settings
 
 from assent.reproduce import ITEMS
-from assent.reproduce.anchors import Approximated
 from assent.reproduce.cells import Certified, Measured, Task
 from assent.reproduce.ours import ESTIMATES, Agreement, Scored
 from assent.reproduce.plan import OURS, Plan
