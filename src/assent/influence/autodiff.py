@@ -63,11 +63,9 @@ class Autodiff(Linearised):
 
     def product(self, x: Tensor) -> Tensor:
         """Return H x, with the Hessian or the Gauss-Newton matrix of F plus damping."""
-        parts = (
-            (self._slopes(graph.by_parameters @ x) for graph in self._graphs())
-            if self.full
-            else (self._gauss_newton(rows, x) for rows in self._chunks())
-        )
+        parts = (self._gauss_newton(rows, x) for rows in self._chunks())
+        if self.full:
+            parts = (self._slopes(graph.by_parameters @ x) for graph in self._graphs())
         return sum(parts, start=self.damping * x)
 
     def precondition(self, x: Tensor) -> Tensor:

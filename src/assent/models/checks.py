@@ -90,10 +90,8 @@ def _check_forward(model: Recommender, users: Tensor, items: Tensor, prepared: A
     """Return the logits of `users[n]` with `items[n, m]` after checking them."""
     with _blamed(model.name, "forward"):
         found = model(users, items, prepared)
-    is_pair = isinstance(found, tuple) and len(found) == 2
-    _require(
-        is_pair, model.name, f"forward gave a {type(found).__name__}; expected a pair (logits, penalties)"
-    )
+    text = f"forward gave a {type(found).__name__}; expected a pair (logits, penalties)"
+    _require(isinstance(found, tuple) and len(found) == 2, model.name, text)
     asked = f"for users {_shape(users)} and items {_shape(items)}"
     for what, tensor in zip(("logits", "penalties"), found, strict=True):
         _check_tensor(model, f"forward gave {what}", tensor, _shape(items), asked)
