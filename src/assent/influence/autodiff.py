@@ -29,11 +29,9 @@ _PROBES = 8
 class Graph(NamedTuple):
     """The training loss of some rows with its gradient, both differentiable again."""
 
-    o: Tensor
-    """The selection as a variable: [Z]."""
+    o: Tensor  # the selection as a variable: [Z]
     loss: Tensor
-    by_parameters: Tensor
-    """∇_θ F of these rows: [P]."""
+    by_parameters: Tensor  # ∇_θ F of these rows: [P]
 
 
 @dataclass(frozen=True)

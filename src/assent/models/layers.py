@@ -112,12 +112,9 @@ def prior(samples: float, sizes: Sizes) -> float:
 class Histories:
     """The evidence by user: user u has the rows `start[u] : start[u + 1]`; the unknown user has none."""
 
-    start: Tensor
-    """[n_users + 2]"""
-    items: Tensor
-    """[rows]"""
-    weights: Tensor
-    """[rows]"""
+    start: Tensor  # [n_users + 2]
+    items: Tensor  # [rows]
+    weights: Tensor  # [rows]
 
     @classmethod
     def of(cls, evidence: Evidence, n_users: int, *, latest: int | None = None) -> "Histories":

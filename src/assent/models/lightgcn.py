@@ -26,10 +26,8 @@ class LightGCNSettings(ModelSettings):
 class Propagated(NamedTuple):
     """Embeddings after propagation, the unknown one last."""
 
-    users: Tensor
-    """[n_users + 1, d]"""
-    items: Tensor
-    """[n_items + 1, d]"""
+    users: Tensor  # [n_users + 1, d]
+    items: Tensor  # [n_items + 1, d]
 
 
 class LightGCN(Recommender):

@@ -47,13 +47,10 @@ class Trained:
     """A trained recommender with the ids of its users and items."""
 
     model: Recommender
-    user_ids: Strings
-    """Sorted: [n_users]."""
-    item_ids: Strings
-    """Sorted: [n_items]."""
+    user_ids: Strings  # sorted: [n_users]
+    item_ids: Strings  # sorted: [n_items]
     seed: int
-    epochs: int
-    """The epoch whose parameters were kept."""
+    epochs: int  # the epoch whose parameters were kept
     monitor: float | None
     """Validation NDCG@5 of these parameters, as early stopping measures it; None without validation rows."""
     rows: Rows | None = None
