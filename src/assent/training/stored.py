@@ -26,7 +26,6 @@ from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import check_format, read_json, write_json, write_with
 from assent.support.hashing import mix
-from assent.training.checkpoint import copies, named_under
 
 FORMAT = 2
 """Version of the files; raised when older files cannot be read any more."""
@@ -172,6 +171,18 @@ def recommendations(trained: Trained, selection: pl.DataFrame, user: str, k: int
     titles = selection.select("item", "title").unique("item")
     titled = best.join(titles, on="item", how="left", maintain_order="left")
     return titled.select("user", "item", "title", "score").to_dicts()
+
+
+def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return contiguous copies of tensors, each with its own memory, as safetensors needs them."""
+    own = torch.contiguous_format
+    return {name: value.detach().clone(memory_format=own) for name, value in tensors.items()}
+
+
+def named_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors under `prefix`, named without it."""
+    start = f"{prefix}."
+    return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
 
 
 def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
