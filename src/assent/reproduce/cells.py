@@ -4,42 +4,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Entry, Found, Key, Store, digest
-from assent.methods import Method
 from assent.reproduce.plan import DataSource, Where, problem_of
 from assent.runs.measure import Cell as MethodCell
 from assent.runs.measure import run_groups
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
-
-
-@dataclass(frozen=True)
-class Certified:
-    """A task: the certificate of a decision, which says how far it can be trusted."""
-
-    method: Method
-    price: float
-
-    @property
-    def label(self) -> str:
-        """What progress bars and errors call it."""
-        return f"certificate of {self.method.name}"
-
-    def key(self, lab: Lab) -> Key:
-        """Return the decision's key."""
-        return lab.key | {"kind": "certificate", "method": self.method.key, "price": self.price}
-
-    def run(self, lab: Lab) -> Found:
-        """Return the certificate's figures."""
-        choice = self.method.at_price(lab, self.price)
-        figures = {name: value for name, value in choice.certificate.items() if not isinstance(value, list)}
-        return Found(facts=figures, rests_on=choice.cost)
-
 
 Kind = tuple[str, ...]
 """What is measured first, then where: the longer a beginning two kinds share, the more they are alike."""
@@ -109,7 +84,7 @@ class TimeLeft:
 
 @dataclass(frozen=True)
 class Cell:
-    """One record that an item needs, and what the item calls it.
+    """One record that an item needs: a task, where it is run, and what the item calls its record.
 
     Cells of the same source, settings, seed and task are the same, whatever their labels: items share them.
     """
@@ -129,41 +104,28 @@ class Cell:
         return what, self.source.name, self.settings.model
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """What it is called where it fails."""
         labels = dict.fromkeys([*map(str, self.labels.values()), self.settings.model])
         return f"{', '.join(labels)}, repeat {self.seed + 1}"
 
-
-@dataclass(frozen=True)
-class _Named:
-    """A cell's task, under the cell's name."""
-
-    cell: Cell
-
-    @property
-    def label(self) -> str:
-        return self.cell.name
-
     def key(self, lab: Lab) -> Key:
-        return self.cell.task.key(lab)
+        """Return the key of its task."""
+        return self.task.key(lab)
 
     def run(self, lab: Lab) -> Found:
-        return self.cell.task.run(lab)
+        """Do its task."""
+        return self.task.run(lab)
 
 
 @dataclass(frozen=True)
 class _Group:
     """Cells of one lab."""
 
-    cells: tuple[Cell, ...]
-
-    @property
-    def tasks(self) -> list[_Named]:
-        return [_Named(cell) for cell in self.cells]
+    tasks: tuple[Cell, ...]
 
     def lab(self, shared: "Cells") -> Lab:
-        return shared.lab(self.cells[0])
+        return shared.lab(self.tasks[0])
 
 
 @dataclass(frozen=True)
@@ -179,7 +141,7 @@ class Cells:
 
     def find(self, cell: Cell) -> Entry | None:
         """Return a cell's entry, if it is there."""
-        return self.store.get(cell.task.key(self.lab(cell)))
+        return self.store.get(cell.key(self.lab(cell)))
 
     def found(self, cells: Sequence[Cell]) -> list[tuple[Cell, Entry]]:
         """Return those of the cells that are there, in order."""
@@ -191,33 +153,28 @@ class Cells:
     ) -> list[str]:
         """Compute what is missing; another process may do so at the same time.
 
-        A cell that cannot be computed does not keep the others from it: which, and why, in sentences.
+        Returns which cells could not be computed and why, in sentences: the others are computed still.
         """
-        once = list({digest(cell.task.key(self.lab(cell))): cell for cell in cells}.values())
-        there = self.found(once)
-        known = {id(cell) for cell, _ in there}
-        missing = [cell for cell in once if id(cell) not in known]
+        once = list({digest(cell.key(self.lab(cell))): cell for cell in cells}.values())
+        looked = [(cell, self.find(cell)) for cell in once]
+        missing = [cell for cell, entry in looked if entry is None]
         groups = _grouped(missing)
-        waiting = [Waiting(cell.kind, _finder(self, cell), self._rows(cell)) for cell in missing]
+        waiting = [Waiting(cell.kind, partial(self.find, cell), self._rows(cell)) for cell in missing]
         left = TimeLeft(waiting, min(executor.workers, len(groups)))
-        for cell, entry in there:
-            left.learn(cell.kind, self._rows(cell), entry)
+        for cell, entry in looked:
+            if entry is not None:
+                left.learn(cell.kind, self._rows(cell), entry)
         return run_groups(
             groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
         )
 
     def _rows(self, cell: Cell) -> int:
-        """Return how many training rows it is about."""
         return len(problem_of(cell.source, cell.seed, self.where).train)
 
 
 @cache
 def _lab(source: DataSource, settings: Settings, seed: int, store: Store, where: Where) -> Lab:
     return Lab(problem_of(source, seed, where), settings, seed, store)
-
-
-def _finder(cells: Cells, cell: Cell) -> Callable[[], Entry | None]:
-    return lambda: cells.find(cell)
 
 
 def _grouped(cells: Sequence[Cell]) -> list[_Group]:

@@ -355,27 +355,31 @@ def charts(
     table: Table,
     *split: str,
     along: str,
-    x: str,
-    y: str,
     figures: str | Mapping[str, str],
     by: str = METHOD,
+    x: str = "",
+    y: str = "",
     prefix: str = "",
     title: str = "{}",
-    **how: Any,
+    logarithmic: bool = False,
 ) -> list[Chart]:
     """A chart per combination of the labels `split`, with the label `along` on its axis.
 
     `figures` is a key, drawn as one series per value of the label `by`, or the names of several keys, drawn
-    as one series each. Files are called `prefix` (the table's name) and the combination.
+    as one series each, in the unit of the first one's column. `x` and `y` are the table's headings unless
+    given. Files are called `prefix` (the table's name) and the combination.
     """
+    key = figures if isinstance(figures, str) else next(iter(figures))
+    column = next((each for each in table.columns if each.key == key), Column(key, key))
     return [
         Chart(
             "-".join([prefix or table.name, *map(shown, place)]),
             title.format(", ".join(map(shown, place))),
-            x,
-            y,
+            x or table.labels[along],
+            y or column.heading,
             _series(rows, figures, along=along, by=by),
-            **how,
+            column.factor,
+            logarithmic=logarithmic,
         )
         for place, rows in rows_by(table.rows, *split).items()
     ]

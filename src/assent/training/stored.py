@@ -153,26 +153,6 @@ def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
     return top
 
 
-def rows_of_user(selection: pl.DataFrame, user: str, *, needed: bool = True) -> pl.DataFrame:
-    """Return the user's rows of a run's selection table; raise if there are none and some are `needed`."""
-    rows = selection.filter(pl.col("user") == user)
-    if needed and rows.is_empty():
-        example = selection["user"][0]
-        raise AssentError(f"user {user}: not in this run; accepted: ids of its data, such as {example}")
-    return rows
-
-
-def recommendations(trained: Trained, selection: pl.DataFrame, user: str, k: int) -> list[dict[str, Any]]:
-    """Return the k best items that the user has not disclosed, as records of user, item, title and score.
-
-    `selection` is a run's selection table. A user who disclosed nothing gets what an unknown user gets.
-    """
-    best = trained.recommend(user, k, exclude=rows_of_user(selection, user).filter("disclosed"))
-    titles = selection.select("item", "title").unique("item")
-    titled = best.join(titles, on="item", how="left", maintain_order="left")
-    return titled.select("user", "item", "title", "score").to_dicts()
-
-
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return contiguous copies of tensors, each with its own memory, as safetensors needs them."""
     own = torch.contiguous_format
