@@ -1,21 +1,106 @@
-"""What the frontier says of the run's method, and how far to trust its decision: a sentence per fact."""
+"""What the figures of a run say, a sentence per fact: the headline, the frontier, the certificate.
+
+All sentences are computed from the figures, and are as plain where these are bad.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
 from assent.models.losses import Loss
-from assent.report.data import QUALITY, ReportData, mean, reference
-from assent.results.html import Html, bullets, tag
-from assent.results.records import ALL, ENDS, METHOD, name, named, way_of
+from assent.report.data import QUALITY, ReportData, mean, reference, spread
+from assent.results.records import ALL, ENDS, METHOD, NOTHING, Way, name, named, way_of
 from assent.results.table import Amount, Column, rows_by, tabulate
-from assent.results.words import fixed, listed, number, percent, plural, share
+from assent.results.words import decimals_for, fixed, listed, number, percent, plural, share
+from assent.support.statistics import mean_and_error
 
+_CLEAR_LIFT = 1.1
+"""Below this multiple of Nothing's quality, All's is too close to it for shares of it to mean much."""
+_FLATTERY = 0.02
+"""How far the share of All's quality may exceed the share of what All adds to Nothing, unsaid."""
 _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
-
 _FEW_SEEDS = 3
 """Up to so many seeds, a standard error is itself little more than a guess."""
+
+
+def headline(data: ReportData) -> str:
+    """The run in one sentence."""
+    if data.way == ALL:
+        return "Everything is used, also what people would rather not share"
+    violation = mean(data.of(data.way), "violation_share")
+    used = f"Using {share(violation)} of what people would rather not share"
+    if data.way == NOTHING:
+        used = "Using nothing"
+    elif violation == 0:
+        used = "Using only what people share freely"
+    if data.kept is None:
+        return f"{used} cannot be judged: even with everything, no test item is found"
+    ratio, error = data.kept
+    return f"{used} {_effect(ratio, spread(data) if error is None else error)}"
+
+
+def _effect(ratio: float, chance: float | None) -> str:
+    """What happens to the quality; a rise that chance explains is not called one."""
+    change = abs(ratio - 1)
+    if change < 0.005 or 1 < ratio <= 1 + (chance or 0):
+        return f"keeps the recommendation quality: {relative(ratio)} of it"
+    if ratio > 1:
+        return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"
+    if ratio >= 0.9:
+        return f"keeps {relative(ratio)} of the recommendation quality"
+    if ratio >= 0.5:
+        return f"loses {percent(change)} of the recommendation quality"
+    return f"loses most of the recommendation quality: only {share(ratio)} is left"
+
+
+def relative(ratio: float) -> str:
+    """A ratio to All's quality in percent, with a decimal where whole percents would hide the difference."""
+    return percent(ratio, 1 if abs(ratio - 1) < 0.01 else 0)
+
+
+def in_figures(data: ReportData) -> list[str]:
+    """The sentences below the headline: the figures behind it, and what they are worth."""
+    groups = [[record[QUALITY] for record in data.of(way)] for way in (data.way, ALL, NOTHING)]
+    found = [mean_and_error(values) for values in groups]
+    means = [value for value, _ in found]
+    decimals = decimals_for(100 * value for value in means)
+    run, everything, nothing = (percent(value, decimals, error) for value, error in found)
+    reached = {
+        ALL: f"{everything} with everything and {nothing} with nothing",
+        NOTHING: f"{nothing} with nothing, against {everything} with everything",
+    }
+    figures = reached.get(data.way, f"{run}, against {everything} with everything and {nothing} with nothing")
+    return [f"{data.metric} is {figures}.", *_within_error(data), *_lift(*means, way=data.way)]
+
+
+def _within_error(data: ReportData) -> list[str]:
+    if data.way == ALL or data.kept is None:
+        return []
+    (ratio, error), chance = data.kept, spread(data)
+    if error is not None:
+        within = "The difference from using everything is within one standard error."
+        return [within] if abs(ratio - 1) <= error else []
+    if chance is not None and abs(ratio - 1) <= chance:
+        return [f"With everything, it varies by ±{percent(chance, 1)} between seeds: this may be chance."]
+    return []
+
+
+def _lift(run: float, everything: float, nothing: float, *, way: Way) -> list[str]:
+    """How much of what data adds remains: a share of All's quality flatters where Nothing does well too."""
+    if everything < _CLEAR_LIFT * nothing:
+        return [
+            "With everything the recommender is hardly better than with nothing, "
+            "so this data cannot show what disclosing is worth."
+        ]
+    if way in (ALL, NOTHING) or not everything > nothing:
+        return []
+    lift = (run - nothing) / (everything - nothing)
+    if lift <= 0:
+        return ["That is no better than using nothing."]
+    if run / everything - lift < _FLATTERY:
+        return []
+    return [f"Of what using everything adds to using nothing, it keeps {share(lift)}."]
 
 
 def frontier_facts(data: ReportData) -> list[str]:
@@ -100,12 +185,6 @@ def _certainty(n_seeds: int) -> str:
         "Ahead, better or behind means: by more than one standard error of the difference, "
         f"over {plural(n_seeds, 'seed')}{few}."
     )
-
-
-def trust_section(data: ReportData) -> Html:
-    """The certificate in words; nothing where there is none."""
-    facts = certificate_facts(data.certificate)
-    return tag("section", tag("h2", "How far to trust the decision"), bullets(facts)) if facts else Html("")
 
 
 def certificate_facts(certificate: Mapping[str, object]) -> list[str]:

@@ -3,15 +3,25 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from assent.report.page import head
+from assent.report.page import page
 from assent.reproduce import paper
 from assent.reproduce.paper import Beside, data_reasons
 from assent.reproduce.plan import Plan
 from assent.reproduce.run import Chapter, Reproduction
-from assent.results.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.results.plot import Chart
 from assent.results.words import MINUS, NONE, fixed, plural
-from assent.results.writers import fewer_runs, html, row_labels
+from assent.results.writers import (
+    Html,
+    bullets,
+    fewer_runs,
+    grid,
+    header,
+    html,
+    join,
+    paragraph,
+    row_labels,
+    tag,
+)  # fmt: skip
 
 PROTOCOL = (
     "Split: the last interaction of each user is the test row, the one before it the validation row, each "
@@ -36,18 +46,16 @@ def build_page(found: Reproduction) -> str:
     """The whole page as one HTML file that loads nothing."""
     plan = found.plan
     title = f"assent reproduces the paper: {plan.scale} scale, {plural(plan.repeats, 'repeat')}"
-    opening = tag(
-        "header",
+    kicker = "assent reproduce · Recommendation with User Active Disclosing Willingness"
+    return page(
+        title,
         tag(
-            "p", "assent reproduce · Recommendation with User Active Disclosing Willingness", class_="kicker"
+            "header",
+            tag("p", kicker, class_="kicker"),
+            tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
+            tag("p", _summary(found), class_="lede"),
+            _contents(found),
         ),
-        tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
-        tag("p", _summary(found), class_="lede"),
-        _contents(found),
-    )
-    main = tag(
-        "main",
-        opening,
         _data_section(found),
         tag(
             "section",
@@ -57,7 +65,6 @@ def build_page(found: Reproduction) -> str:
         _trouble(found),
         *(_section(chapter, plan.repeats) for chapter in found.chapters),
     )
-    return f"<!DOCTYPE html>\n{tag('html', head(title), tag('body', main), lang='en')}\n"
 
 
 def _summary(found: Reproduction) -> str:
@@ -97,12 +104,11 @@ def _data_section(found: Reproduction) -> Html:
         for name, ours in found.plan.sizes.items()
     ]
     names = ("data set", "users", "items", "interactions", "paper’s users", "paper’s items", "paper’s inter.")
-    table = tag("table", tag("thead", tag("tr", *map(header, names))), tag("tbody", *lines), class_="figures")
     notes = [
         f"{name}: {sentence}" for name in found.plan.sizes for sentence in data_reasons(found.plan, name)
     ]
     absent = [paragraph(sentence) for sentence in found.notices]
-    return tag("section", tag("h2", "Data"), scrolling(table, "Data"), bullets(notes), *absent)
+    return tag("section", tag("h2", "Data"), grid(names, [lines], "Data", "figures"), bullets(notes), *absent)
 
 
 def _trouble(found: Reproduction) -> Html:
@@ -153,17 +159,16 @@ def _beside(numbers: Sequence[Beside], repeats: int) -> Html:
     places: dict[tuple[tuple[str, str], ...], dict[str, Beside]] = {}
     for each in numbers:
         places.setdefault(tuple(each.labels.items()), {})[each.figure] = each
-    top = [header(name, class_="label") for name, _ in next(iter(places))]
-    top += [header(f"{figure}: {part}") for figure in figures for part in ("paper", "ours", "difference")]
+    top: list[str] = [header(name, class_="label") for name, _ in next(iter(places))]
+    top += [f"{figure}: {part}" for figure in figures for part in ("paper", "ours", "difference")]
     lines = []
     for place, row in places.items():
         cells = [cell for figure in figures for cell in _three(row.get(figure), reasons, repeats)]
         lines.append(tag("tr", *row_labels([value for _, value in place]), *cells))
-    table = tag("table", tag("thead", tag("tr", *top)), tag("tbody", *lines), class_="figures beside")
     label = f"The paper's numbers beside ours ({len(numbers)})"
     listed = tag("ol", *(tag("li", sentence) for sentence in reasons))
     explained = [paragraph("Why numbers cannot be compared, by the number at their difference:"), listed]
-    return _folded(label, 0, scrolling(table, label), *(explained if reasons else []))
+    return _folded(label, 0, grid(top, [lines], label, "figures beside"), *(explained if reasons else []))
 
 
 def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Iterator[Html]:
