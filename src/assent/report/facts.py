@@ -3,8 +3,7 @@
 All sentences are computed from the figures, and are as plain where these are bad.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assent.models.losses import Loss
@@ -22,6 +21,8 @@ _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
 _FEW_SEEDS = 3
 """Up to so many seeds, a standard error is itself little more than a guess."""
+AIMED_AT = 0.01
+"""The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
 
 
 def headline(data: ReportData) -> str:
@@ -123,37 +124,35 @@ def frontier_facts(data: ReportData) -> list[str]:
     for (method,), rows in rows_by(table.rows, METHOD).items():
         found[method] = {row.labels["point"]: row.amounts[QUALITY] for row in rows}
     base = mean(reference(data, ALL))
-    ratios = {point: (found[ours][point].mean or 0.0) / base if base else 0.0 for point in points}
-    above = [point for point in points if _ahead(found[name(ALL)][point]) == 1]
+    is_near = [base > 0 and (found[ours][point].mean or 0.0) / base >= _NEARLY_ALL for point in points]
+    near = is_near.index(False) if False in is_near else len(points)
+    goal = f"{share(_NEARLY_ALL)} of All’s quality"
+    keeps = f"{ours} keeps at least {goal} down to {share(points[near - 1])} of All’s violation."
+    fails = f"{ours} falls below {goal} already at {share(points[0])} of All’s violation."
+    above = [share(point) for point in points if _ahead(found[name(ALL)][point]) == 1]
     return [
-        _keeping(ours, ratios),
-        *([f"It is better than using everything at {_places(above)}."] if above else []),
+        keeps if near else fails,
+        *([f"It is better than using everything at {listed(above)}."] if above else []),
         *(_against(rival, found[rival], data.metric) for rival in found if rival not in (ours, name(ALL))),
         _certainty(len({record["seed"] for record in own})),
     ]
 
 
-def _keeping(method: str, ratios: Mapping[float, float]) -> str:
-    """The lowest point down to which the quality stays nearly All's; `ratios` are by falling point."""
-    kept = list(takewhile(lambda point: ratios[point] >= _NEARLY_ALL, ratios))
-    goal = f"{share(_NEARLY_ALL)} of All’s quality"
-    if not kept:
-        return f"{method} falls below {goal} already at {share(max(ratios))} of All’s violation."
-    return f"{method} keeps at least {goal} down to {share(kept[-1])} of All’s violation."
-
-
 def _against(rival: str, amounts: Mapping[float, Amount], metric: str) -> str:
-    """Where the run's method is ahead of another, level with it, or behind."""
-    known = {point: amounts[point] for point in sorted(amounts, reverse=True)}
-    known = {point: amount for point, amount in known.items() if amount.difference is not None}
+    """Where the run's method is ahead of another, level with it, or behind, and by how much at most."""
+    points = sorted(amounts, reverse=True)
+    known = {point: amounts[point] for point in points if amounts[point].difference is not None}
     if not known:
         return f"{rival} was measured at other points or seeds and cannot be compared."
     parts = []
     for sign, word in ((1, "ahead"), (0, "level"), (-1, "behind")):
-        here = {point: abs(each.difference or 0) for point, each in known.items() if _ahead(each) == sign}
-        if here:
-            where = "every point" if len(here) == len(known) > 1 else _places(here)
-            parts.append(f"{word} at {where}{_largest(here, metric) if sign else ''}")
+        gaps = {point: abs(each.difference or 0) for point, each in known.items() if _ahead(each) == sign}
+        if gaps:
+            where = listed([*map(share, gaps)]) if len(gaps) < len(known) or len(gaps) == 1 else "every point"
+            most = max(gaps, key=lambda point: gaps[point])
+            place = f"most at {share(most)}, " if len(gaps) > 1 else ""
+            by = f" ({place}by {fixed(100 * gaps[most], 1)} points of {metric})" if sign else ""
+            parts.append(f"{word} at {where}{by}")
     return f"Against {rival}: {'; '.join(parts)}."
 
 
@@ -164,17 +163,6 @@ def _ahead(theirs: Amount) -> int:
     """
     difference, error = theirs.difference or 0.0, theirs.difference_error or 0.0
     return int(-difference > error) - int(difference > error)
-
-
-def _places(points: Iterable[float]) -> str:
-    return listed([share(point) for point in points])
-
-
-def _largest(gaps: Mapping[float, float], metric: str) -> str:
-    """The largest difference, and where it is if there are several."""
-    point = max(gaps, key=lambda each: gaps[each])
-    points = f"{fixed(100 * gaps[point], 1)} points of {metric}"
-    return f" (most at {share(point)}, by {points})" if len(gaps) > 1 else f" (by {points})"
 
 
 def _certainty(n_seeds: int) -> str:
@@ -202,8 +190,15 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
     n_anchors = len(rounds) if isinstance(rounds, Sequence) else 0
     if "largest_gain" in figures:
         facts.append(_gains(figures, n_anchors, is_welfare=certificate.get("objective") == "welfare"))
+    price = f"a price of {number(figures['price'])}" if "price" in figures else "this price"
     if "anarchy_cost" in figures:
-        facts.append(_anarchy(figures))
+        ratio = figures.get("price_of_anarchy")
+        times = "" if ratio is None else f", {number(ratio)} times the cost"
+        facts.append(
+            f"If people decided for themselves at {price}, all together would lose "
+            f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
+            f"all{times} (the price of anarchy)."
+        )
     if isinstance(rounds, Sequence) and n_anchors > 1:
         counts = [f"{count} for anchor {t}" for t, count in enumerate(rounds, 1) if count]
         placed = int(figures.get("anchors_at_solution", 0))
@@ -252,30 +247,23 @@ def _trial(trial: Mapping[str, Any]) -> str:
     ranked = sorted(_SOURCES, key=lambda kind: -trial[kind]["ndcg"])
     ranks = listed([f"{_SOURCES[kind]} {percent(trial[kind]['ndcg'], 1)}" for kind in ranked])
     counts = listed([f"{_SOURCES[kind]} {share(trial[kind]['weight'])}" for kind in ranked])
-    alone = trial["unwillingness"]["weight"] == 1
-    verdict = "None is significantly better than unwillingness alone, which decides there"
+    paths, alone = trial["structure"], trial["unwillingness"]
+    verdict = f"So there these count: {counts}."
+    if alone["weight"] == 1:
+        verdict = "None is significantly better than unwillingness alone, which decides there."
+    elif not paths["weight"] and paths["ndcg"] > alone["ndcg"]:
+        verdict += (
+            " The paths between people, not significantly better than unwillingness alone, have weight 0."
+        )
     return (
         f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
-        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. "
-        f"{verdict if alone else f'So there these count: {counts}'}.{_unheard(trial)}"
+        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. {verdict}"
     )
-
-
-def _unheard(trial: Mapping[str, Any]) -> str:
-    """Why the paths have weight 0 although they rank better than unwillingness, if other sources count."""
-    structure, alone = trial["structure"], trial["unwillingness"]
-    if structure["weight"] or structure["ndcg"] <= alone["ndcg"] or alone["weight"] == 1:
-        return ""
-    return " The paths between people, not significantly better than unwillingness alone, have weight 0."
-
-
-AIMED_AT = 0.01
-"""The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
 
 
 def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) -> str:
     """What could be gained by deviating; one anchor's best responses leave nothing to gain."""
-    own = f" {_own_gains(figures)}" if is_welfare and "largest_own_gain" in figures else ""
+    own = _own_gains(figures) if is_welfare and "largest_own_gain" in figures else ""
     gain = "add to the sum of all rewards" if is_welfare else "gain"
     if n_anchors == 1 and not figures["largest_gain"]:
         return (
@@ -296,30 +284,16 @@ def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) ->
 def _own_gains(figures: Mapping[str, float]) -> str:
     """What people give up by deciding for everybody."""
     if not figures["own_gainers"]:
-        return "Nor could anybody gain for themselves."
+        return " Nor could anybody gain for themselves."
     return (
-        f"For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
+        f" For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
         f"{number(figures['largest_own_gain'])} loss units, {number(figures['mean_own_gain'])} on average of "
         "all users: so much is given for others."
     )
 
 
-def _anarchy(figures: Mapping[str, float]) -> str:
-    ratio = f", {number(figures['price_of_anarchy'])} times the cost" if "price_of_anarchy" in figures else ""
-    return (
-        f"If people decided for themselves at {_price(figures)}, all together would lose "
-        f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
-        f"all{ratio} (the price of anarchy)."
-    )
-
-
-def _price(figures: Mapping[str, float]) -> str:
-    """The price of the decision; a budget finds its own."""
-    return f"a price of {number(figures['price'])}" if "price" in figures else "this price"
-
-
 def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) -> str:
-    at = f" at {_price(figures)}" if "price" in figures else ""
+    at = f" at a price of {number(figures['price'])}" if "price" in figures else ""
     true = f"The true reward{at} after training is {number(figures['true_reward'])} per person"
     if {"reward_loss", "reward_form"} <= certificate.keys():
         kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"

@@ -9,7 +9,7 @@ from assent.report.facts import certificate_facts, headline, in_figures, relativ
 from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
 from assent.results.records import ALL, name
 from assent.results.words import NONE, THIN, decimals_for, fixed, listed, percent, plural, share
-from assent.results.writers import Html, bullets, header, join, paragraph, tag, void
+from assent.results.writers import Html, bullets, header, join, section, tag, void
 
 _RANKED = {
     "paper-tables": "each person’s last interaction was ranked among sampled other items",
@@ -34,10 +34,9 @@ _SAMPLED = (
 
 def background_section(data: ReportData) -> Html:
     """Settings and seeds, glossary, limits."""
-    return tag(
-        "section",
-        tag("h2", "What was done"),
-        paragraph(_done(data)),
+    return section(
+        "What was done",
+        tag("p", _done(data)),
         tag("div", *_setting_tables(data.settings), class_="settings"),
         tag("h3", "Six words"),
         tag("dl", *(join([tag("dt", word), tag("dd", text)]) for word, text in _GLOSSARY.items())),
@@ -113,7 +112,7 @@ def build_report(data: ReportData) -> str:
     """The whole report as one HTML file; the same data give the same bytes."""
     check(data)
     facts = certificate_facts(data.certificate)
-    trust = tag("section", tag("h2", "How far to trust the decision"), bullets(facts)) if facts else ""
+    trust = section("How far to trust the decision", bullets(facts)) if facts else ""
     return page(
         f"assent report: {data.dataset}",
         _opening(data),

@@ -17,7 +17,7 @@ from assent.report.facts import frontier_facts
 from assent.results.records import ALL, ENDS, METHOD, Flat, described, k_of, name, named, way_of
 from assent.results.table import Amount, Column, Table, metric_columns, tabulate
 from assent.results.words import NONE, decimals_for, fixed, minded, not_given, number, percent, plural, share
-from assent.results.writers import Html, bullets, grid, header, html, join, paragraph, tag
+from assent.results.writers import Html, bullets, grid, header, html, join, section, tag
 
 TOP_CATEGORIES = 10
 _BANDS = 10
@@ -130,7 +130,7 @@ def frontier_section(data: ReportData) -> Html:
     """Quality against violation: measured where it was, else predicted, else the run's own points."""
     predicted = None if data.frontier else predicted_path(data.selection)
     content = _measured(data) if predicted is None else _predicted(predicted)
-    return tag("section", tag("h2", "What quality costs in disclosure"), content)
+    return section("What quality costs in disclosure", content)
 
 
 def _measured(data: ReportData) -> Html:
@@ -176,12 +176,12 @@ def _predicted(path: Predicted) -> Html:
     )
     figure = chart.html(f"Predicted, not measured. {said}")
     captioned = tag("figure", figure, tag("figcaption", caption))
-    return join([captioned, paragraph(said), _how_to_measure()])
+    return join([captioned, tag("p", said), _how_to_measure()])
 
 
 def _how_to_measure() -> Html:
     command = tag("code", "assent fit … --frontier 0.75,0.5,0.25")
-    return paragraph(command, " trains a model at each of these budgets and draws the measured curve here.")
+    return tag("p", command, " trains a model at each of these budgets and draws the measured curve here.")
 
 
 def method_tables(data: ReportData) -> dict[str, Table]:
@@ -255,9 +255,8 @@ def methods_section(data: ReportData) -> Html:
         "where it knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
-    return tag(
-        "section",
-        tag("h2", "The methods in figures"),
+    return section(
+        "The methods in figures",
         html(method_tables(data), "Figures of every method", ours={METHOD: name(data.way)}),
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
@@ -274,13 +273,14 @@ def _reward_prices(data: ReportData) -> str:
 def withheld_section(selection: pl.DataFrame) -> Html:
     """What kind of interaction was withheld."""
     withheld = selection.height - int(selection["disclosed"].sum())
-    title = tag("h2", "What was withheld")
+    title = "What was withheld"
     if withheld in (0, selection.height):
         what = "Every interaction was withheld" if withheld else "No interaction was withheld"
-        return tag("section", title, paragraph(f"{what}, so there are no kinds to tell apart."))
-    opening = paragraph(
+        return section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
+    opening = tag(
+        "p",
         f"{withheld:,} of {plural(selection.height, 'interaction')} were withheld, "
-        f"{share(withheld / selection.height)} of all."
+        f"{share(withheld / selection.height)} of all.",
     )
     parts = []
     if (groups := by_category(selection)).height:
@@ -290,7 +290,7 @@ def withheld_section(selection: pl.DataFrame) -> Html:
     parts.append(_kinds("By unwillingness", "Unwilling\u00adness", groups, unwillingness_finding(groups)))
     groups, heading = by_popularity(selection), "By how many others have the item"
     parts.append(_kinds(heading, "Also had by", groups, popularity_finding(groups)))
-    return tag("section", title, opening, *parts)
+    return section(title, opening, *parts)
 
 
 def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
@@ -305,7 +305,7 @@ def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
         for row in groups.iter_rows(named=True)
     )
     top = (column, "Withheld", "Interactions", "Mean unwilling\u00adness")
-    return join([tag("h3", title), paragraph(finding), grid(top, [rows], title, "kinds")])
+    return join([tag("h3", title), tag("p", finding), grid(top, [rows], title, "kinds")])
 
 
 def _bar(fraction: float) -> Html:
@@ -362,7 +362,7 @@ def examples_section(data: ReportData) -> Html:
     )
     users = example_users(data.selection)
     title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
-    return tag("section", tag("h2", title), paragraph(private), *(_person(data, user) for user in users))
+    return section(title, tag("p", private), *(_person(data, user) for user in users))
 
 
 def _person(data: ReportData, user: str) -> Html:

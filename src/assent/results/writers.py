@@ -39,9 +39,9 @@ def join(parts: Iterable[str]) -> Html:
     return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
 
 
-def paragraph(*parts: str) -> Html:
-    """A paragraph of running text."""
-    return tag("p", *parts)
+def section(title: str, *parts: str, **attributes: str) -> Html:
+    """A section under its heading."""
+    return tag("section", tag("h2", title), *parts, **attributes)
 
 
 def bullets(items: Iterable[str]) -> Html:
