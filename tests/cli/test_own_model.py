@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.runs.run import open_run
 from assent.support.errors import AssentError
 from tests.cli.conftest import records

@@ -183,12 +183,13 @@ def lds_command(
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 
     1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
-    `own` orders selections for each user by their predicted loss, `social` by the sum of all losses. `averaged`
-    is what assent measures, `cross-fitted` the values made of that, `combined` those that decide by default,
-    with structure among them; beside them stands every estimator at one anchor. With `--rows test` the losses
-    of rows that no estimate has seen are ordered: what is left of it where it matters.
-    With --out, losses, models and predictions are kept there, which know interactions that a selection would
-    withhold.
+    `own` orders selections for each user by their predicted loss, `social` by the sum of all losses.
+
+    `averaged` is the influence that assent measures, `cross-fitted` the values made of it, `combined` the
+    values that decide by default. Beside them stands every estimator at one anchor. `--rows test` orders the
+    losses of rows that no estimate has seen.
+
+    With --out, losses, models and predictions are kept there. They know withheld interactions.
 
     Examples:
 

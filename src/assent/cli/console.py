@@ -73,7 +73,9 @@ def with_dashes(message: str) -> str:
     message = re.sub(r"columns=\{'(\w+)': '([^']*)'\}", r"--columns \1=\2", message)
     for name in _ARGUMENTS:
         option = f"--{name.replace('_', '-')}"
-        message = re.sub(rf"(?<![\w.-]){name} is ('?)([^\s';,]*)\1; accepted", rf"{option} \2: accepted", message)
+        message = re.sub(
+            rf"(?<![\w.-]){name} is ('?)([^\s';,]*)\1; accepted", rf"{option} \2: accepted", message
+        )
         message = re.sub(rf"(?<![\w.-]){name}=('?)([^\s';,]*)\1", rf"{option} \2", message)
     for name in _SETTINGS:
         message = re.sub(rf"(?<![\w.-]){name}=(?=\w)", f"--set {name}=", message)

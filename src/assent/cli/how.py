@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from assent.cli.command import option
 from assent.game.estimates import Objective
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
 from assent.methods import METHODS, Method, make_method, merged, method_settings
 from assent.models import MODELS
@@ -130,7 +130,7 @@ class Asked:
         return checked(lambda: make_method(name, self.settings.model, **settings), self.settings.model)
 
     def methods(self, text: str | None, option: str = "--methods") -> list[Method]:
-        """Return the methods of a list, given to `option`, each with those of the settings that are its own."""
+        """Return the methods of a list, given to `option`, each with its own settings."""
         settings = {name: self._of(name) for name in METHODS}
         try:
             return checked(
@@ -149,7 +149,9 @@ class Asked:
                 raise AssentError(f"unknown setting {key}; see assent settings --model {self.settings.model}")
             if not chosen.keys() & set(able):
                 called = f"--{self.options[key]}" if key in self.options else f"setting {key}"
-                raise AssentError(f"{called}: not of {', '.join(chosen) or 'these'}, but of {', '.join(able)}")
+                raise AssentError(
+                    f"{called}: not of {', '.join(chosen) or 'these'}, but of {', '.join(able)}"
+                )
 
     def _of(self, name: str) -> dict[str, Any]:
         own, usual = method_settings(name, self.given), method_settings(name, self.defaults)
