@@ -1,5 +1,6 @@
 """A run that was killed goes on; one that failed at once stands in nobody's way."""
 
+import resource
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.conftest import Assent
 from tests.small import Listener
 
 DIVERGING = ["--set", "training.learning_rate=1e30"]
+
 
 @pytest.fixture(scope="module")
 def killed(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,6 +51,23 @@ def test_a_damaged_model_is_trained_again(
     (out / "model.safetensors").write_bytes(b"half")
     for entry in (out / ".work").glob("*.safetensors"):
         entry.write_bytes(b"half")
+    assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
+    assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
+
+
+def test_what_knows_withheld_rows_is_gone_before_the_page_is_there(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    # A limit on the size of files lets all be written but the page, which is the largest.
+    out, before = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((run_folder / "report.html").stat().st_size // 2, before[1]))
+    try:
+        code, _, err = assent("fit", log_file, "--out", out, *QUICK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 2
+    assert "report.html: File too large" in err
+    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json", "report.html"}
     assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
     assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
