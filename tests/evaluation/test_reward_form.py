@@ -8,9 +8,8 @@ from assent.settings import Settings
 from assent.workbench import Workbench
 from assent.worth.settings import Source, ValueSettings
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm, rewards
 from assent.game.estimates import Objective

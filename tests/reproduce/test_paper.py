@@ -1,12 +1,12 @@
 from dataclasses import replace
 
 import pytest
+from assent.reproduce.ours import Frontier
 
 from assent.evaluation.metrics import RewardForm
 from assent.reproduce import anchors, scratch
 from assent.reproduce import overall as price
 from assent.reproduce.item import METHOD_LABEL, SECONDS
-from assent.reproduce.ours import Frontier
 from assent.reproduce.paper import (
     OWN_SETTINGS,
     Beside,

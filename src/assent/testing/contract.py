@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import evaluate, ranked_metrics
 from assent.influence.estimate import linearise, own_by_groups, social_influence
 from assent.influence.inverse import InfluenceSettings

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from assent.data.interactions import NO_ITEMS, Interactions
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem, make_problem_from_parts, parts_of
 from assent.data.simulate import simulate
-from assent.data.split import make_problem, make_problem_from_parts, parts_of
 from assent.evaluation.metrics import ranking_metrics, top_hits
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import checked_class, make_model

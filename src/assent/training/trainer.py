@@ -19,8 +19,8 @@ from pydantic import (
 
 from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, model_class
 from assent.models.checks import check_contract, make_model
+from assent.support.arrays import mix
 from assent.support.errors import AssentError
-from assent.support.hashing import mix
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
 from assent.training.checkpoint import Checkpoint, fingerprint
