@@ -57,8 +57,7 @@ class Judged:
     """Held-out rows with their candidates, to compute losses of."""
 
     rows: Rows
-    candidates: Ints
-    """The items that each row is ranked among, its own first: [n, m]."""
+    candidates: Ints  # the items that each row is ranked among, its own first: [n, m]
 
     def losses(self, problem: Problem, trained: Trained, loss: Loss) -> Floats:
         """Return the loss of every user, summed over their samples, 0 without samples: [n_users]."""

@@ -29,11 +29,9 @@ _PROBES = 8
 class Graph(NamedTuple):
     """The training loss of some rows with its gradient, both differentiable again."""
 
-    o: Tensor
-    """The selection as a variable: [Z]."""
+    o: Tensor  # the selection as a variable: [Z]
     loss: Tensor
-    by_parameters: Tensor
-    """∇_θ F of these rows: [P]."""
+    by_parameters: Tensor  # ∇_θ F of these rows: [P]
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,9 @@ class Autodiff(Linearised):
 
     def product(self, x: Tensor) -> Tensor:
         """Return H x, with the Hessian or the Gauss-Newton matrix of F plus damping."""
-        parts = (
-            (self._slopes(graph.by_parameters @ x) for graph in self._graphs())
-            if self.full
-            else (self._gauss_newton(rows, x) for rows in self._chunks())
-        )
+        parts = (self._gauss_newton(rows, x) for rows in self._chunks())
+        if self.full:
+            parts = (self._slopes(graph.by_parameters @ x) for graph in self._graphs())
         return sum(parts, start=self.damping * x)
 
     def precondition(self, x: Tensor) -> Tensor:

@@ -63,16 +63,12 @@ class Block:
     rows: slice
     users: Tensor
     items: Tensor
-    p: Tensor
-    """[n, d]"""
-    q: Tensor
-    """[n, 1 + draws, d]"""
+    p: Tensor  # [n, d]
+    q: Tensor  # [n, 1 + draws, d]
     slope: Tensor
     """∂ℓ/∂s of each sample times its weight in the row, without õ: [n, 1 + draws]."""
-    bend: Tensor
-    """a σ(1−σ): [n, 1 + draws]"""
-    twist: Tensor
-    """a (σ − y) for the full Hessian, 0 for Gauss-Newton: [n, 1 + draws]"""
+    bend: Tensor  # a σ(1−σ): [n, 1 + draws]
+    twist: Tensor  # a (σ − y) for the full Hessian, 0 for Gauss-Newton: [n, 1 + draws]
 
 
 @dataclass(frozen=True)

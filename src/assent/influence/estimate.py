@@ -34,16 +34,12 @@ _AT_ONCE = 16
 class Influence:
     """Influence at one anchor."""
 
-    own: Floats
-    """On the owner's loss: [Z]."""
-    social: Floats
-    """On the (weighted) sum of all users' losses: [Z]."""
-    losses: Floats
-    """L_u of the anchor's model: [n_users]."""
+    own: Floats  # on the owner's loss: [Z]
+    social: Floats  # on the (weighted) sum of all users' losses: [Z]
+    losses: Floats  # L_u of the anchor's model: [n_users]
     residual_own: float | None
     """Largest relative residual of the solves for own influence; None for estimators that solve nothing."""
-    residual_social: float | None
-    """Relative residual of the solve for social influence."""
+    residual_social: float | None  # relative residual of the solve for social influence
 
 
 def linearise(

@@ -70,8 +70,7 @@ class Solution:
     x: Tensor
     residual: float | None
     """|b − H x| / |b| of the worst system; None where no system was solved."""
-    iterations: int
-    """Products with H."""
+    iterations: int  # products with H
 
 
 def one_system(a: Tensor, b: Tensor) -> Tensor:

@@ -25,28 +25,21 @@ class TrainSamples:
     that estimate the expected loss of the negatives in training.
     """
 
-    users: Tensor
-    """[Z]"""
-    items: Tensor
-    """[Z, 1 + draws]"""
-    weights: Tensor
-    """[1 + draws]"""
-    anchor: Tensor
-    """õ, the selection that the model was trained on: [Z]."""
+    users: Tensor  # [Z]
+    items: Tensor  # [Z, 1 + draws]
+    weights: Tensor  # [1 + draws]
+    anchor: Tensor  # õ, the selection that the model was trained on: [Z]
 
 
 @dataclass(frozen=True)
 class ValidSamples:
     """The validation rows, in the indices of a model."""
 
-    users: Tensor
-    """[n]"""
-    items: Tensor
-    """Each row's own item, then its sampled negatives: [n, 1 + m]."""
+    users: Tensor  # [n]
+    items: Tensor  # each row's own item, then its sampled negatives: [n, 1 + m]
     owners: Tensor
     """The users in the problem's indices, some perhaps unknown to the model: [n]."""
-    n_users: int
-    """Users of the problem."""
+    n_users: int  # users of the problem
     scale: Tensor
     """What the scores are multiplied with before the loss is taken: [n, 1]."""
 
@@ -105,10 +98,8 @@ class Linearised(ABC):
     samples: TrainSamples
     valid: ValidSamples
     loss: Loss
-    full: bool
-    """Full Hessian rather than Gauss-Newton."""
-    damping: float
-    """Added to the diagonal of H."""
+    full: bool  # full Hessian rather than Gauss-Newton
+    damping: float  # added to the diagonal of H
 
     @abstractmethod
     def product(self, x: Tensor) -> Tensor:

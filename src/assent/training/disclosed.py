@@ -20,18 +20,12 @@ _ATTEMPTS = 8
 class Disclosed:
     """Training input, in the indices of its own vocabulary."""
 
-    user_ids: Strings
-    """Sorted: [n_users]."""
-    item_ids: Strings
-    """Sorted: [n_items]."""
-    rows: Rows
-    """The disclosed interactions."""
-    row_keys: Keys
-    """Hashes of the rows' ids: [len(rows)]."""
-    valid: Rows
-    """The validation rows; index `n_users` or `n_items` is an unknown one."""
-    valid_keys: Keys
-    """Hashes of the validation rows' ids: [len(valid)]."""
+    user_ids: Strings  # sorted: [n_users]
+    item_ids: Strings  # sorted: [n_items]
+    rows: Rows  # the disclosed interactions
+    row_keys: Keys  # hashes of the rows' ids: [len(rows)]
+    valid: Rows  # the validation rows; index `n_users` or `n_items` is an unknown one
+    valid_keys: Keys  # hashes of the validation rows' ids: [len(valid)]
 
     @cached_property
     def pairs(self) -> Ints:

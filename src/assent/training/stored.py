@@ -25,7 +25,6 @@ from assent.support.arrays import Ints, Strings, mix, positions, slices
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import check_format, read_json, write_json, write_with
-from assent.training.checkpoint import copies, named_under
 
 FORMAT = 2
 """Version of the files; raised when older files cannot be read any more."""
@@ -46,13 +45,10 @@ class Trained:
     """A trained recommender with the ids of its users and items."""
 
     model: Recommender
-    user_ids: Strings
-    """Sorted: [n_users]."""
-    item_ids: Strings
-    """Sorted: [n_items]."""
+    user_ids: Strings  # sorted: [n_users]
+    item_ids: Strings  # sorted: [n_items]
     seed: int
-    epochs: int
-    """The epoch whose parameters were kept."""
+    epochs: int  # the epoch whose parameters were kept
     monitor: float | None
     """Validation NDCG@5 of these parameters, as early stopping measures it; None without validation rows."""
     rows: Rows | None = None
@@ -154,6 +150,18 @@ def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
     top = np.full((len(scores), k), -1, dtype=np.int64)
     top[:, : order.shape[1]] = np.take_along_axis(np.where(values > -np.inf, columns, -1), order, axis=1)
     return top
+
+
+def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return contiguous copies of tensors, each with its own memory, as safetensors needs them."""
+    own = torch.contiguous_format
+    return {name: value.detach().clone(memory_format=own) for name, value in tensors.items()}
+
+
+def named_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors under `prefix`, named without it."""
+    start = f"{prefix}."
+    return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
 
 
 def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
