@@ -1,7 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from assent.reproduce.ours import Frontier
 
 from assent.evaluation.metrics import RewardForm
 from assent.methods import merged
