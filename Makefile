@@ -51,8 +51,8 @@ chromium:  ## Install Chromium (Debian's package, as root), unless there is a br
 browser: dev chromium  ## Test the reproduction's page in a browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/experiments/reproduce/test_page.py
 
-benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; some need ASSENT_DATA)
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; QUICK=1 tries the scripts; some need ASSENT_DATA)
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file $(if $(QUICK),--quick) || exit 1; done
 
 clean:  ## Delete what the other targets made
 	rm -rf $(VENV) $(DEMO) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info

@@ -9,7 +9,6 @@ import torch
 
 import assent
 import own_recommender
-from assent.evaluation.recommendations import recommendations
 from assent.models import model_class
 from assent.testing import RecommenderContract
 from assent.training.stored import evidence_of
@@ -79,4 +78,4 @@ def test_a_run_of_it_is_found_again_in_its_folder(tmp_path: Path, monkeypatch: p
     assert torch.equal(after.trained.scores_of_all(everybody), scores)
     assert after.trained.rows is not None
     assert len(after.trained.rows) == np.count_nonzero(before.selection["disclosed"])
-    assert len(recommendations(after.trained, after.selection, str(log.table["user"][0]), 5)) == 5
+    assert len(after.recommend(str(log.table["user"][0]), 5)) == 5
