@@ -1,6 +1,6 @@
 """Where unwillingness comes from: a column, a file, rules, or a draw.
 
-A new source is a function from a `Request` to one Float64 series in [0, 1], and one entry of `REGISTRY`.
+A new source is a function from a `Request` to one Float64 series in [0, 1], and one entry of `_SOURCES`.
 Draws are keyed by ids: a row keeps its unwillingness however the log is sorted, filtered or cut. They are
 below 1: only a person can say "never".
 """
