@@ -32,7 +32,10 @@ def judge(rows: Sequence[dict[str, Any]], rivals: Sequence[str], form: str) -> N
         if row["method"] in rivals and way_of(row) != OURS:
             places.setdefault((row["dataset"], row["model"], row["price"]), []).append(row)
     above = [all(row["ahead"] >= 0 for row in place) for place in places.values()]
-    sure = [all(row["ahead"] > 0 and (row["p"] or 1) <= 0.05 for row in place) for place in places.values()]
+    sure = [
+        all(row["ahead"] > 0 and row["p"] is not None and row["p"] <= 0.05 for row in place)
+        for place in places.values()
+    ]
     of = f"share of {len(places)} places"
     names = ", ".join(rivals)
     verdict(f"{form}: at or above {names}, {of}", sum(above) / len(places), 0.9, at_most=False)

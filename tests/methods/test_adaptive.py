@@ -12,7 +12,7 @@ from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.certificate import certify
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.paper import Strategy, TableSettings
 from assent.game.solve import solve
 from assent.lab import Lab, Training
 from assent.lab.anchors import InfluenceAt, anchor_at, random_anchors

@@ -16,11 +16,10 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.wishes import Wishes
 from assent.game.estimates import Objective
-from assent.game.paper.algorithms import solve_table
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.paper import Strategy, TableSettings, solve_table
 from assent.game.prices import break_even_prices, price_path
 from assent.game.solve import solve
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.lab import Lab, everything
 from assent.lab.anchors import InfluenceAt, effects_in, random_anchors
 from assent.lab.store import digest

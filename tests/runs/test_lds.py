@@ -14,8 +14,8 @@ from assent.evaluation.evaluate import HeldOut, candidate_scores, validation_los
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
+from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.influence.settings import Estimator, InfluenceSettings
 from assent.lab import Lab, Processes, Store, Training
 from assent.lab.anchors import linearised, loss_weights, random_anchors
 from assent.methods.worth import WorthMethod

@@ -96,6 +96,7 @@ def frontier_command(
         _check_picture(out, replace=output.replace)
     asked = how.read()
     chosen = asked.methods(methods)
+    asked.check(chosen)
     wishes.check(chosen)
     budgets = parse_points(points, "--points")
     progress = watcher()
@@ -182,12 +183,13 @@ def lds_command(
     """Print the linear datamodeling score of each influence estimator: how well it orders selections.
 
     1 is perfect, 0 is no better than chance. `another seed` is a retraining instead of an estimate. Level
-    `own` orders selections for each user by her predicted loss, `social` by the sum of all losses. `averaged`
-    is what assent measures, `cross-fitted` the values made of that, `combined` those that decide by default,
-    with structure among them; beside them stands every estimator at one anchor. With `--rows test` the losses
-    of rows that no estimate has seen are ordered: what is left of it where it matters.
-    With --out, losses, models and predictions are kept there, which know interactions that a selection would
-    withhold.
+    `own` orders selections for each user by their predicted loss, `social` by the sum of all losses.
+
+    `averaged` is the influence that assent measures, `cross-fitted` the values made of it, `combined` the
+    values that decide by default. Beside them stands every estimator at one anchor. `--rows test` orders the
+    losses of rows that no estimate has seen.
+
+    With --out, losses, models and predictions are kept there. They know withheld interactions.
 
     Examples:
 
@@ -200,6 +202,7 @@ def lds_command(
     asked = read_asked(model, set_)
     method = asked.method("worth")
     assert isinstance(method, WorthMethod)
+    asked.check([method])
     if "source" in method.model_fields_set:
         raise AssentError("--set worth.source: all sources are judged in any case; accepted: leave it out")
     progress = watcher()
@@ -355,14 +358,14 @@ def _with_reference(asked: Asked, methods: str | None, text: str | None) -> tupl
     """Return the methods, and which of them is tested against the others; a missing one is added."""
     if text is not None and "," in text:
         raise AssentError(f"--reference {text}: accepted: one method, for instance worth:nash")
+    reference = [] if text is None else asked.methods(text, "--reference")
+    found = asked.methods(methods)
+    asked.check([*found, *reference])
     if text is None or text in REFERENCES:
-        found = asked.methods(methods)
         ways = [method.way for method in found] or [("all", "")]
         preferred = [way for way in (("worth", "nash"), ("ifrqe++", "nash")) if way in ways]
         return found, (text, "") if text else [*preferred, ways[0]][0]
-    found = asked.methods(f"{methods or ','.join(USUAL)},{text}")
-    reference = asked.methods(text, "--reference")[0].way
-    return found, reference
+    return asked.methods(f"{methods or ','.join(USUAL)},{text}"), reference[0].way
 
 
 def _notes(model: str, methods: Sequence[Method]) -> list[str]:

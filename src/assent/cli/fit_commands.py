@@ -87,7 +87,8 @@ def fit_command(
     if made.objectives and made.plays_for != objective:
         notice(f"{method}: plays for {made.plays_for} alone")
     compared_methods = asked.methods(frontier_methods, "--frontier-methods") if points else []
-    wishes.check([made])
+    asked.check([made, *compared_methods])
+    wishes.check([made, *compared_methods])
     progress = watcher()
     with work.executor() as executor:
         log, problem, source = given.make(progress, wishes)

@@ -1,7 +1,7 @@
 """`assent reproduce`: the paper's tables and figures, run for real."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,18 @@ from assent.cli.compare_commands import no_file
 from assent.cli.console import notice, say, show_table, steady_watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
 from assent.methods import merged
-from assent.reproduce import ITEMS, PAGE, Plan, Scale, build_page, full, quick, reproduce, write_chapter
-from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR
+from assent.reproduce import (
+    ITEMS,
+    PAGE,
+    Plan,
+    Scale,
+    build_page,
+    full,
+    quick,
+    reproduce,
+    write_chapter,
+)
+from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION
 from assent.reproduce.run import CELLS, Chapter
 from assent.results.words import plural
 from assent.results.writers import terminal
@@ -164,12 +174,12 @@ def _plan(
     for model in plan.models:
         settings = checked(partial(plan.settings, model), model)
         ways = (*PAPER_METHODS.values(), SCR, ("worth", "welfare"))
-        methods = [checked(partial(plan.method, way, model, DATASETS[0]), model) for way in ways]
+        methods = [checked(partial(plan.method, way, model, SIMULATION), model) for way in ways]
         Asked(settings, {key: value for key, value in given.items() if key not in BASE}, {}).check(methods)
     return plan
 
 
-def _among(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
+def _among(text: str, known: Collection[str], option: str) -> tuple[str, ...]:
     """Names from text, in the order of the known ones."""
     asked = {part.strip() for part in text.split(",")}
     for name in sorted(asked - set(known)):

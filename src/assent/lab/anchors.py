@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from assent.evaluation.metrics import RewardForm
+from assent.influence.closed_form import Curvature, effect_matrix
 from assent.influence.estimate import influence, linearise
+from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.influence.mf_curvature import Curvature
-from assent.influence.mf_effects import effect_matrix
-from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
 from assent.support.arrays import Bools, Floats, Ints

@@ -17,7 +17,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -156,14 +156,12 @@ class Store:
         """Return the file where the task of `key` may keep its state while it runs."""
         return self._file(key, "progress")
 
-    @contextmanager
-    def held(self, key: Key, *, wait: bool = True) -> Iterator[bool]:
+    def held(self, key: Key, *, wait: bool = True) -> AbstractContextManager[bool]:
         """Hold the work on `key` for this process; False if another process has it and `wait` is off.
 
         The system releases it when the process ends, however that happens.
         """
-        with self._held(digest(key), wait=wait) as held:
-            yield held
+        return self._held(digest(key), wait=wait)
 
     @contextmanager
     def _held(self, name: str, *, wait: bool) -> Iterator[bool]:

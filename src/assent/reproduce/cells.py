@@ -4,42 +4,17 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Entry, Found, Key, Store, digest
-from assent.methods import Method
 from assent.reproduce.plan import DataSource, Where, problem_of
 from assent.runs.measure import Cell as MethodCell
 from assent.runs.measure import run_groups
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
-
-
-@dataclass(frozen=True)
-class Certified:
-    """A task: the certificate of a decision, which says how far it can be trusted."""
-
-    method: Method
-    price: float
-
-    @property
-    def label(self) -> str:
-        """What progress bars and errors call it."""
-        return f"certificate of {self.method.name}"
-
-    def key(self, lab: Lab) -> Key:
-        """Return the decision's key."""
-        return lab.key | {"kind": "certificate", "method": self.method.key, "price": self.price}
-
-    def run(self, lab: Lab) -> Found:
-        """Return the certificate's figures."""
-        choice = self.method.at_price(lab, self.price)
-        figures = {name: value for name, value in choice.certificate.items() if not isinstance(value, list)}
-        return Found(facts=figures, rests_on=choice.cost)
-
 
 Kind = tuple[str, ...]
 """What is measured first, then where: the longer a beginning two kinds share, the more they are alike."""
@@ -48,7 +23,7 @@ _SECONDS = 30.0
 
 
 class Waiting(NamedTuple):
-    """A cell that is not there yet."""
+    """A cell that may not be there yet."""
 
     kind: Kind
     find: Callable[[], Entry | None]
@@ -72,12 +47,6 @@ class TimeLeft:
     _looked: float | None = None
     _came: float = 0.0
 
-    def learn(self, kind: Kind, rows: int, kept: Entry) -> None:
-        """Take account of a cell that is there."""
-        for length in range(len(kind) + 1):
-            self._spent[kind[:length]] += kept.seconds
-            self._rows[kind[:length]] += rows
-
     def __call__(self) -> float | None:
         """The seconds, as of now; who has come is looked up now and then."""
         now = self.clock()
@@ -92,11 +61,12 @@ class TimeLeft:
     def _look(self, now: float) -> None:
         still = []
         for cell in self.waiting:
-            kept = cell.find()
-            if kept is None:
+            if (kept := cell.find()) is None:
                 still.append(cell)
-            else:
-                self.learn(cell.kind, cell.rows, kept)
+                continue
+            for length in range(len(cell.kind) + 1):
+                self._spent[cell.kind[:length]] += kept.seconds
+                self._rows[cell.kind[:length]] += cell.rows
         if self._looked is None or len(still) < len(self.waiting):
             self._came = now
         self._looked, self.waiting = now, still
@@ -109,7 +79,7 @@ class TimeLeft:
 
 @dataclass(frozen=True)
 class Cell:
-    """One record that an item needs, and what the item calls it.
+    """One record that an item needs: a task, where it is run, and what the item calls its record.
 
     Cells of the same source, settings, seed and task are the same, whatever their labels: items share them.
     """
@@ -129,41 +99,28 @@ class Cell:
         return what, self.source.name, self.settings.model
 
     @property
-    def name(self) -> str:
+    def label(self) -> str:
         """What it is called where it fails."""
         labels = dict.fromkeys([*map(str, self.labels.values()), self.settings.model])
         return f"{', '.join(labels)}, repeat {self.seed + 1}"
 
-
-@dataclass(frozen=True)
-class _Named:
-    """A cell's task, under the cell's name."""
-
-    cell: Cell
-
-    @property
-    def label(self) -> str:
-        return self.cell.name
-
     def key(self, lab: Lab) -> Key:
-        return self.cell.task.key(lab)
+        """Return the key of its task."""
+        return self.task.key(lab)
 
     def run(self, lab: Lab) -> Found:
-        return self.cell.task.run(lab)
+        """Do its task."""
+        return self.task.run(lab)
 
 
 @dataclass(frozen=True)
 class _Group:
     """Cells of one lab."""
 
-    cells: tuple[Cell, ...]
-
-    @property
-    def tasks(self) -> list[_Named]:
-        return [_Named(cell) for cell in self.cells]
+    tasks: tuple[Cell, ...]
 
     def lab(self, shared: "Cells") -> Lab:
-        return shared.lab(self.cells[0])
+        return shared.lab(self.tasks[0])
 
 
 @dataclass(frozen=True)
@@ -179,7 +136,7 @@ class Cells:
 
     def find(self, cell: Cell) -> Entry | None:
         """Return a cell's entry, if it is there."""
-        return self.store.get(cell.task.key(self.lab(cell)))
+        return self.store.get(cell.key(self.lab(cell)))
 
     def found(self, cells: Sequence[Cell]) -> list[tuple[Cell, Entry]]:
         """Return those of the cells that are there, in order."""
@@ -191,33 +148,23 @@ class Cells:
     ) -> list[str]:
         """Compute what is missing; another process may do so at the same time.
 
-        A cell that cannot be computed does not keep the others from it: which, and why, in sentences.
+        Returns which cells could not be computed and why, in sentences: the others are computed still.
         """
-        once = list({digest(cell.task.key(self.lab(cell))): cell for cell in cells}.values())
-        there = self.found(once)
-        known = {id(cell) for cell, _ in there}
-        missing = [cell for cell in once if id(cell) not in known]
-        groups = _grouped(missing)
-        waiting = [Waiting(cell.kind, _finder(self, cell), self._rows(cell)) for cell in missing]
+        once = list({digest(cell.key(self.lab(cell))): cell for cell in cells}.values())
+        groups = _grouped([cell for cell in once if self.find(cell) is None])
+        sizes = [len(self.lab(cell).problem.train) for cell in once]
+        waiting = [
+            Waiting(cell.kind, partial(self.find, cell), rows) for cell, rows in zip(once, sizes, strict=True)
+        ]
         left = TimeLeft(waiting, min(executor.workers, len(groups)))
-        for cell, entry in there:
-            left.learn(cell.kind, self._rows(cell), entry)
         return run_groups(
             groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
         )
-
-    def _rows(self, cell: Cell) -> int:
-        """Return how many training rows it is about."""
-        return len(problem_of(cell.source, cell.seed, self.where).train)
 
 
 @cache
 def _lab(source: DataSource, settings: Settings, seed: int, store: Store, where: Where) -> Lab:
     return Lab(problem_of(source, seed, where), settings, seed, store)
-
-
-def _finder(cells: Cells, cell: Cell) -> Callable[[], Entry | None]:
-    return lambda: cells.find(cell)
 
 
 def _grouped(cells: Sequence[Cell]) -> list[_Group]:

@@ -1,17 +1,30 @@
-"""An item of a reproduction: a table or figure, the cells that it is made of, and what it says.
+"""An item of a reproduction: a table or figure, described by what differs from item to item.
 
-Items that compare methods share their cells, columns, labels and sentences.
+`Item.cells` says which records it needs, `Item.findings` what they show. Items that compare methods share
+their tasks, columns and sentences.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from statistics import median
 from typing import Any, ClassVar
 
+from assent.lab.lab import Lab, Task
+from assent.lab.store import Found, Key
+from assent.methods import Method
 from assent.reproduce.cells import Cell
 from assent.reproduce.paper import Beside
-from assent.reproduce.plan import NOTHING, OURS, PAPER_METHODS, DataSource, Plan
+from assent.reproduce.plan import (
+    CHANCE,
+    DATASETS,
+    NOTHING,
+    OURS,
+    PAPER_METHODS,
+    SIMULATION,
+    DataSource,
+    Plan,
+)
 from assent.results.comparison import sentences
 from assent.results.plot import Chart
 from assent.results.records import ALL, METHOD, Flat, Way
@@ -22,54 +35,6 @@ from assent.runs.measure import Cell as MethodCell
 
 NO_FIGURE = "The paper has no such figure."
 PICTURE_ONLY = "The paper shows this as a picture, without numbers to put beside ours."
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What an item has to show."""
-
-    table: Table
-    charts: Sequence[Chart] = ()
-    beside: Sequence[Beside] = ()
-    """The paper's numbers beside ours."""
-    said: Sequence[str] = ()
-    """What follows, in sentences."""
-    not_comparable: str = ""
-    """Why there are no numbers of the paper to compare with, where there are none."""
-
-
-class Item(ABC):
-    """A table or figure of the paper, or one of ours; a subclass is a file and an entry of the registry."""
-
-    name: ClassVar[str]
-    """What the command line calls it."""
-    title: ClassVar[str]
-    where: ClassVar[str]
-    """Where the paper has it, or that it is ours."""
-    about: ClassVar[str]
-    """How it is measured, in a sentence or two."""
-    last: ClassVar[bool] = False
-    """Whether its cells are computed after all others, because they take longest."""
-    labels: ClassVar[Mapping[str, str]]
-    """Of its table: keys of the records, with their headings."""
-    columns: ClassVar[Sequence[Column]]
-
-    @abstractmethod
-    def cells(self, plan: Plan) -> list[Cell]:
-        """The records that it needs."""
-
-    @abstractmethod
-    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
-        """What the records of these cells say; some may be missing, with their data set."""
-
-    def table(
-        self, records: Sequence[Flat], more: str = "", reference: Mapping[str, Any] | None = None
-    ) -> Table:
-        """Its table; `more` is added to the title."""
-        title = f"{self.title}{more}"
-        return tabulate(records, self.labels, self.columns, reference=reference, name=self.name, title=title)
-
-
 REWARD = Column("reward_mean", "reward", decimals=3, better=1)
 VIOLATION = Column("violation", "wv", decimals=3)
 F1 = Column("f1", "F1@5 %", 100, better=1)
@@ -85,31 +50,141 @@ ALL_WAYS: Sequence[Way] = (*PAPER_METHODS.values(), NOTHING)
 CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactive")
 """Those that train no model for everything they try."""
 
+Labels = Mapping[str, Any]
+Block = Sequence[tuple[Task, Labels]]
+"""Tasks of one repeat, each with the labels of its record."""
 
-def price_cells(
+
+@dataclass(frozen=True)
+class Findings:
+    """What an item has to show."""
+
+    table: Table
+    charts: Sequence[Chart] = ()
+    beside: Sequence[Beside] = ()
+    """The paper's numbers beside ours."""
+    said: Sequence[str] = ()
+    """What follows, in sentences."""
+
+
+def _nothing(*_: object) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure of the paper, or one of ours."""
+
+    name: str
+    """What the command line calls it."""
+    title: str
+    where: str
+    """Where the paper has it, or that it is ours."""
+    about: str
+    """How it is measured, in a sentence or two."""
+    labels: Mapping[str, str]
+    """Of its table: keys of the records, with their headings."""
+    columns: Sequence[Column]
+    blocks: Callable[[Plan, str, str], Iterable[Block]]
+    """The tasks for a model and a data set; the repeats of a block come one after the other."""
+    models: str = "one_model"
+    """The field of the plan that has its models."""
+    datasets: Sequence[str] = tuple(DATASETS)
+    variants: Callable[[Plan, DataSource], Iterable[tuple[DataSource, Labels]]] = lambda _, source: [
+        (source, {})
+    ]
+    """The forms in which it looks at a data set, each with the labels of its records."""
+    repeats: int | None = None
+    """Largest number of repeats; None: as many as the plan has."""
+    alone: bool = False
+    """Whether its cells share nothing with others and are better computed beside them."""
+    last: bool = False
+    """Whether its cells are computed after all others, because they take longest."""
+    subtitle: str = ""
+    """Added to the title of the table; may have fields of the plan in braces."""
+    reference: Callable[[Plan], Labels | None] = lambda _: None
+    """Labels of the rows that the others are tested against."""
+    lines: Callable[[Sequence[Flat]], Iterable[Flat]] = list
+    """Turns the records of the cells into those of the table."""
+    charts: Callable[[Table], Sequence[Chart]] = _nothing
+    beside: Callable[[Plan, Table], Iterable[Beside]] = _nothing
+    said: Callable[[Plan, Table, Sequence[Flat]], Iterable[str]] = _nothing
+    """Sentences on the table and the records; the legend of the table follows."""
+    not_comparable: str = ""
+    """Why there are no numbers of the paper to compare with, where there are none."""
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        """The records that it needs."""
+        return [
+            Cell(variant, plan.settings(model), seed, task, {"dataset": name, **own, **labels}, self.alone)
+            for name in plan.among(self.datasets)
+            for variant, labels in self.variants(plan, plan.source(name))
+            for model in plan.of(getattr(plan, self.models))
+            for block in self.blocks(plan, model, name)
+            for seed in plan.seeds[: self.repeats]
+            for task, own in block
+        ]
+
+    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
+        """What the records of these cells say; some may be missing, with their data set."""
+        table = tabulate(
+            [*self.lines(records)],
+            self.labels,
+            self.columns,
+            reference=self.reference(plan),
+            name=self.name,
+            title=self.title + self.subtitle.format(plan=plan),
+        )
+        said = [*self.said(plan, table, records), table.legend]
+        return Findings(table, self.charts(table), [*self.beside(plan, table)], said)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A task whose key is its kind and its fields, with the keys of methods."""
+
+    kind: ClassVar[str]
+
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return self.kind
+
+    def key(self, lab: Lab) -> Key:
+        """Return the lab's key, the kind and the fields."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts = {name: part.key if isinstance(part, Method) else part for name, part in own.items()}
+        return lab.key | {"kind": self.kind} | parts
+
+    @abstractmethod
+    def run(self, lab: Lab) -> Found:
+        """Return the figures as facts."""
+
+
+def at_prices(
     plan: Plan,
-    source: DataSource,
     model: str,
+    dataset: str,
     ways: Iterable[Way],
     prices: Iterable[float] = (1.0,),
     *,
-    labels: Mapping[str, Any] | None = None,
+    labels: Labels | None = None,
     **changes: Any,
-) -> list[Cell]:
-    """Every method at every price in every repeat."""
-    settings = plan.settings(model)
+) -> Block:
+    """Every method at every price; `changes` are settings of the methods."""
     return [
-        Cell(
-            source,
-            settings,
-            seed,
-            MethodCell(plan.method(way, model, source.name, **changes), price),
-            {"dataset": source.name, METHOD: way_name(way), **(labels or {})},
+        (
+            MethodCell(plan.method(way, model, dataset, **changes), price),
+            {METHOD: way_name(way), **(labels or {})},
         )
-        for seed in plan.seeds
         for price in prices
         for way in ways
     ]
+
+
+def chance(plan: Plan, *_: object) -> list[str]:
+    """That simulated data rank at chance, where there are any."""
+    return [CHANCE] if SIMULATION in plan.datasets else []
 
 
 _FLAT = 0.02

@@ -6,25 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import product
 from typing import Any
 
 from assent.methods import method_settings
-from assent.reproduce.plan import BASE, CHANCE, PAPER_METHODS, SCR, SIMULATION, THEIR_SELECTIONS, Plan
-from assent.results.table import Amount, Column, Row
-
-DATASETS: Mapping[str, str] = {
-    "simulation": "simulation",
-    "diginetica": "diginetica",
-    "steam": "steam",
-    "amazon-video-games": "amazon_video",
-}
-MODELS: Mapping[str, str] = {
-    "mf": "MF",
-    "neumf": "NeuMF",
-    "lightgcn": "LightGCN",
-    "din": "DIN",
-    "cdae": "CDAE",
-}
+from assent.reproduce.plan import (
+    BASE,
+    CHANCE,
+    DATASETS,
+    MODELS,
+    PAPER_METHODS,
+    SCR,
+    SIMULATION,
+    THEIR_SELECTIONS,
+    Plan,
+)
+from assent.results.records import METHOD, Way
+from assent.results.records import name as way_name
+from assent.results.table import Amount, Column, Table
 
 
 @cache
@@ -37,11 +36,7 @@ def numbers() -> Mapping[str, Any]:
 
 def look_up(*path: str) -> tuple[float, float | None] | None:
     """A number and its standard error, if the paper has them at this path of `numbers`."""
-    place: Any = numbers()
-    for name in path:
-        if not isinstance(place, Mapping) or name not in place:
-            return None
-        place = place[name]
+    place = _at(*path)
     if isinstance(place, list):
         return float(place[0]), float(place[1])
     return None if isinstance(place, Mapping) else (float(place), None)
@@ -49,11 +44,17 @@ def look_up(*path: str) -> tuple[float, float | None] | None:
 
 def printed(*path: str) -> dict[str, float]:
     """The numbers of a row of a table without their errors; none where the paper has no such row."""
+    place = _at(*path)
+    found = {name: look_up(*path, name) for name in place} if isinstance(place, Mapping) else {}
+    return {name: value[0] for name, value in found.items() if value is not None}
+
+
+def _at(*path: str) -> Any:
+    """What `numbers` has at a path; an empty mapping where it has nothing."""
     place: Any = numbers()
     for name in path:
-        place = place.get(name, {})
-    found = {name: look_up(*path, name) for name in place}
-    return {name: value[0] for name, value in found.items() if value is not None}
+        place = place.get(name, {}) if isinstance(place, Mapping) else {}
+    return place
 
 
 def decimals(number: float, most: int) -> int:
@@ -75,8 +76,6 @@ KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 """What the paper calls figures of the records, where it has another name."""
 RANKING = ("f1", "precision", "ndcg", "mrr")
 """Figures of the ranking, in percent."""
-
-
 OWN_SETTINGS = "Base models are trained with assent's settings, not the paper's, but for the embedding size."
 
 
@@ -121,20 +120,36 @@ def beside(
     yield Beside(labels, column.heading, *theirs, mean, error, decimals, ours.runs, tuple(why))
 
 
-def beside_row(
+def beside_rows(
     plan: Plan,
-    dataset: str,
-    labels: Mapping[str, str],
-    columns: Iterable[Column],
-    row: Row | None,
-    *path: str,
+    table: Table,
+    path: str,
+    *,
+    columns: Sequence[Column] = (),
+    datasets: Iterable[str] = DATASETS,
+    models: Iterable[str] = MODELS,
+    methods: Mapping[str, Way] = PAPER_METHODS,
 ) -> Iterator[Beside]:
-    """A row of the paper's table at `path` beside ours; `labels` has the paper's names."""
-    for column in columns:
-        key = KEYS.get(column.key, column.key)
-        why = reasons(plan, dataset, method=labels["method"], figure=key, row=printed(*path))
-        ours = row.amounts[column.key] if row else None
-        yield from beside(labels, column, look_up(*path, key), ours, why)
+    """The paper's table beside ours, as far as its data sets and models are asked for.
+
+    `path` leads to a row of `numbers`, or to a single one: names with slashes between, where {dataset},
+    {model}, {method} and {price} stand for the paper's names. `columns` are those of the table unless given.
+    """
+    prices = plan.prices if "{price" in path else (None,)
+    for dataset, model, price, theirs in product(
+        plan.among([*datasets]), plan.of([*models]), prices, methods
+    ):
+        at = {} if price is None else {"price": price}
+        labels = {"data set": dataset, "model": MODELS[model]}
+        labels |= {name: f"{value:g}" for name, value in at.items()} | {"method": theirs}
+        names = {"dataset": DATASETS[dataset], "model": MODELS[model], "method": theirs}
+        place = path.format(**names, **at).split("/")
+        row = table.row(dataset=dataset, model=model, **at, **{METHOD: way_name(methods[theirs])})
+        for column in columns or table.columns:
+            key = KEYS.get(column.key, column.key)
+            why = reasons(plan, dataset, method=theirs, figure=key, row=printed(*place))
+            found = look_up(*place, key) or look_up(*place)
+            yield from beside(labels, column, found, row.amounts[column.key] if row else None, why)
 
 
 def reasons(
@@ -157,7 +172,10 @@ def reasons(
             yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
     if figure == "seconds":
         yield "Other machines and other programs: seconds show orders of magnitude only."
-    yield from _method_reasons(plan, dataset, method)
+    if method in _METHOD_REASONS:
+        yield _METHOD_REASONS[method]
+    if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_SELECTIONS:
+        yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
     yield from _odd(figure, row or {})
 
 
@@ -183,30 +201,21 @@ def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
         yield f"Another cut of the data: ours has {have}, the paper's {had}."
 
 
-def _method_reasons(plan: Plan, dataset: str, method: str) -> Iterator[str]:
-    """What is not known of the paper's methods, or is not what the paper says of them."""
-    if method == "Random":
-        yield (
-            "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours discloses "
-            "90 % of the interactions."
-        )
-    if method == "Threshold":
-        yield (
-            "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of Base's wv "
-            "where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper says."
-        )
-    if method == "Proactive":
-        yield "No code of Proactive was published: ours is a re-implementation, with warm starts."
-    if method in ("IFRQE", "IFRQE++"):
-        yield (
-            "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours "
-            "are exact best responses, which withhold whatever does not pay at this price."
-        )
-    if method == "SCR":
-        yield "No code of SCR was published: ours is a re-implementation."
-        explored = plan.explored(dataset)
-        if explored != THEIR_SELECTIONS:
-            yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
+_METHOD_REASONS = {
+    "Random": "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours "
+    "discloses 90 % of the interactions.",
+    "Threshold": "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of "
+    "Base's wv where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper "
+    "says.",
+    "Proactive": "No code of Proactive was published: ours is a re-implementation, with warm starts.",
+    **dict.fromkeys(
+        ("IFRQE", "IFRQE++"),
+        "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
+        "exact best responses, which withhold whatever does not pay at this price.",
+    ),
+    "SCR": "No code of SCR was published: ours is a re-implementation.",
+}
+"""What is not known of the paper's methods, or is not what the paper says of them."""
 
 
 def _odd(figure: str, row: Mapping[str, float]) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""Which problem a cell is about: a named data set, or a simulation, cut and split for one repeat.
-
-How much of the paper is run: its own settings, or few repeats of a smaller version.
-"""
+"""What all items of a reproduction agree on: data sets, models, methods, and how much of the paper is run."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +18,10 @@ from assent.data.split import make_problem
 from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
 from assent.evaluation.metrics import RewardForm
 from assent.methods import METHODS, Method, make_method, merged, method_settings
-from assent.methods.scratch import Scratch
 from assent.models.losses import Loss
 from assent.results.records import Way
+from assent.results.table import shown
+from assent.results.words import listed
 from assent.support.hashing import string_keys
 from assent.training import Settings
 
@@ -31,6 +29,21 @@ BASE = ("model_settings", "training")
 """Settings of the base model; the others belong to methods."""
 SIMULATION = "simulation"
 """Built in; the others are files."""
+DATASETS: Mapping[str, str] = {
+    SIMULATION: "simulation",
+    "diginetica": "diginetica",
+    "steam": "steam",
+    "amazon-video-games": "amazon_video",
+}
+"""Data sets, with their keys in `paper.json`."""
+MODELS: Mapping[str, str] = {
+    "mf": "MF",
+    "neumf": "NeuMF",
+    "lightgcn": "LightGCN",
+    "din": "DIN",
+    "cdae": "CDAE",
+}
+"""Models, with what the paper calls them."""
 CHANCE = "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
 
 
@@ -73,12 +86,6 @@ def problem_of(source: DataSource, seed: int, where: Where) -> Problem:
 
 
 @cache
-def fingerprint_of(source: DataSource, seed: int, where: Where) -> str:
-    """The short name of that problem."""
-    return problem_of(source, seed, where).fingerprint()
-
-
-@cache
 def _log(source: DataSource, where: Where) -> Interactions:
     if source.name == SIMULATION:
         enough = max(source.users or 0, MOST + source.negatives + 1)
@@ -115,8 +122,6 @@ def _lists(log: Interactions, key: str, other: str) -> dict[str, list[str]]:
     return dict(log.table.group_by(key, maintain_order=True).agg(other).iter_rows())
 
 
-DATASETS = (SIMULATION, "diginetica", "steam", "amazon-video-games")
-MODELS = ("mf", "neumf", "lightgcn", "din", "cdae")
 OURS: Way = ("ifrqe++", "nash")
 """The paper's best method: tests are against it."""
 PAPER_METHODS: Mapping[str, Way] = {
@@ -136,6 +141,17 @@ NOTHING: Way = ("nothing", "")
 """In every table of ours."""
 
 
+RANGES: Mapping[str, Sequence[float]] = {
+    "learning_rate": (0.001, 0.01, 0.05),
+    "batch_size": (1024, 2048, 4096),
+    "dimension": (64, 128, 256),
+    "drop": (0.01, 0.1, 0.2),
+    "epochs": (50, 100, 150),
+    "anchors": tuple(range(1, 11)),
+}
+"""Of the paper's table of settings; `drop` is 1 − the rate of an anchor."""
+
+
 class Scale(StrEnum):
     """How much."""
 
@@ -149,8 +165,8 @@ class Plan:
 
     scale: Scale = Scale.FULL
     repeats: int = 10
-    datasets: Sequence[str] = DATASETS
-    models: Sequence[str] = MODELS
+    datasets: Sequence[str] = tuple(DATASETS)
+    models: Sequence[str] = tuple(MODELS)
     users: int | None = None
     """Largest number of users of a data set."""
     negatives: int = 99
@@ -168,11 +184,13 @@ class Plan:
     lds_seeds: int = 3
     trials: int = 50
     """Of the search."""
+    ranges: Mapping[str, Sequence[float]] = field(default_factory=lambda: RANGES)
+    """Of the search, by setting."""
     few_models: Sequence[str] = ("mf", "neumf", "lightgcn")
     """Models of the items that the paper shows for three."""
-    wide_models: Sequence[str] = MODELS
+    wide_models: Sequence[str] = tuple(MODELS)
     """Models of the approximation."""
-    scratch_models: Sequence[str] = MODELS
+    scratch_models: Sequence[str] = tuple(MODELS)
     """Models that SCR trains again and again."""
     one_model: Sequence[str] = ("mf",)
     """Models of the items of ours."""
@@ -198,12 +216,14 @@ class Plan:
                 "is not that of all."
             )
         if self.scale is Scale.QUICK:
-            anchors = [f"{self._t(name)} ({_FULL.anchors[name]}) for {name}" for name in self.datasets]
-            proactive = self.method(PAPER_METHODS["Proactive"], self.models[0], DATASETS[0])
-            rounds = proactive.model_dump()["rounds"]
+            anchors = [
+                f"{self.setting(OURS, name, 'anchors')} ({_FULL.anchors[name]}) for {name}"
+                for name in self.datasets
+            ]
+            rounds = self.setting(PAPER_METHODS["Proactive"], SIMULATION, "rounds")
             found += [
                 f"T, the number of anchors, and the paper's: {', '.join(anchors)}.",
-                f"Proactive has at most {rounds} rounds; SCR explores {self.explored(DATASETS[0])} "
+                f"Proactive has at most {rounds} rounds; SCR explores {self.explored(SIMULATION)} "
                 "selections.",
             ]
         return found
@@ -211,38 +231,28 @@ class Plan:
     @property
     def fewer(self) -> Iterator[str]:
         """What is left out of the full scale, in sentences; the figures that are there can be compared."""
-        values = {
-            "prices": (self.prices, _FULL.prices),
-            "η": (self.etas, _FULL.etas),
-            "numbers of anchors": (self.numbers_of_anchors, _FULL.numbers_of_anchors),
-            "budgets": (self.points, _FULL.points),
-        }
-        said = [f"{name} {_listed(own)}" for name, (own, full) in values.items() if len(own) < len(full)]
+        values = {"prices": "prices", "η": "etas", "numbers of anchors": "numbers_of_anchors",
+                  "budgets": "points"}  # fmt: skip
+        said = [f"{name} {listed([*map(shown, own)])}"
+                for name, own, full in self._beside_full(values) if len(own) < len(full)]  # fmt: skip
         if said:
             yield f"Fewer values: {'; '.join(said)}."
-        draws = {
-            "selections of the approximation": (self.selections, _FULL.selections),
-            "of the LDS": (self.lds_selections, _FULL.lds_selections),
-            "seeds of each": (self.lds_seeds, _FULL.lds_seeds),
-            "trials of the search": (self.trials, _FULL.trials),
-        }
-        said = [f"{name} {own} ({full})" for name, (own, full) in draws.items() if own < full]
+        draws = {"selections of the approximation": "selections", "of the LDS": "lds_selections",
+                 "seeds of each": "lds_seeds", "trials of the search": "trials"}  # fmt: skip
+        said = [f"{name} {own} ({full})" for name, own, full in self._beside_full(draws) if own < full]
         if said:
             yield f"Fewer draws, in brackets those of the full scale: {', '.join(said)}."
-        models = {
-            "the items that the paper shows for three models": (self.few_models, _FULL.few_models),
-            "the approximation": (self.wide_models, _FULL.wide_models),
-            "SCR": (self.scratch_models, _FULL.scratch_models),
-        }
+        models = {"the items that the paper shows for three models": "few_models",
+                  "the approximation": "wide_models", "SCR": "scratch_models"}  # fmt: skip
         gone = {name: [each for each in self.of(full) if each not in own]
-                for name, (own, full) in models.items()}  # fmt: skip
-        said = [f"{_listed(without)} of {name}" for name, without in gone.items() if without]
+                for name, own, full in self._beside_full(models)}  # fmt: skip
+        said = [f"{listed(without)} of {name}" for name, without in gone.items() if without]
         if said:
             yield f"Left out: {'; '.join(said)}."
 
-    def _t(self, dataset: str) -> int:
-        """Return T of IFRQE++ on a data set."""
-        return int(self.method(OURS, self.models[0], dataset).model_dump()["anchors"])
+    def _beside_full(self, names: Mapping[str, str]) -> Iterator[tuple[str, Any, Any]]:
+        """Name, value here and value at the full scale of the fields with these names."""
+        return ((name, getattr(self, key), getattr(_FULL, key)) for name, key in names.items())
 
     def source(self, name: str) -> DataSource:
         """A data set."""
@@ -268,11 +278,13 @@ class Plan:
         """Return a method with influence as assent has it by default, for items that the paper lacks."""
         return _made(way, model, merged({"reward": RewardForm.MEAN}, self.overrides))
 
+    def setting(self, way: Way, dataset: str, name: str) -> Any:
+        """Return a setting of a method as the paper's tables have it."""
+        return self.method(way, self.models[0], dataset).model_dump()[name]
+
     def explored(self, dataset: str) -> int:
         """Return how many selections SCR explores, L."""
-        method = self.method(SCR, self.models[0], dataset)
-        assert isinstance(method, Scratch)
-        return method.selections
+        return int(self.setting(SCR, dataset, "selections"))
 
     def of(self, models: Sequence[str]) -> list[str]:
         """Those of the models that are asked for."""
@@ -291,12 +303,6 @@ def _made(way: Way, model: str, given: Mapping[str, Any]) -> Method:
     if "objective" in METHODS[way[0]].model_fields:
         settings["objective"] = way[1]
     return make_method(way[0], model, **settings)
-
-
-def _listed(values: Sequence[float | str]) -> str:
-    """Values with commas and an `and`."""
-    *others, last = (value if isinstance(value, str) else f"{value:g}" for value in values)
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def quick(repeats: int | None = None) -> Plan:

@@ -19,7 +19,6 @@ import polars as pl
 
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.store import Entry, Store, code_state
-from assent.reproduce import paper
 from assent.reproduce.cells import Cell, Cells
 from assent.reproduce.item import Findings, Item
 from assent.reproduce.plan import Plan, Where, problem_of
@@ -129,8 +128,7 @@ def reproduce(
         everything |= {kept.file: kept for _, kept in found}
         records = [{**kept.facts, **cell.labels, "seed": cell.seed} for cell, kept in found]
         if records:
-            findings = _asked_for(item.findings(plan, records), plan)
-            chapters.append(Chapter(item, findings, records, len(some)))
+            chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
         elif asked is not None and item.name not in asked:
             kept_files.append(item.name)
         elif some:
@@ -156,14 +154,6 @@ def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list
                 sizes[name] = problem.n_users, problem.n_items, rows
             advance()
     return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
-
-
-def _asked_for(findings: Findings, plan: Plan) -> Findings:
-    """Findings without the paper's numbers of models that nobody asked for."""
-    others = {theirs for model, theirs in paper.MODELS.items() if model not in plan.models}
-    return replace(
-        findings, beside=[each for each in findings.beside if each.labels.get("model") not in others]
-    )
 
 
 def write_chapter(chapter: Chapter, out: Path) -> list[Path]:

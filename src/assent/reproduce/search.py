@@ -1,65 +1,55 @@
 """The paper's search for settings: its ranges, by optuna, with a storage file that outlives the process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 from assent.lab.lab import Lab
-from assent.lab.store import Found, Key, Store, digest
+from assent.lab.store import Found, Store, digest
 from assent.methods import Method, merged
 from assent.reproduce import paper
-from assent.reproduce.cells import Cell
-from assent.reproduce.item import PLACE, Findings, Item
+from assent.reproduce.item import PLACE, Block, Item, Measurement
 from assent.reproduce.paper import Beside
-from assent.reproduce.plan import OURS, Plan
-from assent.results.records import Flat
-from assent.results.table import Column, tabulate
+from assent.reproduce.plan import DATASETS, OURS, RANGES, Plan
+from assent.results.table import Column, Table
 from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
 from assent.training import Settings
 
-RANGES = {
-    "learning_rate": (0.001, 0.01, 0.05),
-    "batch_size": (1024, 2048, 4096),
-    "dimension": (64, 128, 256),
-    "drop": (0.01, 0.1, 0.2),
-    "epochs": (50, 100, 150),
-    "anchors": tuple(range(1, 11)),
-}
-"""Of the paper's table of settings; `drop` is 1 − the rate of an anchor."""
-
 
 @dataclass(frozen=True)
-class Searched:
+class Searched(Measurement):
     """A task: the best settings that so many trials find, by the true validation reward at price 1."""
 
+    kind: ClassVar[str] = "search"
     trials: int
     method: Method
-
-    @property
-    def label(self) -> str:
-        """What progress bars and errors call it."""
-        return "search for settings"
-
-    def key(self, lab: Lab) -> Key:
-        """Return the method's key, the ranges and the number of trials."""
-        about = {"method": self.method.key, "kind": "search", "trials": self.trials, "ranges": RANGES}
-        return lab.key | about
+    ranges: Mapping[str, Sequence[float]]
 
     def run(self, lab: Lab) -> Found:
         """Return the best trial, and the reward of assent's settings, which is none of the trials.
 
         Trials that are told to the storage are never repeated. Each is proposed by a sampler that depends on
-        those before it alone, so that a killed search goes on as if it had not been.
+        those before it alone (uniform at first), so that a killed search goes on as if it had not been.
         """
-        study = _study(lab.store.folder, self.key(lab))
+        optuna: Any = import_module("optuna")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        name = f"search-{digest(self.key(lab))}"
+        lab.store.folder.mkdir(parents=True, exist_ok=True)
+        storage = f"sqlite:///{lab.store.folder / name}.sqlite"
+        study = optuna.create_study(
+            study_name=name, storage=storage, direction="maximize", load_if_exists=True
+        )
+        told = (optuna.trial.TrialState.COMPLETE,)
         first = _reward(lab, self.method)
         with lab.progress.task("trials", self.trials) as advance:
-            while (done := _finished(study)) < self.trials:
-                trial = _ask(study, done)
+            while (done := len(study.get_trials(deepcopy=False, states=told))) < self.trials:
+                study.sampler = optuna.samplers.TPESampler(seed=done)
+                trial = study.ask()
+                for setting, values in self.ranges.items():
+                    trial.suggest_categorical(setting, values)
                 study.tell(trial, _reward(*_changed(lab, self.method, trial.params)))
                 advance()
         best = study.best_trial
@@ -68,42 +58,9 @@ class Searched:
             "trials": self.trials,
             "reward_of_defaults": first,
             "reward_of_best": float(best.value or 0.0),
-            **{f"best_{name}": best.params[name] for name in RANGES},
+            **{f"best_{setting}": best.params[setting] for setting in self.ranges},
         }
         return Found(facts=found)
-
-
-def _optuna() -> Any:
-    """The library, loaded by those alone who search."""
-    return import_module("optuna")
-
-
-def _study(folder: Path, key: Key) -> Any:
-    optuna = _optuna()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    name = f"search-{digest(key)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return optuna.create_study(
-        study_name=name,
-        storage=f"sqlite:///{folder / name}.sqlite",
-        direction="maximize",
-        load_if_exists=True,
-    )
-
-
-def _finished(study: Any) -> int:
-    optuna = _optuna()
-    return len(study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)))
-
-
-def _ask(study: Any, done: int) -> Any:
-    """The next trial: uniform at first, then by what was found."""
-    optuna = _optuna()
-    study.sampler = optuna.samplers.TPESampler(seed=done)
-    trial = study.ask()
-    for name, values in RANGES.items():
-        trial.suggest_categorical(name, values)
-    return trial
 
 
 def _changed(lab: Lab, method: Method, params: dict[str, Any]) -> tuple[Lab, Method]:
@@ -123,70 +80,52 @@ def _reward(lab: Lab, method: Method) -> float:
     return float(MethodCell(method, 1.0).run(alone).facts["reward_mean"])
 
 
-class Search(Item):
-    """The best settings of each data set."""
+def _searched(plan: Plan, model: str, dataset: str) -> list[Block]:
+    if find_spec("optuna") is None:
+        raise AssentError("search: needs optuna; install it with pip install 'assent[search]'")
+    return [[(Searched(plan.trials, plan.method(OURS, model, dataset), plan.ranges), {})]]
 
-    name: ClassVar[str] = "search"
-    title: ClassVar[str] = "Search over the paper's ranges of settings"
-    where: ClassVar[str] = "Appendix, parameter settings"
-    about: ClassVar[str] = (
+
+_THEIRS = {"dimension": "embedding_size", "drop": "drop_ratio", "anchors": "T"}
+"""What the paper's table of settings calls them, where it has another name."""
+_WHY = "The paper does not say which model and figure it chose by: its choices are listed, not reproduced."
+
+
+def _beside(_: Plan, table: Table) -> Iterator[Beside]:
+    """The paper's choices beside ours."""
+    theirs = paper.numbers()["settings"]
+    for row in table.rows:
+        place = theirs["columns"].index(DATASETS[row.labels["dataset"]])
+        labels = {heading: row.labels[key] for key, heading in table.labels.items()}
+        for column in table.columns[2:]:
+            name = column.key.removeprefix("best_")
+            chosen = float(theirs[_THEIRS.get(name, name)][place])
+            best = row.amounts[column.key].mean
+            yield Beside(labels, column.heading, chosen, None, best, None, column.decimals or 0, why=(_WHY,))
+
+
+SEARCH = Item(
+    name="search",
+    title="Search over the paper's ranges of settings",
+    where="Appendix, parameter settings",
+    about=(
         "optuna proposes settings from the paper's ranges; a trial is the true validation reward of IFRQE++ "
         "at price 1, for one seed. Every trial is kept in a storage file among the cells. Of the paper's ten "
         "ranges four are left out: λ is no setting to choose but part of the reward; M, L and N_J belong to "
         "strategies as tables and to LiSSA, which the exact game and the truncated inverse do without."
-    )
-
-    def cells(self, plan: Plan) -> list[Cell]:
-        """One search per data set, for one seed."""
-        if find_spec("optuna") is None:
-            raise AssentError("search: needs optuna; install it with pip install 'assent[search]'")
-        return [
-            Cell(
-                plan.source(dataset),
-                plan.settings(model),
-                0,
-                Searched(plan.trials, plan.method(OURS, model, dataset)),
-                {"dataset": dataset},
-                alone=True,
-            )
-            for dataset in plan.datasets
-            for model in plan.of(plan.one_model)
-        ]
-
-    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
-        """The best settings, and the paper's beside them."""
-        columns = [
-            Column("reward_of_defaults", "reward, assent's settings", decimals=3),
-            Column("reward_of_best", "reward, best trial", decimals=3),
-            *(
-                Column(f"best_{name}", name.replace("_", " "), decimals=3 if name in _SMALL else 0)
-                for name in RANGES
-            ),
-        ]
-        title = f"{self.title}, {plan.trials} trials"
-        table = tabulate(records, PLACE, columns, name=self.name, title=title)
-        return Findings(table, beside=_beside(records))
-
-
-_SMALL = ("learning_rate", "drop")
-
-
-def _beside(records: Sequence[Flat]) -> list[Beside]:
-    """The paper's choices beside ours."""
-    theirs = paper.numbers()["settings"]
-    names = {"dimension": "embedding_size", "drop": "drop_ratio", "anchors": "T"}
-    why = "The paper does not say which model and figure it chose by: its choices are listed, not reproduced."
-    return [
-        Beside(
-            {"data set": record["dataset"], "model": record["model"]},
-            name.replace("_", " "),
-            float(theirs[names.get(name, name)][theirs["columns"].index(paper.DATASETS[record["dataset"]])]),
-            None,
-            float(record[f"best_{name}"]),
-            None,
-            3 if name in _SMALL else 0,
-            why=(why,),
-        )
-        for record in records
-        for name in RANGES
-    ]
+    ),
+    labels=PLACE,
+    columns=[
+        Column("reward_of_defaults", "reward, assent's settings", decimals=3),
+        Column("reward_of_best", "reward, best trial", decimals=3),
+        *(
+            Column(f"best_{name}", name.replace("_", " "), decimals=3 if max(values) < 1 else 0)
+            for name, values in RANGES.items()
+        ),
+    ],
+    blocks=_searched,
+    repeats=1,
+    alone=True,
+    subtitle=", {plan.trials} trials",
+    beside=_beside,
+)

@@ -23,7 +23,7 @@ from assent.evaluation.evaluate import HeldOut
 from assent.game.estimates import Objective
 from assent.influence.autodiff import knows
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.lab.anchors import linearised, loss_weights, random_anchors
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training, hash_of
