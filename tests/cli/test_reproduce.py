@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from assent.cli.console import LineProgress
-from assent.cli.reproduce_command import _asked
-from assent.reproduce import ITEMS
 from tests.conftest import Assent
 
 TINY = [
