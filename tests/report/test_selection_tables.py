@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from assent.game.prices import price_path
 from assent.game.reasons import Reason
 from assent.report.data import predicted_path
-from assent.report.people import MOST_ROWS, example_users, in_words
 from assent.report.sections import (
+    MOST_ROWS,
     by_category,
     by_popularity,
     by_unwillingness,
     category_finding,
+    example_users,
+    in_words,
     popularity_finding,
     unwillingness_finding,
 )

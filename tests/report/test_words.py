@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.report.data import Kept, kept, spread
-from assent.report.facts import frontier_facts
-from assent.report.headline import headline, in_figures
+from assent.report.facts import frontier_facts, headline, in_figures
 from assent.results.words import MINUS, THIN, decimals_for, fixed, listed, minded, number, percent, share
 from assent.support.statistics import mean_and_error
 

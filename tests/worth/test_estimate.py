@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from assent.worth.withdrawal import withdrawn
 from tests.small import QUICK, Listener, entries, small_problem, some_of, trained_in
 
 from assent.data.problem import Problem
@@ -24,22 +23,12 @@ from assent.methods.worth import WorthMethod
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats
 from assent.training import Settings
+from assent.worth import trial
 from assent.worth.estimate import Source, Worth, WorthSettings, estimate, fold_trainings, model_of_everything
-from assent.worth.folds import Level, Measured, deal, measure, pool, targets
+from assent.worth.folds import Measured, deal, measure, pool, targets
 from assent.worth.paths import Paths, find_paths
-from assent.worth.shrinkage import features, shrink
-from assent.worth.trial import (
-    BUDGETS,
-    Alike,
-    FromInfluence,
-    FromPaths,
-    Kind,
-    Opinion,
-    Trial,
-    combine,
-    errors,
-    judge,
-)
+from assent.worth.shrinkage import Shrunk, features, shrink
+from assent.worth.trial import BUDGETS, Kind, Opinion, Trial, combine, errors, judge, withdrawn
 
 FOLDS = 3
 SETTINGS = WorthSettings(folds=FOLDS)
@@ -63,7 +52,7 @@ class Case:
     """A lab, and the worth that it found for both objectives, welfare first."""
 
     lab: Lab
-    levels: Mapping[Objective, Level]
+    levels: Mapping[Objective, Shrunk]
     trials: Mapping[Objective, list[Trial]]
     found: Mapping[Objective, Worth]
 
@@ -71,7 +60,7 @@ class Case:
         return opinions(self.lab.problem, self.levels, level)
 
 
-def levels_of(lab: Lab) -> dict[Objective, Level]:
+def levels_of(lab: Lab) -> dict[Objective, Shrunk]:
     """What was measured, from the models of the folds and that of everything."""
     problem = lab.problem
     fold, rows = deal(len(problem.train), FOLDS, seed=0), problem.train
@@ -81,13 +70,18 @@ def levels_of(lab: Lab) -> dict[Objective, Level]:
     for t, trained in enumerate(lab.train(trainings)):
         judged = targets(fold, t, len(problem.valid), seed=0)
         model = linearised(lab, trainings[t], trained, SETTINGS.influence, judged)
-        every.append(measure(model, len(problem.valid), weights, SETTINGS.per_fold, seed=0, fold=t))
+        every.append(measure(model, len(problem.valid), weights, SETTINGS.per_fold, seed=0, fold=t)[0])
     n_valid, n_held = every[0].n_valid, np.array([each.n_held for each in every])
     ones = np.ones(len(rows))
     twice = {
-        Objective.NASH: pool([e.own for e in every], fold, n_valid[rows.users], n_held[:, rows.users]),
+        Objective.NASH: pool(
+            [(e.own_valid, e.own_held) for e in every], fold, n_valid[rows.users], n_held[:, rows.users]
+        ),
         Objective.WELFARE: pool(
-            [e.social for e in every], fold, n_valid.sum() * ones, n_held.sum(axis=1)[:, None] * ones
+            [(e.social_valid, e.social_held) for e in every],
+            fold,
+            n_valid.sum() * ones,
+            n_held.sum(axis=1)[:, None] * ones,
         ),
     }
     shrunk = {key: shrink(each, placed, clusters) for key, each in twice.items()}
@@ -96,20 +90,15 @@ def levels_of(lab: Lab) -> dict[Objective, Level]:
     losses = validation_losses(problem, whole, SETTINGS.influence.loss)
     missing = np.mean([each.losses.sum() - losses.sum() for each in every]) * FOLDS / len(rows)
     social = shrunk[Objective.WELFARE]
-    error = np.sqrt(np.mean(social.error(social.weight) ** 2))
-    count = min((missing - social.value(social.weight).mean()) / error, 1.0)
+    error = np.sqrt(np.mean(social.errors**2))
+    count = min((missing - social.values.mean()) / error, 1.0)
     assert 0 < count < 1
-    return {key: Level(each, count) for key, each in shrunk.items()}
+    return {key: replace(each, count=count) for key, each in shrunk.items()}
 
 
-def opinions(problem: Problem, levels: Mapping[Objective, Level], level: Objective) -> dict[Kind, Opinion]:
+def opinions(problem: Problem, levels: Mapping[Objective, Shrunk], level: Objective) -> dict[Kind, Opinion]:
     of = (Paths.own, Paths.own_variance) if level is Objective.NASH else (Paths.social, Paths.social_variance)
-    measured = FromInfluence(levels[level])
-    return {
-        Kind.UNWILLINGNESS: Alike(measured.spread()),
-        Kind.MEASURED: measured,
-        Kind.STRUCTURE: FromPaths(paths_of(problem), *of),
-    }
+    return trial.opinions(levels[level], trial.by_paths(paths_of(problem), *of))
 
 
 def paths_of(problem: Problem) -> Paths:
@@ -118,7 +107,7 @@ def paths_of(problem: Problem) -> Paths:
 
 
 def selections(
-    problem: Problem, levels: Mapping[Objective, Level], objective: Objective, budget: float
+    problem: Problem, levels: Mapping[Objective, Shrunk], objective: Objective, budget: float
 ) -> dict[Kind, Bools]:
     """What each source selects by itself, without what it knows of the rows that judge it."""
     held = levels[objective].held_values
@@ -132,7 +121,7 @@ def selections(
 
 def by_paths(problem: Problem, paths: Opinion, budget: float) -> Bools:
     """What is left when what is worth least for its unwillingness goes first, a little at a time."""
-    minded, value_at = problem.unwillingness, paths.values()
+    minded, value_at = problem.unwillingness, paths.values
     kept, allowed = np.ones(len(minded), dtype=np.bool_), budget * minded.sum()
     while True:
         order = np.argsort(np.where(kept, value_at(kept) / minded, np.inf), kind="stable")
@@ -176,7 +165,7 @@ def case() -> Case:
 
 
 def test_there_is_a_signal(case: Case) -> None:
-    assert case.levels[Objective.WELFARE].shrunk.reliability.measurement > 0.1
+    assert case.levels[Objective.WELFARE].measurement > 0.1
     for level in case.levels.values():
         assert np.ptp(level.held_values) > 0
         assert np.corrcoef(level.held_values, level.values)[0, 1] < 0.99
@@ -269,7 +258,7 @@ def test_cross_fitted_worth_is_what_was_measured_and_shrunk(lab: Lab) -> None:
         np.testing.assert_allclose(found.error, levels[objective].errors, rtol=1e-6)
 
 
-def levels_of_any(lab: Lab) -> dict[Objective, Level]:
+def levels_of_any(lab: Lab) -> dict[Objective, Shrunk]:
     """As `levels_of`, with the count that was found."""
     facts = worth_of(lab, Source.CROSS_FITTED).facts
     problem, trainings = lab.problem, fold_trainings(lab, SETTINGS)
@@ -279,14 +268,19 @@ def levels_of_any(lab: Lab) -> dict[Objective, Level]:
         judged = targets(fold, t, len(problem.valid), seed=0)
         model = linearised(lab, trainings[t], trained, SETTINGS.influence, judged)
         weights = loss_weights(lab, RewardForm.SUM)
-        every.append(measure(model, len(problem.valid), weights, SETTINGS.per_fold, seed=0, fold=t))
+        every.append(measure(model, len(problem.valid), weights, SETTINGS.per_fold, seed=0, fold=t)[0])
     n_valid, n_held = every[0].n_valid, np.array([each.n_held for each in every])
     ones, about = np.ones(len(rows)), (features(rows.users, rows.items), (rows.users, rows.items))
-    own = pool([e.own for e in every], fold, n_valid[rows.users], n_held[:, rows.users])
-    social = pool([e.social for e in every], fold, n_valid.sum() * ones, n_held.sum(axis=1)[:, None] * ones)
+    own = pool([(e.own_valid, e.own_held) for e in every], fold, n_valid[rows.users], n_held[:, rows.users])
+    social = pool(
+        [(e.social_valid, e.social_held) for e in every],
+        fold,
+        n_valid.sum() * ones,
+        n_held.sum(axis=1)[:, None] * ones,
+    )
     return {
-        Objective.NASH: Level(shrink(own, *about), facts["value_own"]["count"]),
-        Objective.WELFARE: Level(shrink(social, *about), facts["value_social"]["count"]),
+        Objective.NASH: replace(shrink(own, *about), count=facts["value_own"]["count"]),
+        Objective.WELFARE: replace(shrink(social, *about), count=facts["value_social"]["count"]),
     }
 
 
@@ -298,12 +292,12 @@ def test_structure_alone_needs_one_model_and_has_the_units_of_the_loss(lab: Lab)
     paths = paths_of(problem)
     unit = (blank - found.losses.sum()) / len(problem.train)
     assert unit > 0
-    worth = FromPaths(paths, Paths.social, Paths.social_variance).values()
+    worth = trial.by_paths(paths, Paths.social, Paths.social_variance).values
     expected = withdrawn(lambda kept: unit * worth(kept), problem.unwillingness)
     np.testing.assert_allclose(found.social, expected)
     # Of three interactions on a path, one begins it.
     assert paths.own().sum() == pytest.approx(paths.social().sum() / 3)
-    selfish = FromPaths(paths, Paths.own, Paths.own_variance).values()
+    selfish = trial.by_paths(paths, Paths.own, Paths.own_variance).values
     own = withdrawn(lambda kept: unit / 3 * selfish(kept), problem.unwillingness)
     np.testing.assert_allclose(found.own, own)
 

@@ -89,12 +89,12 @@ def test_both_parts_are_the_influence_on_their_rows(lab: Lab, loss: Loss) -> Non
     n_valid = len(problem.valid)
     assert len(model.valid.users) == n_valid + len(judged)
     np.testing.assert_array_equal(model.valid.owners[n_valid:], problem.train.users[judged])
-    found = measure(model, n_valid, np.ones(problem.n_users), settings, seed=0, fold=0)
+    found, _ = measure(model, n_valid, np.ones(problem.n_users), settings, seed=0, fold=0)
     plain = linearised(lab, anchor, trained, settings)
     for level, compute in (("own", own_influence), ("social", social_influence)):
         expected = compute(plain, settings, 0)[0].double().numpy()
-        np.testing.assert_allclose(getattr(found, level)[0], expected, rtol=1e-3, atol=1e-6)
-        assert np.abs(getattr(found, level)[1]).max() > 0
+        np.testing.assert_allclose(getattr(found, f"{level}_valid"), expected, rtol=1e-3, atol=1e-6)
+        assert np.abs(getattr(found, f"{level}_held")).max() > 0
     np.testing.assert_allclose(found.losses, plain.valid.per_user(plain.valid_losses()), rtol=1e-6)
     np.testing.assert_array_equal(found.n_valid, np.bincount(problem.valid.users, minlength=problem.n_users))
     users = problem.train.users[judged]

@@ -8,7 +8,7 @@ import typer
 
 from assent.cli.command import OutputOptions, spread
 from assent.cli.console import out, show_table
-from assent.report.people import in_words
+from assent.report.sections import in_words
 from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
 from assent.support.errors import AssentError

@@ -21,6 +21,8 @@ from assent.support.runtime import one_thread
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 """Workers are forked from a clean server process that has loaded the libraries once, with one thread."""
+_PRELOADED = ["assent.api", "torch._dynamo"]
+"""Loaded once for all workers; the latter is what the first optimizer of a process loads, in two seconds."""
 _BROKEN = (
     "a worker process was ended from outside, perhaps for lack of memory; finished work is kept: repeat the "
     "command to go on, with fewer jobs if memory is short"
@@ -75,7 +77,7 @@ class Processes:
 
     def __enter__(self) -> "Processes":
         """Let the server that forks the workers load its libraries while this process goes on."""
-        _CONTEXT.set_forkserver_preload(["assent.lab.lab"])
+        _CONTEXT.set_forkserver_preload(_PRELOADED)
         with one_thread():  # the environment that the workers' libraries read
             forkserver.ensure_running()
         return self

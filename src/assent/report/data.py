@@ -58,13 +58,18 @@ class ReportData:
         """The metric that words and charts speak of, with its k: NDCG@5."""
         return metric_name(QUALITY, self.records)
 
+    @property
+    def kept(self) -> "Kept | None":
+        """The run's quality as a ratio to All's."""
+        return kept(self.of(self.way), self.of(ALL))
+
     def of(self, way: Way) -> list[Flat]:
         """The run's records of one method and objective."""
         return [record for record in self.records if way_of(record) == way]
 
 
-def checked(data: ReportData) -> ReportData:
-    """The data, unless a report cannot be made from it."""
+def check(data: ReportData) -> None:
+    """Refuse data from which no report can be made."""
     for way in (ALL, NOTHING, data.way):
         if not data.of(way):
             raise AssentError(
@@ -73,7 +78,6 @@ def checked(data: ReportData) -> ReportData:
             )
     if not data.selection.height:
         raise AssentError("selection: no rows; a report needs one per training interaction")
-    return data
 
 
 def reference(data: ReportData, way: Way) -> list[Flat]:
@@ -93,11 +97,6 @@ def charted(data: ReportData) -> list[Flat]:
 def mean(records: Sequence[Flat], key: str = QUALITY) -> float:
     """Mean of a figure over records."""
     return mean_and_error([record[key] for record in records])[0]
-
-
-def standard_error(records: Sequence[Flat], key: str = QUALITY) -> float | None:
-    """Standard error of that mean over the records' seeds; None for one seed."""
-    return mean_and_error([record[key] for record in records])[1]
 
 
 class Kept(NamedTuple):
@@ -126,8 +125,8 @@ def spread(data: ReportData) -> float | None:
 
     For a run of one seed this is the only measure of how much chance there is in its figures.
     """
-    everything = reference(data, ALL)
-    error, base = standard_error(everything), mean(everything)
+    everything = [record[QUALITY] for record in reference(data, ALL)]
+    base, error = mean_and_error(everything)
     return error * math.sqrt(len(everything)) / base if error is not None and base else None
 
 

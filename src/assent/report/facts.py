@@ -1,21 +1,107 @@
-"""What the frontier says of the run's method, and how far to trust its decision: a sentence per fact."""
+"""What the figures of a run say, a sentence per fact: the headline, the frontier, the certificate.
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+All sentences are computed from the figures, and are as plain where these are bad.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assent.models.losses import Loss
-from assent.report.data import QUALITY, ReportData, mean, reference
-from assent.results.html import Html, bullets, tag
-from assent.results.records import ALL, ENDS, METHOD, name, named, way_of
+from assent.report.data import QUALITY, ReportData, mean, reference, spread
+from assent.results.records import ALL, ENDS, METHOD, NOTHING, Way, name, named, way_of
 from assent.results.table import Amount, Column, rows_by, tabulate
-from assent.results.words import fixed, listed, number, percent, plural, share
+from assent.results.words import decimals_for, fixed, listed, number, percent, plural, share
+from assent.support.statistics import mean_and_error
 
+_CLEAR_LIFT = 1.1
+"""Below this multiple of Nothing's quality, All's is too close to it for shares of it to mean much."""
+_FLATTERY = 0.02
+"""How far the share of All's quality may exceed the share of what All adds to Nothing, unsaid."""
 _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
-
 _FEW_SEEDS = 3
 """Up to so many seeds, a standard error is itself little more than a guess."""
+AIMED_AT = 0.01
+"""The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
+
+
+def headline(data: ReportData) -> str:
+    """The run in one sentence."""
+    if data.way == ALL:
+        return "Everything is used, also what people would rather not share"
+    violation = mean(data.of(data.way), "violation_share")
+    used = f"Using {share(violation)} of what people would rather not share"
+    if data.way == NOTHING:
+        used = "Using nothing"
+    elif violation == 0:
+        used = "Using only what people share freely"
+    if data.kept is None:
+        return f"{used} cannot be judged: even with everything, no test item is found"
+    ratio, error = data.kept
+    return f"{used} {_effect(ratio, spread(data) if error is None else error)}"
+
+
+def _effect(ratio: float, chance: float | None) -> str:
+    """What happens to the quality; a rise that chance explains is not called one."""
+    change = abs(ratio - 1)
+    if change < 0.005 or 1 < ratio <= 1 + (chance or 0):
+        return f"keeps the recommendation quality: {relative(ratio)} of it"
+    if ratio > 1:
+        return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"
+    if ratio >= 0.9:
+        return f"keeps {relative(ratio)} of the recommendation quality"
+    if ratio >= 0.5:
+        return f"loses {percent(change)} of the recommendation quality"
+    return f"loses most of the recommendation quality: only {share(ratio)} is left"
+
+
+def relative(ratio: float) -> str:
+    """A ratio to All's quality in percent, with a decimal where whole percents would hide the difference."""
+    return percent(ratio, 1 if abs(ratio - 1) < 0.01 else 0)
+
+
+def in_figures(data: ReportData) -> list[str]:
+    """The sentences below the headline: the figures behind it, and what they are worth."""
+    groups = [[record[QUALITY] for record in data.of(way)] for way in (data.way, ALL, NOTHING)]
+    found = [mean_and_error(values) for values in groups]
+    means = [value for value, _ in found]
+    decimals = decimals_for(100 * value for value in means)
+    run, everything, nothing = (percent(value, decimals, error) for value, error in found)
+    reached = {
+        ALL: f"{everything} with everything and {nothing} with nothing",
+        NOTHING: f"{nothing} with nothing, against {everything} with everything",
+    }
+    figures = reached.get(data.way, f"{run}, against {everything} with everything and {nothing} with nothing")
+    return [f"{data.metric} is {figures}.", *_within_error(data), *_lift(*means, way=data.way)]
+
+
+def _within_error(data: ReportData) -> list[str]:
+    if data.way == ALL or data.kept is None:
+        return []
+    (ratio, error), chance = data.kept, spread(data)
+    if error is not None:
+        within = "The difference from using everything is within one standard error."
+        return [within] if abs(ratio - 1) <= error else []
+    if chance is not None and abs(ratio - 1) <= chance:
+        return [f"With everything, it varies by ±{percent(chance, 1)} between seeds: this may be chance."]
+    return []
+
+
+def _lift(run: float, everything: float, nothing: float, *, way: Way) -> list[str]:
+    """How much of what data adds remains: a share of All's quality flatters where Nothing does well too."""
+    if everything < _CLEAR_LIFT * nothing:
+        return [
+            "With everything the recommender is hardly better than with nothing, "
+            "so this data cannot show what disclosing is worth."
+        ]
+    if way in (ALL, NOTHING) or not everything > nothing:
+        return []
+    lift = (run - nothing) / (everything - nothing)
+    if lift <= 0:
+        return ["That is no better than using nothing."]
+    if run / everything - lift < _FLATTERY:
+        return []
+    return [f"Of what using everything adds to using nothing, it keeps {share(lift)}."]
 
 
 def frontier_facts(data: ReportData) -> list[str]:
@@ -38,37 +124,35 @@ def frontier_facts(data: ReportData) -> list[str]:
     for (method,), rows in rows_by(table.rows, METHOD).items():
         found[method] = {row.labels["point"]: row.amounts[QUALITY] for row in rows}
     base = mean(reference(data, ALL))
-    ratios = {point: (found[ours][point].mean or 0.0) / base if base else 0.0 for point in points}
-    above = [point for point in points if _ahead(found[name(ALL)][point]) == 1]
+    is_near = [base > 0 and (found[ours][point].mean or 0.0) / base >= _NEARLY_ALL for point in points]
+    near = is_near.index(False) if False in is_near else len(points)
+    goal = f"{share(_NEARLY_ALL)} of All’s quality"
+    keeps = f"{ours} keeps at least {goal} down to {share(points[near - 1])} of All’s violation."
+    fails = f"{ours} falls below {goal} already at {share(points[0])} of All’s violation."
+    above = [share(point) for point in points if _ahead(found[name(ALL)][point]) == 1]
     return [
-        _keeping(ours, ratios),
-        *([f"It is better than using everything at {_places(above)}."] if above else []),
+        keeps if near else fails,
+        *([f"It is better than using everything at {listed(above)}."] if above else []),
         *(_against(rival, found[rival], data.metric) for rival in found if rival not in (ours, name(ALL))),
         _certainty(len({record["seed"] for record in own})),
     ]
 
 
-def _keeping(method: str, ratios: Mapping[float, float]) -> str:
-    """The lowest point down to which the quality stays nearly All's; `ratios` are by falling point."""
-    kept = list(takewhile(lambda point: ratios[point] >= _NEARLY_ALL, ratios))
-    goal = f"{share(_NEARLY_ALL)} of All’s quality"
-    if not kept:
-        return f"{method} falls below {goal} already at {share(max(ratios))} of All’s violation."
-    return f"{method} keeps at least {goal} down to {share(kept[-1])} of All’s violation."
-
-
 def _against(rival: str, amounts: Mapping[float, Amount], metric: str) -> str:
-    """Where the run's method is ahead of another, level with it, or behind."""
-    known = {point: amounts[point] for point in sorted(amounts, reverse=True)}
-    known = {point: amount for point, amount in known.items() if amount.difference is not None}
+    """Where the run's method is ahead of another, level with it, or behind, and by how much at most."""
+    points = sorted(amounts, reverse=True)
+    known = {point: amounts[point] for point in points if amounts[point].difference is not None}
     if not known:
         return f"{rival} was measured at other points or seeds and cannot be compared."
     parts = []
     for sign, word in ((1, "ahead"), (0, "level"), (-1, "behind")):
-        here = {point: abs(each.difference or 0) for point, each in known.items() if _ahead(each) == sign}
-        if here:
-            where = "every point" if len(here) == len(known) > 1 else _places(here)
-            parts.append(f"{word} at {where}{_largest(here, metric) if sign else ''}")
+        gaps = {point: abs(each.difference or 0) for point, each in known.items() if _ahead(each) == sign}
+        if gaps:
+            where = listed([*map(share, gaps)]) if len(gaps) < len(known) or len(gaps) == 1 else "every point"
+            most = max(gaps, key=lambda point: gaps[point])
+            place = f"most at {share(most)}, " if len(gaps) > 1 else ""
+            by = f" ({place}by {fixed(100 * gaps[most], 1)} points of {metric})" if sign else ""
+            parts.append(f"{word} at {where}{by}")
     return f"Against {rival}: {'; '.join(parts)}."
 
 
@@ -81,17 +165,6 @@ def _ahead(theirs: Amount) -> int:
     return int(-difference > error) - int(difference > error)
 
 
-def _places(points: Iterable[float]) -> str:
-    return listed([share(point) for point in points])
-
-
-def _largest(gaps: Mapping[float, float], metric: str) -> str:
-    """The largest difference, and where it is if there are several."""
-    point = max(gaps, key=lambda each: gaps[each])
-    points = f"{fixed(100 * gaps[point], 1)} points of {metric}"
-    return f" (most at {share(point)}, by {points})" if len(gaps) > 1 else f" (by {points})"
-
-
 def _certainty(n_seeds: int) -> str:
     if n_seeds == 1:
         return "All this was measured with one seed, so chance may explain any of these differences."
@@ -100,12 +173,6 @@ def _certainty(n_seeds: int) -> str:
         "Ahead, better or behind means: by more than one standard error of the difference, "
         f"over {plural(n_seeds, 'seed')}{few}."
     )
-
-
-def trust_section(data: ReportData) -> Html:
-    """The certificate in words; nothing where there is none."""
-    facts = certificate_facts(data.certificate)
-    return tag("section", tag("h2", "How far to trust the decision"), bullets(facts)) if facts else Html("")
 
 
 def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
@@ -123,8 +190,15 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
     n_anchors = len(rounds) if isinstance(rounds, Sequence) else 0
     if "largest_gain" in figures:
         facts.append(_gains(figures, n_anchors, is_welfare=certificate.get("objective") == "welfare"))
+    price = f"a price of {number(figures['price'])}" if "price" in figures else "this price"
     if "anarchy_cost" in figures:
-        facts.append(_anarchy(figures))
+        ratio = figures.get("price_of_anarchy")
+        times = "" if ratio is None else f", {number(ratio)} times the cost"
+        facts.append(
+            f"If people decided for themselves at {price}, all together would lose "
+            f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
+            f"all{times} (the price of anarchy)."
+        )
     if isinstance(rounds, Sequence) and n_anchors > 1:
         counts = [f"{count} for anchor {t}" for t, count in enumerate(rounds, 1) if count]
         placed = int(figures.get("anchors_at_solution", 0))
@@ -173,30 +247,23 @@ def _trial(trial: Mapping[str, Any]) -> str:
     ranked = sorted(_SOURCES, key=lambda kind: -trial[kind]["ndcg"])
     ranks = listed([f"{_SOURCES[kind]} {percent(trial[kind]['ndcg'], 1)}" for kind in ranked])
     counts = listed([f"{_SOURCES[kind]} {share(trial[kind]['weight'])}" for kind in ranked])
-    alone = trial["unwillingness"]["weight"] == 1
-    verdict = "None is significantly better than unwillingness alone, which decides there"
+    paths, alone = trial["structure"], trial["unwillingness"]
+    verdict = f"So there these count: {counts}."
+    if alone["weight"] == 1:
+        verdict = "None is significantly better than unwillingness alone, which decides there."
+    elif not paths["weight"] and paths["ndcg"] > alone["ndcg"]:
+        verdict += (
+            " The paths between people, not significantly better than unwillingness alone, have weight 0."
+        )
     return (
         f"Within {percent(trial['budget'], 0)} of the violation, models were trained on what each source of "
-        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. "
-        f"{verdict if alone else f'So there these count: {counts}'}.{_unheard(trial)}"
+        f"values would choose, and ranked validation rows with an NDCG@5 of: {ranks}. {verdict}"
     )
-
-
-def _unheard(trial: Mapping[str, Any]) -> str:
-    """Why the paths have weight 0 although they rank better than unwillingness, if other sources count."""
-    structure, alone = trial["structure"], trial["unwillingness"]
-    if structure["weight"] or structure["ndcg"] <= alone["ndcg"] or alone["weight"] == 1:
-        return ""
-    return " The paths between people, not significantly better than unwillingness alone, have weight 0."
-
-
-AIMED_AT = 0.01
-"""The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
 
 
 def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) -> str:
     """What could be gained by deviating; one anchor's best responses leave nothing to gain."""
-    own = f" {_own_gains(figures)}" if is_welfare and "largest_own_gain" in figures else ""
+    own = _own_gains(figures) if is_welfare and "largest_own_gain" in figures else ""
     gain = "add to the sum of all rewards" if is_welfare else "gain"
     if n_anchors == 1 and not figures["largest_gain"]:
         return (
@@ -217,30 +284,16 @@ def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) ->
 def _own_gains(figures: Mapping[str, float]) -> str:
     """What people give up by deciding for everybody."""
     if not figures["own_gainers"]:
-        return "Nor could anybody gain for themselves."
+        return " Nor could anybody gain for themselves."
     return (
-        f"For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
+        f" For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
         f"{number(figures['largest_own_gain'])} loss units, {number(figures['mean_own_gain'])} on average of "
         "all users: so much is given for others."
     )
 
 
-def _anarchy(figures: Mapping[str, float]) -> str:
-    ratio = f", {number(figures['price_of_anarchy'])} times the cost" if "price_of_anarchy" in figures else ""
-    return (
-        f"If people decided for themselves at {_price(figures)}, all together would lose "
-        f"{number(figures['anarchy_cost'])} of predicted reward per person against the best for "
-        f"all{ratio} (the price of anarchy)."
-    )
-
-
-def _price(figures: Mapping[str, float]) -> str:
-    """The price of the decision; a budget finds its own."""
-    return f"a price of {number(figures['price'])}" if "price" in figures else "this price"
-
-
 def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) -> str:
-    at = f" at {_price(figures)}" if "price" in figures else ""
+    at = f" at a price of {number(figures['price'])}" if "price" in figures else ""
     true = f"The true reward{at} after training is {number(figures['true_reward'])} per person"
     if {"reward_loss", "reward_form"} <= certificate.keys():
         kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"

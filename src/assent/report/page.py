@@ -4,14 +4,12 @@ import json
 from collections.abc import Iterator, Mapping
 from importlib import resources
 
-from assent.report.data import ReportData, checked, kept, mean, spread
-from assent.report.facts import trust_section
-from assent.report.headline import headline, in_figures, relative
-from assent.report.people import examples_section
-from assent.report.sections import frontier_section, methods_section, withheld_section
-from assent.results.html import Html, bullets, header, join, paragraph, tag, void
+from assent.report.data import ReportData, check, mean, spread
+from assent.report.facts import certificate_facts, headline, in_figures, relative
+from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
 from assent.results.records import ALL, name
 from assent.results.words import NONE, THIN, decimals_for, fixed, listed, percent, plural, share
+from assent.results.writers import Html, bullets, header, join, section, tag, void
 
 _RANKED = {
     "paper-tables": "each person’s last interaction was ranked among sampled other items",
@@ -36,10 +34,9 @@ _SAMPLED = (
 
 def background_section(data: ReportData) -> Html:
     """Settings and seeds, glossary, limits."""
-    return tag(
-        "section",
-        tag("h2", "What was done"),
-        paragraph(_done(data)),
+    return section(
+        "What was done",
+        tag("p", _done(data)),
         tag("div", *_setting_tables(data.settings), class_="settings"),
         tag("h3", "Six words"),
         tag("dl", *(join([tag("dt", word), tag("dd", text)]) for word, text in _GLOSSARY.items())),
@@ -62,19 +59,14 @@ def _done(data: ReportData) -> str:
 def _setting_tables(settings: Mapping[str, object]) -> Iterator[Html]:
     """A small table for the single settings, then one for each group of them."""
     single = {key: value for key, value in settings.items() if not isinstance(value, Mapping)}
-    if single:
-        yield _setting_table("run", single)
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield _setting_table(key, value)
-
-
-def _setting_table(caption: str, settings: Mapping[str, object]) -> Html:
-    rows = (
-        tag("tr", header(_spaced(key), scope="row"), tag("td", _shown(value)))
-        for key, value in _flat(settings)
-    )
-    return tag("table", tag("caption", _spaced(caption)), tag("tbody", *rows))
+    groups = {key: value for key, value in settings.items() if isinstance(value, Mapping)}
+    for caption, group in (("run", single), *groups.items()):
+        rows = (
+            tag("tr", header(_spaced(key), scope="row"), tag("td", _shown(value)))
+            for key, value in _flat(group)
+        )
+        if group:
+            yield tag("table", tag("caption", _spaced(caption)), tag("tbody", *rows))
 
 
 def _flat(settings: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -118,27 +110,27 @@ def _limits(data: ReportData) -> list[str]:
 
 def build_report(data: ReportData) -> str:
     """The whole report as one HTML file; the same data give the same bytes."""
-    data = checked(data)
-    main = tag(
-        "main",
+    check(data)
+    facts = certificate_facts(data.certificate)
+    trust = section("How far to trust the decision", bullets(facts)) if facts else ""
+    return page(
+        f"assent report: {data.dataset}",
         _opening(data),
         frontier_section(data),
         methods_section(data),
         withheld_section(data.selection),
         examples_section(data),
-        trust_section(data),
+        trust,
         background_section(data),
     )
-    page = tag("html", head(f"assent report: {data.dataset}"), tag("body", main), lang="en")
-    return f"<!DOCTYPE html>\n{page}\n"
 
 
-def head(title: str) -> Html:
-    """The head of a page that loads nothing and runs nothing."""
+def page(title: str, *sections: str) -> str:
+    """A whole page that loads nothing and runs nothing."""
     style = resources.files("assent.report").joinpath("style.css").read_text(encoding="utf-8")
     # The policy makes browsers enforce that nothing is loaded or run, whatever a title or an id contains.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return tag(
+    head = tag(
         "head",
         void("meta", charset="utf-8"),
         void("meta", http_equiv="Content-Security-Policy", content=policy),
@@ -148,6 +140,8 @@ def head(title: str) -> Html:
         tag("title", title),
         tag("style", Html(style)),
     )
+    body = tag("body", tag("main", *sections))
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
 def _opening(data: ReportData) -> Html:
@@ -176,27 +170,19 @@ def _large_figures(data: ReportData) -> Html:
 
 
 def _quality(data: ReportData) -> Html:
-    quality = kept(data.of(data.way), data.of(ALL))
-    if quality is None:
-        return _large(NONE, "of the quality with everything", "which finds no test item")
-    return _large(relative(quality.ratio), "of the quality with everything", _certainty(data, quality.error))
-
-
-def _certainty(data: ReportData, error: float | None) -> str:
-    """How far to trust the ratio: its standard error or, for one seed, how much All varies between seeds."""
+    """The ratio, and how far to trust it: its error or, for one seed, how much All varies between seeds."""
+    what = "of the quality with everything"
+    if data.kept is None:
+        return _large(NONE, what, "which finds no test item")
+    ratio, error = data.kept
     if error is not None:
         runs = plural(len(data.of(data.way)), "seed")
-        return f"±{THIN}{percent(error, 1)}, standard error over {runs}"
+        return _large(relative(ratio), what, f"±{THIN}{percent(error, 1)}, standard error over {runs}")
     chance = spread(data)
     varies = "" if chance is None else f"; All varies by ±{THIN}{percent(chance, 1)} between seeds"
-    return f"measured with one seed{varies}"
+    return _large(relative(ratio), what, f"measured with one seed{varies}")
 
 
 def _large(figure: str, what: str, detail: str) -> Html:
-    return tag(
-        "div",
-        tag("span", figure, class_="figure"),
-        tag("span", what, class_="what"),
-        tag("span", detail, class_="detail"),
-        class_="card",
-    )
+    parts = {"figure": figure, "what": what, "detail": detail}
+    return tag("div", *(tag("span", text, class_=name) for name, text in parts.items()), class_="card")

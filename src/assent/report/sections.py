@@ -1,27 +1,47 @@
-"""The sections on the frontier, the methods, and what kind of interaction was withheld.
+"""The sections of a report: the frontier, the methods, what was withheld, and three people as examples.
 
 Each table of what was withheld has a row per group: `group` (its label), `interactions` (how many),
 `withheld` (the share of them) and `unwillingness` (its mean).
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
+from assent.game.reasons import Reason
 from assent.report.data import Predicted, ReportData, charted, mean, predicted_path, reference
 from assent.report.facts import frontier_facts
-from assent.results.html import Html, bullets, header, join, paragraph, scrolling, tag
 from assent.results.records import ALL, ENDS, METHOD, Flat, described, k_of, name, named, way_of
 from assent.results.table import Amount, Column, Table, metric_columns, tabulate
-from assent.results.words import decimals_for, fixed, number, percent, plural, share
-from assent.results.writers import html
+from assent.results.words import NONE, decimals_for, fixed, minded, not_given, number, percent, plural, share
+from assent.results.writers import Html, bullets, grid, header, html, join, section, tag
 
 TOP_CATEGORIES = 10
 _BANDS = 10
 _POPULARITY = {0: "nobody else", 1: "1 other", 2: "2–4 others", 5: "5–9 others", 10: "10 or more others"}
 """Label of each popularity band by the smallest number of others in it."""
+MOST_ROWS = 12
+"""Interactions shown of one person; people with 4 to 12 are preferred."""
+_TARGETS = (0.8, 0.5, 0.2)
+"""Shares of their interactions that the examples have disclosed, as nearly as can be: mostly, half, hardly.
+Not 1 and 0, so that each has decisions of both kinds to look at."""
+
+_DECIDED = {
+    (Reason.CATEGORY, True): "its category is worth its cost on the whole",
+    (Reason.CATEGORY, False): "its category is not worth its cost on the whole",
+    (Reason.FLOOR, True): "its owner's floor asks for {}",
+    (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
+    (Reason.BUDGET, True): "the budget for all has room for {}",
+    (Reason.BUDGET, False): "the budget for all has no room left for {}",
+    (Reason.LOT, True): "drawn by lot",
+    (Reason.LOT, False): "the lot left it out",
+    (Reason.SEARCH, True): "part of the best selection that was found",
+    (Reason.SEARCH, False): "no part of the best selection that was found",
+}
+"""What is said beside worth and cost where these do not explain a decision: by reason, and if disclosed."""
 
 
 def by_category(selection: pl.DataFrame) -> pl.DataFrame:
@@ -37,20 +57,20 @@ def by_category(selection: pl.DataFrame) -> pl.DataFrame:
 def by_unwillingness(selection: pl.DataFrame) -> pl.DataFrame:
     """Ten equal bands, each with its lower bound, the last with 1 too; empty bands are left out."""
     band = (pl.col("unwillingness") * _BANDS).floor().clip(0, _BANDS - 1).cast(pl.Int64)
-    groups = _summary(selection.select(band.alias("group"), "unwillingness", "disclosed")).sort("group")
-    labels = [f"{low / _BANDS:g}–{(low + 1) / _BANDS:g}" for low in range(_BANDS)]
-    return groups.with_columns(
-        pl.col("group").replace_strict(dict(enumerate(labels)), return_dtype=pl.String)
-    )
+    labels = {low: f"{low / _BANDS:g}–{(low + 1) / _BANDS:g}" for low in range(_BANDS)}
+    return _banded(selection, band, labels)
 
 
 def by_popularity(selection: pl.DataFrame) -> pl.DataFrame:
     """By how many others have the same item among their training interactions; empty bands are left out."""
     others = pl.len().over("item").cast(pl.Int64) - 1
-    lows = list(_POPULARITY)
-    band = pl.max_horizontal(pl.when(others >= low).then(low) for low in lows)
+    band = pl.max_horizontal(pl.when(others >= low).then(low) for low in _POPULARITY)
+    return _banded(selection, band, _POPULARITY)
+
+
+def _banded(selection: pl.DataFrame, band: pl.Expr, labels: Mapping[int, str]) -> pl.DataFrame:
     groups = _summary(selection.select(band.alias("group"), "unwillingness", "disclosed")).sort("group")
-    return groups.with_columns(pl.col("group").replace_strict(_POPULARITY, return_dtype=pl.String))
+    return groups.with_columns(pl.col("group").replace_strict(labels, return_dtype=pl.String))
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
@@ -110,7 +130,7 @@ def frontier_section(data: ReportData) -> Html:
     """Quality against violation: measured where it was, else predicted, else the run's own points."""
     predicted = None if data.frontier else predicted_path(data.selection)
     content = _measured(data) if predicted is None else _predicted(predicted)
-    return tag("section", tag("h2", "What quality costs in disclosure"), content)
+    return section("What quality costs in disclosure", content)
 
 
 def _measured(data: ReportData) -> Html:
@@ -131,7 +151,7 @@ def _measured(data: ReportData) -> Html:
         f"first, {percent(0)} never among them."
     )
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
-    return join([_captioned(figure, caption), facts])
+    return join([tag("figure", figure, tag("figcaption", caption)), facts])
 
 
 def _predicted(path: Predicted) -> Html:
@@ -155,16 +175,13 @@ def _predicted(path: Predicted) -> Html:
         "selection has."
     )
     figure = chart.html(f"Predicted, not measured. {said}")
-    return join([_captioned(figure, caption), paragraph(said), _how_to_measure()])
+    captioned = tag("figure", figure, tag("figcaption", caption))
+    return join([captioned, tag("p", said), _how_to_measure()])
 
 
 def _how_to_measure() -> Html:
     command = tag("code", "assent fit … --frontier 0.75,0.5,0.25")
-    return paragraph(command, " trains a model at each of these budgets and draws the measured curve here.")
-
-
-def _captioned(figure: Html, caption: str) -> Html:
-    return tag("figure", figure, tag("figcaption", caption))
+    return tag("p", command, " trains a model at each of these budgets and draws the measured curve here.")
 
 
 def method_tables(data: ReportData) -> dict[str, Table]:
@@ -184,11 +201,14 @@ def method_tables(data: ReportData) -> dict[str, Table]:
         groups[f"Up to {share(point)} of All’s violation"] = at_point
     everything = [record for group in groups.values() for record in group]
     columns = _columns(everything)
+    unranked_rewards = [
+        replace(each, better=0) if each.key.startswith("reward") else each for each in columns
+    ]
     return {
         heading: tabulate(
             [{**record, "decided": _decided(record)} for record in named(records)],
             {METHOD: "Method"},
-            columns if len({record.get("price") for record in records}) == 1 else _without_rewards(columns),
+            columns if len({record.get("price") for record in records}) == 1 else unranked_rewards,
             among=() if heading in unranked else (METHOD,),
         )
         for heading, records in groups.items()
@@ -217,11 +237,6 @@ def _columns(records: list[Flat]) -> list[Column]:
     return [*digits, Column("decided", "Price", decimals=None)]
 
 
-def _without_rewards(columns: list[Column]) -> list[Column]:
-    """The columns with rewards neither tested nor ranked."""
-    return [replace(each, better=0) if each.key.startswith("reward") else each for each in columns]
-
-
 def _decided(record: Flat) -> float | None:
     """The price at which a method decided, if it knows a finite one."""
     price = record.get("decision_price", record.get("price"))
@@ -240,9 +255,8 @@ def methods_section(data: ReportData) -> Html:
         "where it knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
-    return tag(
-        "section",
-        tag("h2", "The methods in figures"),
+    return section(
+        "The methods in figures",
         html(method_tables(data), "Figures of every method", ours={METHOD: name(data.way)}),
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
@@ -259,34 +273,27 @@ def _reward_prices(data: ReportData) -> str:
 def withheld_section(selection: pl.DataFrame) -> Html:
     """What kind of interaction was withheld."""
     withheld = selection.height - int(selection["disclosed"].sum())
-    title = tag("h2", "What was withheld")
+    title = "What was withheld"
     if withheld in (0, selection.height):
         what = "Every interaction was withheld" if withheld else "No interaction was withheld"
-        return tag("section", title, paragraph(f"{what}, so there are no kinds to tell apart."))
-    opening = paragraph(
+        return section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
+    opening = tag(
+        "p",
         f"{withheld:,} of {plural(selection.height, 'interaction')} were withheld, "
-        f"{share(withheld / selection.height)} of all."
+        f"{share(withheld / selection.height)} of all.",
     )
-    bands, popularity, categories = (
-        by_unwillingness(selection),
-        by_popularity(selection),
-        by_category(selection),
-    )
-    parts = [
-        _kinds("By unwillingness", "Unwilling\u00adness", bands, unwillingness_finding(bands)),
-        _kinds("By how many others have the item", "Also had by", popularity, popularity_finding(popularity)),
-    ]
-    if categories.height:
+    parts = []
+    if (groups := by_category(selection)).height:
         average = float(selection.select(pl.col("unwillingness").mean()).item())
-        finding = category_finding(categories, average)
-        parts.insert(0, _kinds("By category", "Category", categories, finding))
-    return tag("section", title, opening, *parts)
+        parts.append(_kinds("By category", "Category", groups, category_finding(groups, average)))
+    groups = by_unwillingness(selection)
+    parts.append(_kinds("By unwillingness", "Unwilling\u00adness", groups, unwillingness_finding(groups)))
+    groups, heading = by_popularity(selection), "By how many others have the item"
+    parts.append(_kinds(heading, "Also had by", groups, popularity_finding(groups)))
+    return section(title, opening, *parts)
 
 
 def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
-    head = tag(
-        "tr", *(header(text) for text in (column, "Withheld", "Interactions", "Mean unwilling\u00adness"))
-    )
     rows = (
         tag(
             "tr",
@@ -297,10 +304,102 @@ def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
         )
         for row in groups.iter_rows(named=True)
     )
-    table = tag("table", tag("thead", head), tag("tbody", *rows), class_="kinds")
-    return join([tag("h3", title), paragraph(finding), scrolling(table, title)])
+    top = (column, "Withheld", "Interactions", "Mean unwilling\u00adness")
+    return join([tag("h3", title), tag("p", finding), grid(top, [rows], title, "kinds")])
 
 
 def _bar(fraction: float) -> Html:
     width = f"width:{100 * fraction:.1f}%"
     return tag("span", tag("span", style=width), class_="track", aria_hidden="true")
+
+
+def example_users(selection: pl.DataFrame) -> list[str]:
+    """The ids of the (up to three) users nearest to the targets; ties go to the smallest id."""
+    users = selection.group_by("user").agg(rows=pl.len(), share=pl.col("disclosed").mean())
+    chosen: list[str] = []
+    for target in _TARGETS:
+        # Rounded, so that 4 of 5 and 8 of 10 are equally near whatever their last bits say.
+        distance = (pl.col("share") - target).abs().round(9)
+        rest = users.filter(~pl.col("user").is_in(chosen))
+        nearest = rest.sort(~pl.col("rows").is_between(4, MOST_ROWS), distance, "user")
+        chosen += nearest["user"].head(1).to_list()
+    return chosen
+
+
+def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
+    """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
+    columns = ("unwillingness", "disclosed", "value", "reason", "cost", "together")
+    return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
+
+
+def _in_words(row: dict[str, Any], objective: str) -> str:
+    if row["reason"] is None:
+        return "no estimate"
+    reason, worth = Reason(row["reason"]), _worth(row["value"], objective)
+    if reason is Reason.NO_HELP:
+        return worth
+    what = "its category" if row["together"] > 1 else "it"
+    decided = _DECIDED.get((reason, row["disclosed"]))
+    return f"{worth}, {_cost(row)}" + (f"; {decided.format(what)}" if decided else "")
+
+
+def _worth(value: float, objective: str) -> str:
+    if value > 0:
+        return f"worth {number(value)} loss units"
+    return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
+
+
+def _cost(row: dict[str, Any]) -> str:
+    costs = "costs" if row["disclosed"] else "would cost"
+    return f"{costs} nothing" if row["unwillingness"] == 0 else f"{costs} {number(row['cost'])} at this price"
+
+
+def examples_section(data: ReportData) -> Html:
+    """Three people with the reason for each decision."""
+    private = (
+        "Whoever reads this sees these people’s interactions, the withheld ones too: "
+        "keep this file as closely as the log itself."
+    )
+    users = example_users(data.selection)
+    title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
+    return section(title, tag("p", private), *(_person(data, user) for user in users))
+
+
+def _person(data: ReportData, user: str) -> Html:
+    theirs = data.selection.filter(pl.col("user") == user)
+    disclosed = int(theirs["disclosed"].sum())
+    shown = theirs.head(MOST_ROWS).sort(
+        "price", "unwillingness", descending=[True, False], nulls_last=True, maintain_order=True
+    )
+    titles = ["Interaction", "Decision", "Unwillingness"]
+    titles += ["Value", "Break-even price"] if data.estimated else []
+    words = in_words(shown, data.objective) if data.estimated else [""] * shown.height
+    rows = zip(shown.iter_rows(named=True), words, strict=True)
+    decisions = (_decision(row, text, data) for row, text in rows)
+    rest = theirs.height - shown.height
+    summary = f": {disclosed:,} of {plural(theirs.height, 'interaction')} disclosed"
+    return join(
+        [
+            tag("h3", "User ", tag("bdi", user), summary),
+            grid(titles, [decisions], f"Interactions of user {user}", "person"),
+            tag("p", f"and {rest:,} more", class_="note") if rest else "",
+        ]
+    )
+
+
+def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
+    decision = "disclosed" if row["disclosed"] else "withheld"
+    pill = tag("span", decision, class_=f"pill {decision}")
+    unsaid = [] if row["given"] else [tag("small", not_given(data.settings.get("rest")))]
+    categories = [tag("small", tag("bdi", ", ".join(row["category"])))] if row["category"] else []
+    cells = [
+        header(tag("bdi", row["title"] or row["item"]), *categories, scope="row"),
+        tag("td", pill, *([tag("small", words)] if words else []), class_="decision"),
+        tag("td", minded(row["unwillingness"]), *unsaid),
+    ]
+    if data.estimated:
+        known = row["uncertainty"] is not None
+        uncertain = [tag("small", f"± {number(row['uncertainty'])}")] if known else []
+        value, price = (NONE if row[key] is None else number(row[key]) for key in ("value", "price"))
+        cells += [tag("td", value, *uncertain), tag("td", price)]
+    return tag("tr", *cells)

@@ -23,7 +23,7 @@ _SECONDS = 30.0
 
 
 class Waiting(NamedTuple):
-    """A cell that is not there yet."""
+    """A cell that may not be there yet."""
 
     kind: Kind
     find: Callable[[], Entry | None]
@@ -47,12 +47,6 @@ class TimeLeft:
     _looked: float | None = None
     _came: float = 0.0
 
-    def learn(self, kind: Kind, rows: int, kept: Entry) -> None:
-        """Take account of a cell that is there."""
-        for length in range(len(kind) + 1):
-            self._spent[kind[:length]] += kept.seconds
-            self._rows[kind[:length]] += rows
-
     def __call__(self) -> float | None:
         """The seconds, as of now; who has come is looked up now and then."""
         now = self.clock()
@@ -67,11 +61,12 @@ class TimeLeft:
     def _look(self, now: float) -> None:
         still = []
         for cell in self.waiting:
-            kept = cell.find()
-            if kept is None:
+            if (kept := cell.find()) is None:
                 still.append(cell)
-            else:
-                self.learn(cell.kind, cell.rows, kept)
+                continue
+            for length in range(len(cell.kind) + 1):
+                self._spent[cell.kind[:length]] += kept.seconds
+                self._rows[cell.kind[:length]] += cell.rows
         if self._looked is None or len(still) < len(self.waiting):
             self._came = now
         self._looked, self.waiting = now, still
@@ -156,20 +151,15 @@ class Cells:
         Returns which cells could not be computed and why, in sentences: the others are computed still.
         """
         once = list({digest(cell.key(self.lab(cell))): cell for cell in cells}.values())
-        looked = [(cell, self.find(cell)) for cell in once]
-        missing = [cell for cell, entry in looked if entry is None]
-        groups = _grouped(missing)
-        waiting = [Waiting(cell.kind, partial(self.find, cell), self._rows(cell)) for cell in missing]
+        groups = _grouped([cell for cell in once if self.find(cell) is None])
+        sizes = [len(self.lab(cell).problem.train) for cell in once]
+        waiting = [
+            Waiting(cell.kind, partial(self.find, cell), rows) for cell, rows in zip(once, sizes, strict=True)
+        ]
         left = TimeLeft(waiting, min(executor.workers, len(groups)))
-        for cell, entry in looked:
-            if entry is not None:
-                left.learn(cell.kind, self._rows(cell), entry)
         return run_groups(
             groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
         )
-
-    def _rows(self, cell: Cell) -> int:
-        return len(problem_of(cell.source, cell.seed, self.where).train)
 
 
 @cache

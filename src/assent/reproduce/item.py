@@ -65,8 +65,6 @@ class Findings:
     """The paper's numbers beside ours."""
     said: Sequence[str] = ()
     """What follows, in sentences."""
-    not_comparable: str = ""
-    """Why there are no numbers of the paper to compare with, where there are none."""
 
 
 def _nothing(*_: object) -> tuple[()]:
@@ -113,6 +111,7 @@ class Item:
     said: Callable[[Plan, Table, Sequence[Flat]], Iterable[str]] = _nothing
     """Sentences on the table and the records; the legend of the table follows."""
     not_comparable: str = ""
+    """Why there are no numbers of the paper to compare with, where there are none."""
 
     def cells(self, plan: Plan) -> list[Cell]:
         """The records that it needs."""
@@ -137,7 +136,7 @@ class Item:
             title=self.title + self.subtitle.format(plan=plan),
         )
         said = [*self.said(plan, table, records), table.legend]
-        return Findings(table, self.charts(table), [*self.beside(plan, table)], said, self.not_comparable)
+        return Findings(table, self.charts(table), [*self.beside(plan, table)], said)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,25 @@
 """The page of a reproduction: each item with its tables and figures, and the paper's numbers beside ours."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from assent.report.page import head
+from assent.report.page import page
 from assent.reproduce import paper
 from assent.reproduce.paper import Beside, data_reasons
-from assent.reproduce.plan import Plan
 from assent.reproduce.run import Chapter, Reproduction
-from assent.results.html import Html, bullets, header, join, paragraph, scrolling, tag
-from assent.results.plot import Chart
 from assent.results.words import MINUS, NONE, fixed, plural
-from assent.results.writers import fewer_runs, html, row_labels
+from assent.results.writers import (
+    Html,
+    bullets,
+    fewer_runs,
+    grid,
+    header,
+    html,
+    join,
+    row_labels,
+    section,
+    tag,
+)
 
 PROTOCOL = (
     "Split: the last interaction of each user is the test row, the one before it the validation row, each "
@@ -32,32 +40,33 @@ PROTOCOL = (
 )
 
 
+_SHORT = 40
+"""Largest number of lines of a table that is open at first."""
+
+
 def build_page(found: Reproduction) -> str:
     """The whole page as one HTML file that loads nothing."""
     plan = found.plan
-    title = f"assent reproduces the paper: {plan.scale} scale, {plural(plan.repeats, 'repeat')}"
+    kicker = "assent reproduce · Recommendation with User Active Disclosing Willingness"
+    links = [tag("a", each.item.title, href=f"#{each.item.name}") for each in found.chapters]
     opening = tag(
         "header",
-        tag(
-            "p", "assent reproduce · Recommendation with User Active Disclosing Willingness", class_="kicker"
-        ),
+        tag("p", kicker, class_="kicker"),
         tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
         tag("p", _summary(found), class_="lede"),
-        _contents(found),
+        tag("nav", bullets(links), aria_label="Contents") if len(links) > 1 else "",
     )
-    main = tag(
-        "main",
+    altered = [f"Settings of the user's own: {', '.join(plan.altered)}."] if plan.altered else []
+    protocol = bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *altered, found.provenance])
+    failed = bullets(f"Could not be computed: {sentence}" for sentence in found.failed)
+    return page(
+        f"assent reproduces the paper: {plan.scale} scale, {plural(plan.repeats, 'repeat')}",
         opening,
         _data_section(found),
-        tag(
-            "section",
-            tag("h2", "How it was run"),
-            bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *_altered(plan), found.provenance]),
-        ),
-        _trouble(found),
-        *(_section(chapter, plan.repeats) for chapter in found.chapters),
+        section("How it was run", protocol),
+        section("What went wrong", failed) if found.failed else "",
+        *(_chapter(chapter, plan.repeats) for chapter in found.chapters),
     )
-    return f"<!DOCTYPE html>\n{tag('html', head(title), tag('body', main), lang='en')}\n"
 
 
 def _summary(found: Reproduction) -> str:
@@ -71,19 +80,6 @@ def _summary(found: Reproduction) -> str:
     )
 
 
-def _altered(plan: Plan) -> list[str]:
-    """What the user has set otherwise."""
-    return [f"Settings of the user's own: {', '.join(plan.altered)}."] if plan.altered else []
-
-
-def _contents(found: Reproduction) -> Html:
-    """Links to the items, where there are several."""
-    if len(found.chapters) < 2:
-        return join([])
-    links = (tag("a", each.item.title, href=f"#{each.item.name}") for each in found.chapters)
-    return tag("nav", bullets(links), aria_label="Contents")
-
-
 def duration(seconds: float) -> str:
     """Seconds in words."""
     if seconds < 100:
@@ -92,54 +88,39 @@ def duration(seconds: float) -> str:
 
 
 def _data_section(found: Reproduction) -> Html:
+    sizes = found.plan.sizes
+    names = ("data set", "users", "items", "interactions", "paper’s users", "paper’s items", "paper’s inter.")
     lines = [
         tag("tr", header(name, scope="row"), *(tag("td", f"{n:,}") for n in (*ours, *paper.sizes(name))))
-        for name, ours in found.plan.sizes.items()
+        for name, ours in sizes.items()
     ]
-    names = ("data set", "users", "items", "interactions", "paper’s users", "paper’s items", "paper’s inter.")
-    table = tag("table", tag("thead", tag("tr", *map(header, names))), tag("tbody", *lines), class_="figures")
-    notes = [
-        f"{name}: {sentence}" for name in found.plan.sizes for sentence in data_reasons(found.plan, name)
-    ]
-    absent = [paragraph(sentence) for sentence in found.notices]
-    return tag("section", tag("h2", "Data"), scrolling(table, "Data"), bullets(notes), *absent)
+    notes = bullets(f"{name}: {reason}" for name in sizes for reason in data_reasons(found.plan, name))
+    absent = (tag("p", sentence) for sentence in found.notices)
+    return section("Data", grid(names, [lines], "Data", "figures"), notes, *absent)
 
 
-def _trouble(found: Reproduction) -> Html:
-    """Cells that are not there because they failed."""
-    said = [f"Could not be computed: {sentence}" for sentence in found.failed]
-    return tag("section", tag("h2", "What went wrong"), bullets(said)) if said else join([])
-
-
-def _section(chapter: Chapter, repeats: int) -> Html:
-    item, findings = chapter.item, chapter.findings
-    done = len(chapter.records)
+def _chapter(chapter: Chapter, repeats: int) -> Html:
+    item, findings, done = chapter.item, chapter.findings, len(chapter.records)
     partial = [] if done == chapter.wanted else [f"{done} of {chapter.wanted} cells are there so far."]
-    return tag(
-        "section",
-        tag("h2", item.title),
+    title, is_short = findings.table.title, len(findings.table.rows) <= _SHORT
+    figures = []
+    for small, some in groupby(findings.charts, lambda chart: chart.small):
+        drawn = [tag("figure", chart.html()) for chart in some]
+        figures.append(tag("div", *drawn, class_="multiples") if small else join(drawn))
+    return section(
+        item.title,
         tag("p", f"{item.where} · assent reproduce {item.name}", class_="note"),
-        paragraph(item.about),
+        tag("p", item.about),
         bullets([*partial, *findings.said]),
-        *_figures(findings.charts),
-        _folded(findings.table.title, len(findings.table.rows), html(findings.table, findings.table.title)),
-        _beside(findings.beside, repeats) if findings.beside else join([]),
-        paragraph(findings.not_comparable) if findings.not_comparable else join([]),
+        *figures,
+        tag("details", tag("summary", title), html(findings.table, title), **_OPEN if is_short else {}),
+        _beside(findings.beside, repeats) if findings.beside else "",
+        tag("p", item.not_comparable) if item.not_comparable else "",
         id=item.name,
     )
 
 
-def _figures(charts: Sequence[Chart]) -> Iterator[Html]:
-    """The figures; small ones beside each other."""
-    for small, some in groupby(charts, lambda chart: chart.small):
-        figures = [tag("figure", chart.html()) for chart in some]
-        yield tag("div", *figures, class_="multiples") if small else join(figures)
-
-
-def _folded(title: str, lines: int, *parts: Html) -> Html:
-    """A table of ours under its title, closed where it is long."""
-    is_open = {"open": ""} if lines <= _SHORT else {}
-    return tag("details", tag("summary", title), *parts, **is_open)
+_OPEN = {"open": ""}
 
 
 def _beside(numbers: Sequence[Beside], repeats: int) -> Html:
@@ -153,39 +134,36 @@ def _beside(numbers: Sequence[Beside], repeats: int) -> Html:
     places: dict[tuple[tuple[str, str], ...], dict[str, Beside]] = {}
     for each in numbers:
         places.setdefault(tuple(each.labels.items()), {})[each.figure] = each
-    top = [header(name, class_="label") for name, _ in next(iter(places))]
-    top += [header(f"{figure}: {part}") for figure in figures for part in ("paper", "ours", "difference")]
+    top: list[str] = [header(name, class_="label") for name, _ in next(iter(places))]
+    top += [f"{figure}: {part}" for figure in figures for part in ("paper", "ours", "difference")]
     lines = []
     for place, row in places.items():
         cells = [cell for figure in figures for cell in _three(row.get(figure), reasons, repeats)]
         lines.append(tag("tr", *row_labels([value for _, value in place]), *cells))
-    table = tag("table", tag("thead", tag("tr", *top)), tag("tbody", *lines), class_="figures beside")
     label = f"The paper's numbers beside ours ({len(numbers)})"
-    listed = tag("ol", *(tag("li", sentence) for sentence in reasons))
-    explained = [paragraph("Why numbers cannot be compared, by the number at their difference:"), listed]
-    return _folded(label, 0, scrolling(table, label), *(explained if reasons else []))
+    explained = [
+        tag("p", "Why numbers cannot be compared, by the number at their difference:"),
+        tag("ol", *(tag("li", sentence) for sentence in reasons)),
+    ]
+    table = grid(top, [lines], label, "figures beside")
+    return tag("details", tag("summary", label), table, *(explained if reasons else []), **_OPEN)
 
 
-def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> Iterator[Html]:
+def _three(each: Beside | None, reasons: Mapping[str, int], repeats: int) -> list[Html]:
     """Paper, ours, difference with the numbers of the reasons why it misleads."""
     if each is None:
-        yield from (tag("td", NONE) for _ in range(3))
-        return
-    yield tag("td", _number(each.paper, each.paper_error, paper.decimals(each.paper, each.decimals)))
-    yield tag("td", _number(each.ours, each.error, each.decimals) + fewer_runs(each.runs, repeats))
-    if each.difference is None:
-        yield tag("td", NONE)
-        return
-    signed = f"{each.difference:+,.{each.decimals}f}".replace("-", MINUS)
-    why = ", ".join(str(reasons[sentence]) for sentence in each.why)
-    yield tag("td", signed, *([tag("sup", why)] if why else []))
+        return [tag("td", NONE)] * 3
+    theirs = _number(each.paper, each.paper_error, paper.decimals(each.paper, each.decimals))
+    ours = _number(each.ours, each.error, each.decimals) + fewer_runs(each.runs, repeats)
+    difference = [NONE]
+    if each.difference is not None:
+        why = ", ".join(str(reasons[sentence]) for sentence in each.why)
+        signed = f"{each.difference:+,.{each.decimals}f}".replace("-", MINUS)
+        difference = [signed, *([tag("sup", why)] if why else [])]
+    return [tag("td", theirs), tag("td", ours), tag("td", *difference)]
 
 
 def _number(value: float | None, error: float | None, decimals: int) -> str:
     if value is None:
         return NONE
     return fixed(value, decimals) + ("" if error is None else f" ±{error:.3f}")
-
-
-_SHORT = 40
-"""Largest number of lines of a table that is open at first."""

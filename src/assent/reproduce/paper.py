@@ -76,8 +76,6 @@ KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 """What the paper calls figures of the records, where it has another name."""
 RANKING = ("f1", "precision", "ndcg", "mrr")
 """Figures of the ranking, in percent."""
-
-
 OWN_SETTINGS = "Base models are trained with assent's settings, not the paper's, but for the embedding size."
 
 
@@ -174,7 +172,10 @@ def reasons(
             yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
     if figure == "seconds":
         yield "Other machines and other programs: seconds show orders of magnitude only."
-    yield from _method_reasons(plan, dataset, method)
+    if method in _METHOD_REASONS:
+        yield _METHOD_REASONS[method]
+    if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_SELECTIONS:
+        yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
     yield from _odd(figure, row or {})
 
 
@@ -200,30 +201,21 @@ def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
         yield f"Another cut of the data: ours has {have}, the paper's {had}."
 
 
-def _method_reasons(plan: Plan, dataset: str, method: str) -> Iterator[str]:
-    """What is not known of the paper's methods, or is not what the paper says of them."""
-    if method == "Random":
-        yield (
-            "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours discloses "
-            "90 % of the interactions."
-        )
-    if method == "Threshold":
-        yield (
-            "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of Base's wv "
-            "where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper says."
-        )
-    if method == "Proactive":
-        yield "No code of Proactive was published: ours is a re-implementation, with warm starts."
-    if method in ("IFRQE", "IFRQE++"):
-        yield (
-            "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours "
-            "are exact best responses, which withhold whatever does not pay at this price."
-        )
-    if method == "SCR":
-        yield "No code of SCR was published: ours is a re-implementation."
-        explored = plan.explored(dataset)
-        if explored != THEIR_SELECTIONS:
-            yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
+_METHOD_REASONS = {
+    "Random": "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours "
+    "discloses 90 % of the interactions.",
+    "Threshold": "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of "
+    "Base's wv where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper "
+    "says.",
+    "Proactive": "No code of Proactive was published: ours is a re-implementation, with warm starts.",
+    **dict.fromkeys(
+        ("IFRQE", "IFRQE++"),
+        "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
+        "exact best responses, which withhold whatever does not pay at this price.",
+    ),
+    "SCR": "No code of SCR was published: ours is a re-implementation.",
+}
+"""What is not known of the paper's methods, or is not what the paper says of them."""
 
 
 def _odd(figure: str, row: Mapping[str, float]) -> Iterator[str]:

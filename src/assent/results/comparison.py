@@ -44,15 +44,6 @@ class Wins:
     below: Sequence[str]
     """The places where it is significantly below."""
 
-    def counts(self) -> dict[str, int]:
-        """The counts as compare.json has them."""
-        return {
-            "places": self.places,
-            "at_or_above": self.at_or_above,
-            "significantly_above": self.significantly_above,
-            "significantly_below": len(self.below),
-        }
-
 
 def wins(table: Table, key: str) -> dict[str, Wins]:
     """By rival of the table's reference; a place counts where both have the figure `key` (large is good)."""
@@ -143,38 +134,44 @@ class Comparison:
 
     def _tabulated(self, *columns: Column) -> Table:
         records = [each | {"reward": each[f"reward_{self.form}"]} for each in named(self.records)]
-        places = list(dict.fromkeys(tuple(map(each.get, _PLACE)) for each in records))
+        places: dict[Any, list[Flat]] = {}
+        for each in records:
+            places.setdefault((each["dataset"], each["model"], each["price"]), []).append(each)
         table = tabulate(
-            sorted(records, key=lambda each: places.index(tuple(map(each.get, _PLACE)))),
+            [each for place in places.values() for each in place],
             {"dataset": "data set", "model": "model", "price": "price", METHOD: "method"},
             columns,
             reference={METHOD: name(self.reference)},
             corrected=False,
             title=self.title,
         )
-        rows = [replace(row, amounts={**row.amounts, "ahead": _ahead(row)}) for row in table.rows]
+        rows = []
+        for row in table.rows:
+            reward = row.amounts["reward"]
+            is_known, ahead = reward.difference is not None, 0.0 - (reward.difference or 0.0)
+            amount = Amount(ahead, reward.difference_error, reward.runs) if is_known else Amount(None)
+            rows.append(replace(row, amounts={**row.amounts, "ahead": amount}))
         return replace(table, rows=rows)
+
+    @property
+    def _ways(self) -> dict[str, Way]:
+        return {name(way): way for way in map(way_of, self.records)}
 
     def standings(self) -> list[dict[str, Any]]:
         """The rows as flat records: labels, means and standard errors of every figure, and the test."""
         further = [key for metric in METRICS for key in metric_keys(metric, self.records)[1:]]
         figures = (Column(key, key) for key in (*FIGURES, *further))
         table = self._tabulated(Column("reward", "reward", decimals=None, better=1), *figures)
-        found = []
+        found, ways = [], self._ways
         for row in table.rows:
             labels = dict(row.labels)
-            method, objective = self.ways[labels.pop(METHOD)]
+            method, objective = ways[labels.pop(METHOD)]
             line = labels | {"method": method, "objective": objective, "runs": row.runs}
             for key, amount in row.amounts.items():
                 line |= {key: amount.mean, f"{key}_error": amount.error}
             tested = row.amounts["reward"]
             found.append(line | {"p": tested.p, "best": tested.best, "k": k_of(self.records)})
         return found
-
-    @property
-    def ways(self) -> dict[str, Way]:
-        """Methods and objectives by name."""
-        return {name(way): way for way in map(way_of, self.records)}
 
     @property
     def title(self) -> str:
@@ -199,7 +196,7 @@ class Comparison:
         """Write compare.csv, .json and .md and a picture per model: those files."""
         from assent.results.plot import reward_chart
 
-        standings = self.standings()
+        standings, ways = self.standings(), self._ways
         csv, json, text = (folder / f"compare.{kind}" for kind in ("csv", "json", "md"))
         further = [key for key in standings[0] if "@" in key]
         frame = pl.DataFrame(standings, infer_schema_length=None).select(*_COLUMNS, *further)
@@ -211,7 +208,13 @@ class Comparison:
             "settings": {each.model: each.model_dump(mode="json") for each in self.settings},
             "standings": standings,
             "wins": [
-                dict(zip(("method", "objective"), self.ways[rival], strict=True)) | each.counts()
+                {
+                    **dict(zip(("method", "objective"), ways[rival], strict=True)),
+                    "places": each.places,
+                    "at_or_above": each.at_or_above,
+                    "significantly_above": each.significantly_above,
+                    "significantly_below": len(each.below),
+                }
                 for rival, each in wins(self.table, "reward").items()
             ],
             "records": [dict(record) for record in self.records],
@@ -229,15 +232,6 @@ class Comparison:
         return [csv, json, text, *pictures]
 
 
-def _ahead(row: Row) -> Amount:
-    """The reference's reward minus the row's."""
-    reward = row.amounts["reward"]
-    if reward.difference is None:
-        return Amount(None)
-    return Amount(0.0 - reward.difference, reward.difference_error, reward.runs)
-
-
-_PLACE = ("dataset", "model", "price")
 _COLUMNS = (
     "dataset", "model", "price", "method", "objective", "runs", "reward", "reward_error", "ahead",
     "ahead_error", "p", "best", "reward_sum", "reward_sum_error", "reward_mean", "reward_mean_error",

@@ -10,30 +10,23 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from assent.results.html import Html, tag
 from assent.results.records import ALL, ENDS, METHOD, NOTHING, WAYS, Flat, Way, metric_name, name, named
 from assent.results.table import Amount, Column, Row, Table, rows_by, shown, tabulate
 from assent.results.words import MINUS, THIN, fixed
+from assent.results.writers import Html, tag
 from assent.support.files import write_text, write_with
 
 COLOURS: Mapping[str, str] = {
-    "ink": "#1c2733",
-    "rule": "#d5dbe3",
-    "card": "#ffffff",
-    "blue": "#0072b2",
-    "green": "#00805d",
-    "vermilion": "#c8501e",
-    "purple": "#a3478b",
-    "ochre": "#a87400",
-    "grey": "#68717d",
-}
+    "ink": "#1c2733", "rule": "#d5dbe3", "card": "#ffffff", "blue": "#0072b2", "green": "#00805d",
+    "vermilion": "#c8501e", "purple": "#a3478b", "ochre": "#a87400", "grey": "#68717d",
+}  # fmt: skip
 """The variables of the style sheet in its light theme. Inline SVG uses the variables."""
 
 
@@ -73,15 +66,11 @@ _OTHER_LOOKS = (
 def any_look(number: int) -> Look:
     """Looks of series that are no methods: every colour once before one comes again."""
     colours, markers = ("blue", "vermilion", "green", "purple", "ochre", "grey", "ink"), "ovsP^XhDp<"
-    return Look(
-        colours[number % len(colours)],
-        markers[number % len(markers)],
-        "--" if number // len(colours) % 2 else "-",
-    )
+    dashes = "--" if number // len(colours) % 2 else "-"
+    return Look(colours[number % len(colours)], markers[number % len(markers)], dashes)
 
 
-@dataclass(frozen=True)
-class Canvas:
+class Canvas(NamedTuple):
     """A size that charts are drawn in. Pages have two, so that letters stay readable on a phone."""
 
     name: str
@@ -155,8 +144,8 @@ class Chart:
             tag("div", _inline(self.svg(canvas), f"{self.name}-{canvas.name}"), class_=canvas.name)
             for canvas in self.canvases
         )
-        label = label or f"{self.title}: {self.y} by {self.x}"
-        return tag("div", *sizes, class_="drawing", role="img", aria_label=label)
+        said = label or f"{self.title}: {self.y} by {self.x}"
+        return tag("div", *sizes, class_="drawing", role="img", aria_label=said)
 
     @property
     def canvases(self) -> Sequence[Canvas]:
@@ -216,22 +205,14 @@ class Chart:
         y = [self.factor * (amount.mean or 0) for _, amount in series.known]
         errors = [self.factor * (amount.error or 0) for _, amount in series.known]
         axes.plot(
-            x,
-            y,
-            color=colour,
-            linestyle=dashes,
-            linewidth=3 if series.strong else 1.8,
-            marker="o" if ring else look.marker,
-            markersize=16 if ring else 10 if series.strong else 9,
-            markerfacecolor="none" if ring else colour,
-            markeredgecolor=colour if ring else COLOURS["card"],
-            zorder=order,
-            label=series.label,
-        )
+            x, y, color=colour, linestyle=dashes, linewidth=3 if series.strong else 1.8,
+            marker="o" if ring else look.marker, markersize=16 if ring else 10 if series.strong else 9,
+            markerfacecolor="none" if ring else colour, markeredgecolor=colour if ring else COLOURS["card"],
+            zorder=order, label=series.label,
+        )  # fmt: skip
         if any(errors):
-            axes.errorbar(
-                x, y, yerr=errors, fmt="none", ecolor=colour, elinewidth=1.5, capsize=3.5, zorder=order
-            )
+            bars: Any = {"fmt": "none", "ecolor": colour, "elinewidth": 1.5, "capsize": 3.5}
+            axes.errorbar(x, y, yerr=errors, zorder=order, **bars)
 
 
 _SMALLEST_SPAN = 0.1
@@ -255,29 +236,21 @@ class QualityChart(Chart):
                 axes.axhline(level, color=COLOURS[look.colour], linestyle=look.dashes, linewidth=1.3)
             self._line(axes, series, x, look, dashes)
         if self.run:
-            self._mark_run(axes, *self.run)
+            at, ink = (100 * self.run[0], 100 * self.run[1]), COLOURS["ink"]
+            axes.plot(*at, "o", markersize=3, color=ink, zorder=6)
+            ring: Any = {"markerfacecolor": "none", "markeredgecolor": ink, "markeredgewidth": 2}
+            axes.plot(*at, "o", markersize=19, zorder=5, label="this run", **ring)
         self._leave_out_nothing(axes)
         axes.set_xlim(-4, 104)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{THIN}%"))
 
-    def _mark_run(self, axes: Axes, x: float, y: float) -> None:
-        """A ring around the run's own point."""
-        at, ink = (100 * x, 100 * y), COLOURS["ink"]
-        axes.plot(*at, "o", markersize=3, color=ink, zorder=6)
-        ring: Any = {"markerfacecolor": "none", "markeredgecolor": ink, "markeredgewidth": 2}
-        axes.plot(*at, "o", markersize=19, zorder=5, label="this run", **ring)
-
     def _leave_out_nothing(self, axes: Axes) -> None:
         """End the scale above Nothing where it would take more room than all the rest, and say so there."""
         nothing = next((series.y[0].mean for series in self.series if series.of == NOTHING), None)
-        levels = [
-            (amount.mean or 0) + side * (amount.error or 0)
-            for series in self.series
-            if series.of != NOTHING
-            for _, amount in series.known
-            for side in (-1, 1)
-        ] + ([self.run[1]] if self.run else [])
+        amounts = [each for series in self.series if series.of != NOTHING for _, each in series.known]
+        levels = [(each.mean or 0) + side * (each.error or 0) for each in amounts for side in (-1, 1)]
+        levels += [self.run[1]] if self.run else []
         low, high = min(levels), max(levels)
         span = max(high - low, _SMALLEST_SPAN * high)
         if nothing is None or nothing >= low - span:
@@ -340,13 +313,9 @@ def reward_chart(rows: Sequence[Row], key: str, *, name: str, title: str, y: str
     level = {row.labels["price"]: row.amounts[key].mean or 0.0 for row in groups.pop(NOTHING)}
     series = []
     for way, own in groups.items():
-        ordered = sorted(own, key=lambda row: float(row.labels["price"]))
-        prices = [row.labels["price"] for row in ordered]
-        amounts = [row.amounts[key] for row in ordered]
-        above = [
-            Amount((amount.mean or 0.0) - level[price], amount.error)
-            for price, amount in zip(prices, amounts, strict=True)
-        ]
+        found = {row.labels["price"]: row.amounts[key] for row in own}
+        prices = sorted(found, key=float)
+        above = [Amount((found[x].mean or 0.0) - level[x], found[x].error) for x in prices]
         series.append(Series(way, prices, above))
     return RewardChart(name, title, "price of a unit of unwillingness", y, series)
 
@@ -415,8 +384,7 @@ def _style(font: int) -> dict[Any, Any]:
         "text.parse_math": False,
         "font.family": "DejaVu Sans",
         "font.size": font,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
+        **dict.fromkeys(("axes.spines.right", "axes.spines.top"), False),
         "axes.axisbelow": True,
         "axes.edgecolor": COLOURS["grey"],
         "axes.facecolor": "none",

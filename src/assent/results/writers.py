@@ -1,29 +1,84 @@
-"""How a table is written: as text cells, CSV and parquet, Markdown, LaTeX, HTML, and for the terminal."""
+"""How tables are written: as CSV, parquet, Markdown, LaTeX, HTML and for the terminal; and HTML at large.
 
-from collections.abc import Iterator, Mapping, Sequence
+HTML is made by small functions. Text that is not `Html` is escaped, so that no id or title can break out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 from rich.text import Text
 
-from assent.results.html import Html, header, scrolling, tag
 from assent.results.table import Amount, Column, Table, shown
 from assent.results.words import MINUS, NONE, fixed, number, plural
 from assent.support.files import write_text, write_with
 
+T = TypeVar("T")
+
+
+class Html(str):
+    """Text that is HTML already; a plain `str` is text that still needs escaping."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *parts: str, **attributes: str) -> Html:
+    """An element with its content; `class_` and `aria_label` stand for `class` and `aria-label`."""
+    return Html(f"{_opening(name, attributes)}{join(parts)}</{name}>")
+
+
+def void(name: str, /, **attributes: str) -> Html:
+    """An element that has no content, such as `meta`."""
+    return Html(_opening(name, attributes))
+
+
+def join(parts: Iterable[str]) -> Html:
+    """The parts one after the other."""
+    return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def section(title: str, *parts: str, **attributes: str) -> Html:
+    """A section under its heading."""
+    return tag("section", tag("h2", title), *parts, **attributes)
+
+
+def bullets(items: Iterable[str]) -> Html:
+    """An unordered list."""
+    return tag("ul", *(tag("li", item) for item in items))
+
+
+def header(*parts: str, scope: str = "col", **attributes: str) -> Html:
+    """A header cell of a column, a row or a group of rows."""
+    return tag("th", *parts, scope=scope, **attributes)
+
+
+def grid(top: Iterable[str], bodies: Iterable[Iterable[Html]], label: str, class_: str) -> Html:
+    """A table in a box of its own, which scrolls (also by keyboard) where the page is narrower.
+
+    `top` has header cells, or their text; each of the `bodies` has rows.
+    """
+    cells = (each if isinstance(each, Html) else header(each) for each in top)
+    rows = (tag("tbody", *body) for body in bodies)
+    table = tag("table", tag("thead", tag("tr", *cells)), *rows, class_=class_)
+    return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex="0")
+
+
+def _opening(name: str, attributes: dict[str, str]) -> str:
+    given = (f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
+    return f"<{name}{''.join(given)}>"
+
 
 def write(table: Table, folder: Path) -> list[Path]:
     """Write NAME.csv, .parquet, .md and .tex: those files."""
-    csv, parquet, markdown_file, latex_file = (
-        folder / f"{table.name}.{kind}" for kind in ("csv", "parquet", "md", "tex")
-    )
+    files = [folder / f"{table.name}.{kind}" for kind in ("csv", "parquet", "md", "tex")]
     found = frame(table)
-    write_with(csv, found.write_csv)
-    write_with(parquet, found.write_parquet)
-    write_text(markdown_file, f"### {table.title}\n\n{markdown(table)}\n\n{starred(table.caption)}\n")
-    write_text(latex_file, latex(table))
-    return [csv, parquet, markdown_file, latex_file]
+    write_with(files[0], found.write_csv)
+    write_with(files[1], found.write_parquet)
+    write_text(files[2], f"### {table.title}\n\n{markdown(table)}\n\n{starred(table.caption)}\n")
+    write_text(files[3], latex(table))
+    return files
 
 
 def frame(table: Table) -> pl.DataFrame:
@@ -81,15 +136,25 @@ def text(amount: Amount, column: Column, repeats: int) -> str:
 
 def markdown(table: Table) -> str:
     """The table alone, with the best in bold."""
+
+    def cell(amount: Amount, column: Column) -> str:
+        written = starred(text(amount, column, table.repeats))
+        return f"**{written}**" if amount.best else written
+
     sides = ["---" if key in table.texts else "--:" for key in table.labels] + ["--:"] * len(table.columns)
-    lines = [headings(table), sides]
-    for row in table.rows:
-        cells = [shown(row.labels[key]) for key in table.labels]
-        for column in table.columns:
-            written = starred(text(row.amounts[column.key], column, table.repeats))
-            cells.append(f"**{written}**" if row.amounts[column.key].best else written)
-        lines.append(cells)
+    lines = [headings(table), sides, *_cells(table, str, cell)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(table: Table, label: Callable[[str], T], figure: Callable[[Amount, Column], T]) -> list[list[T]]:
+    """Row by row, the labels and then the figures, each as it is written."""
+    return [
+        [
+            *(label(shown(row.labels[key])) for key in table.labels),
+            *(figure(row.amounts[column.key], column) for column in table.columns),
+        ]
+        for row in table.rows
+    ]
 
 
 def starred(words: str) -> str:
@@ -100,21 +165,13 @@ def starred(words: str) -> str:
 def latex(table: Table) -> str:
     """The table with its caption, for booktabs and longtable, which goes on over pages."""
     top = f"\\toprule\n{' & '.join(map(_escaped, headings(table)))} \\\\\n\\midrule\n"
-    lines = [
-        " & ".join(
-            [
-                *(_escaped(shown(row.labels[key])) for key in table.labels),
-                *(_latex(row.amounts[column.key], column, table.repeats) for column in table.columns),
-            ]
-        )
-        for row in table.rows
-    ]
+    lines = _cells(table, _escaped, lambda amount, column: _latex(amount, column, table.repeats))
     return (
         "% \\usepackage{booktabs,longtable}\n"
         f"\\begin{{longtable}}{{{'l' * len(table.labels)}{'r' * len(table.columns)}}}\n"
         f"\\caption{{{_escaped(table.caption)}}} \\\\\n"
         f"{top}\\endfirsthead\n{top}\\endhead\n\\bottomrule\n\\endfoot\n"
-        + "".join(f"{line} \\\\\n" for line in lines)
+        + "".join(f"{' & '.join(line)} \\\\\n" for line in lines)
         + "\\end{longtable}\n"
     )
 
@@ -133,24 +190,14 @@ def _latex(amount: Amount, column: Column, repeats: int) -> str:
     return f"${bold}{below}{above}${fewer_runs(amount.runs, repeats)}"
 
 
-_LATEX: Mapping[str, str] = {
-    "%": r"\%",
-    "_": r"\_",
-    "&": r"\&",
-    "#": r"\#",
-    "η": r"$\eta$",
-    "λ": r"$\lambda$",
-    "≤": r"$\le$",
-    "±": r"$\pm$",
-    "‹": r"$\langle$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    MINUS: "$-$",
-}
+_LATEX = str.maketrans(
+    {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "η": r"$\eta$", "λ": r"$\lambda$", "≤": r"$\le$",
+     "±": r"$\pm$", "‹": r"$\langle$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", MINUS: "$-$"}
+)  # fmt: skip
 
 
 def _escaped(label: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in label)
+    return label.translate(_LATEX)
 
 
 def html(groups: Mapping[str, Table] | Table, label: str, *, ours: Mapping[str, Any] | None = None) -> Html:
@@ -160,12 +207,9 @@ def html(groups: Mapping[str, Table] | Table, label: str, *, ours: Mapping[str, 
     """
     tables = {"": groups} if isinstance(groups, Table) else groups
     first = next(iter(tables.values()))
-    top = [
-        *(header(name, class_="label") for name in first.labels.values()),
-        *(header(column.heading) for column in first.columns),
-    ]
-    bodies = [tag("tbody", *_html_rows(heading, table, ours)) for heading, table in tables.items()]
-    return scrolling(tag("table", tag("thead", tag("tr", *top)), *bodies, class_="figures"), label)
+    names = (header(name, class_="label") for name in first.labels.values())
+    bodies = (_html_rows(heading, table, ours) for heading, table in tables.items())
+    return grid([*names, *(column.heading for column in first.columns)], bodies, label, "figures")
 
 
 def _html_rows(heading: str, table: Table, ours: Mapping[str, Any] | None) -> Iterator[Html]:
@@ -198,12 +242,10 @@ def terminal(table: Table) -> tuple[str, list[str], list[list[Text]], tuple[str,
 
     The best is bold and has a ‹, which files and pipes keep.
     """
-    lines = []
-    for row in table.rows:
-        cells = [Text(shown(row.labels[key])) for key in table.labels]
-        for column in table.columns:
-            amount = row.amounts[column.key]
-            written = text(amount, column, table.repeats)
-            cells.append(Text(f"{written} ‹", style="bold") if amount.best else Text(written))
-        lines.append(cells)
-    return table.title, headings(table), lines, tuple(table.labels[key] for key in table.texts)
+
+    def cell(amount: Amount, column: Column) -> Text:
+        written = text(amount, column, table.repeats)
+        return Text(f"{written} ‹", style="bold") if amount.best else Text(written)
+
+    texts = tuple(table.labels[key] for key in table.texts)
+    return table.title, headings(table), _cells(table, Text, cell), texts

@@ -12,29 +12,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from assent.reproduce.overall import Overall
-from assent.runs.frontier import parse_methods
-from assent.runs.store import Store
-from assent.settings import Settings
-from assent.workbench import Workbench
-from assent.worth.settings import Source as ValueSource
-from tests.conftest import Assent
 
 from assent.cli import reproduce_command
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
+from assent.lab import Found, Lab, Store, Task
+from assent.lab.anchors import random_anchors
+from assent.lab.store import Key, code_state
+from assent.methods import influence_settings
+from assent.methods.base import GameMethod
+from assent.methods.worth import WorthMethod
 from assent.models.losses import Loss
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
-from assent.reproduce import run as running
-from assent.reproduce import search as searching
-from assent.reproduce.cells import Cell, Cells, Desk, Measured
+from assent.reproduce.cells import Cell, Cells
+from assent.reproduce.plan import OURS, Where, problem_of
 from assent.reproduce.plan import DataSource as Source
-from assent.reproduce.plan import Where, problem_of
 from assent.reproduce.run import CELLS, DATA, Chapter
 from assent.results.words import percent
-from assent.runs import store as stores
 from assent.runs.compare import compare
+from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
+from assent.worth.estimate import Source as WorthSource
+from tests.conftest import Assent
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
 
@@ -48,11 +47,9 @@ def missing(cells: Cells, name: str, plan: Plan) -> list[Cell]:
     return [cell for cell in ITEMS[name].cells(plan) if not cells.found([cell])]
 
 
-def kill_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("assent.workbench.train", fail)
+def kept(out: Path) -> dict[str, float]:
+    """The entries of a folder's store, and when each was written."""
+    return {file.name: file.stat().st_mtime for file in (out / CELLS).glob("*.json")}
 
 
 def timeless(chapters: Sequence[Chapter]) -> list[Any]:
@@ -69,19 +66,18 @@ def test_every_item_has_something_to_show(found: Reproduction) -> None:
         assert each.findings.table.rows
         means = [amount.mean for row in each.findings.table.rows for amount in row.amounts.values()]
         assert any(mean is not None for mean in means)
-        assert bool(each.findings.beside) != bool(each.findings.not_comparable)
+        assert bool(each.findings.beside) != bool(each.item.not_comparable)
     assert found.seconds > 0
 
 
 def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan, data: Path) -> None:
     table = chapter(found, "overall").findings.table
-    settings = plan.settings("mf", "diginetica")
+    methods = [plan.method(way, "mf", "diginetica") for way in (("threshold", ""), OURS)]
     rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
     for seed in plan.seeds:
         records = compare(
             problem_of(plan.source("diginetica"), seed, Where(data)),
-            [settings],
-            methods=parse_methods("threshold,ifrqe++:nash"),
+            [(plan.settings("mf"), methods)],
             prices=[1.0],
             seeds=[seed],
         )
@@ -155,7 +151,8 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
         assert missing(cells, name, available) == []
     keys = {
         name: {
-            json.dumps(dict(cell.key(Where(data))), sort_keys=True) for cell in ITEMS[name].cells(available)
+            json.dumps(dict(cell.key(cells.lab(cell))), sort_keys=True)
+            for cell in ITEMS[name].cells(available)
         }
         for name in ("overall", "more-metrics", "price", "anchors", "scratch")
     }
@@ -165,52 +162,45 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     assert keys["scratch"] & keys["overall"]
 
 
-def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, tmp_path: Path) -> None:
-    few, item = replace(plan, datasets=("simulation",), repeats=1), ITEMS["overall"]
-    cells = item.cells(few)
-    broken = [cell for cell in cells if cell.labels["method_name"].startswith("IFRQE")]
-    found = reproduce([_Breaking()], few, tmp_path, data=data)
-    said = {
-        "ifrqe": "out of luck",
-        "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_",
-    }
-    assert len(found.failed) == len(broken) == 2
-    for sentence, cell in zip(found.failed, broken, strict=True):
-        name = cell.labels["method_name"]
-        why = said[name.split()[0].lower()]
-        assert sentence.startswith(f"Breaking, simulation, {name}, mf, repeat 1: {why}")
-    (only,) = found.chapters
-    assert len(only.records) == len(cells) - len(broken)
-    page = unescape(build_page(found))
-    assert "What went wrong" in page
-    assert all(sentence in page for sentence in found.failed)
-    again = reproduce([item], few, tmp_path, data=data)
-    assert again.failed == []
-    assert len(again.chapters[0].records) == len(cells)
-    assert "What went wrong" not in build_page(again)
-    assert not list((tmp_path / CELLS).glob("work-*"))
-
-
 @dataclass(frozen=True)
-class Breaking(Measured):
-    """Cannot be computed."""
+class Breaking:
+    """A task that cannot be computed."""
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        if self.way[0] == "ifrqe":
+    task: Task
+    label: str = "breaking"
+
+    def key(self, lab: Lab) -> Key:
+        return self.task.key(lab)
+
+    def run(self, lab: Lab) -> Found:
+        if isinstance(self.task, MethodCell) and self.task.method.name == "ifrqe":
             raise AssentError("out of luck")
         raise ZeroDivisionError("nobody foresaw it")
 
 
-class _Breaking(Overall):
-    """The overall comparison without luck for IFRQE."""
-
-    def cells(self, plan: Plan) -> list[Cell]:
-        return [
-            replace(cell, task=Breaking(cell.task.way, cell.task.price))
-            if isinstance(cell.task, Measured) and cell.task.way[0].startswith("ifrqe")
-            else cell
-            for cell in super().cells(plan)
-        ]
+def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, tmp_path: Path) -> None:
+    few, item = replace(plan, datasets=("simulation",), repeats=1), ITEMS["overall"]
+    cells = [
+        replace(cell, task=Breaking(cell.task)) if cell.labels["method_name"].startswith("IFRQE") else cell
+        for cell in item.cells(few)
+    ]
+    broken = [cell for cell in cells if isinstance(cell.task, Breaking)]
+    failed = Cells(Store(tmp_path / CELLS), Where(data, tmp_path / DATA)).compute(cells)
+    said = {"ifrqe": "out of luck", "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_"}
+    assert len(failed) == len(broken) == 2
+    for sentence, cell in zip(failed, broken, strict=True):
+        name = cell.labels["method_name"]
+        assert sentence.startswith(f"simulation, {name}, mf, repeat 1: {said[name.split()[0].lower()]}")
+    found = reproduce([item], few, tmp_path, data=data, compute=False)
+    (only,) = found.chapters
+    assert len(only.records) == len(cells) - len(broken)
+    page = unescape(build_page(replace(found, failed=failed)))
+    assert "What went wrong" in page
+    assert all(sentence in page for sentence in failed)
+    again = reproduce([item], few, tmp_path, data=data)
+    assert again.failed == []
+    assert len(again.chapters[0].records) == len(cells)
+    assert "What went wrong" not in build_page(again)
 
 
 def test_a_file_system_that_fails_ends_it(
@@ -225,19 +215,6 @@ def test_a_file_system_that_fails_ends_it(
         reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
 
 
-def test_anchors_are_those_of_influence_whatever_values_the_user_asks_for(
-    found: Reproduction, plan: Plan, data: Path, tmp_path: Path
-) -> None:
-    few = replace(plan, datasets=("simulation",), repeats=1)
-    pooled = replace(few, overrides={**plan.overrides, "value": {"source": "combined"}})
-    (other,) = reproduce([ITEMS["reliability"]], pooled, tmp_path, data=data).chapters
-    usual = {(each["dataset"], each["seed"], each["estimate"], each["loss"]): each["correlation"]
-             for each in chapter(found, "reliability").records}  # fmt: skip
-    assert len(other.records) == other.wanted
-    for each in other.records:
-        assert each["correlation"] == usual["simulation", 0, each["estimate"], each["loss"]]
-
-
 @pytest.mark.parametrize("step", [2, 3, 5, 1000])
 def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction) -> None:
     for each in found.chapters:
@@ -246,21 +223,19 @@ def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction
         build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
 
 
-def test_which_state_of_the_code_computed_the_records_is_told(
-    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_state_of_the_code_computed_the_records_is_told(plan: Plan, data: Path, tmp_path: Path) -> None:
     few = replace(plan, datasets=("simulation",), repeats=1)
 
     def said(found: Reproduction) -> str:
         return unescape(build_page(replace(found, chapters=())))
 
     one = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
-    state, number = stores.code_state(), one.chapters[0].wanted
+    state, number = code_state(), one.chapters[0].wanted
     assert one.states == {state: number}
     assert f"Computed by state {state} ({number} cells) of assent's source" in said(one)
     assert one.stale == ""
-    for module in (stores, running):
-        monkeypatch.setattr(module, "code_state", lambda: "edited")
+    for file in (tmp_path / CELLS).glob("*.json"):
+        file.write_text(file.read_text().replace(f'"code": "{state}"', '"code": "edited"'))
     old = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
     assert f"{number} of {number} cells come from another state of assent's source than" in old.stale
     assert old.stale in said(old)
@@ -270,24 +245,12 @@ def test_which_state_of_the_code_computed_the_records_is_told(
     assert timeless(both.chapters[:1]) == timeless(one.chapters)
 
 
-def test_nothing_is_computed_twice(
-    found: Reproduction, plan: Plan, data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_training(monkeypatch)
+def test_nothing_is_computed_twice(found: Reproduction, plan: Plan, data: Path, out: Path) -> None:
+    before = kept(out)
     again = reproduce(list(ITEMS.values()), plan, out, data=data)
     assert timeless(again.chapters) == timeless(found.chapters)
     assert again.seconds == found.seconds
-
-
-def test_what_a_unit_left_that_was_killed_at_its_very_end_is_deleted(
-    found: Reproduction, plan: Plan, data: Path, out: Path
-) -> None:
-    cells = Cells(Store(out / CELLS), Where(data, out / DATA))
-    available = replace(plan, datasets=found.plan.datasets)
-    for unit in cells._units(ITEMS["overall"].cells(available)):
-        cells.store.work(unit.key).mkdir()
-    reproduce([ITEMS["overall"]], plan, out, data=data)
-    assert not list((out / CELLS).glob("work-*"))
+    assert kept(out) == before
 
 
 def test_a_changed_setting_computes_what_it_touches(
@@ -326,24 +289,28 @@ def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Pla
     records = chapter(found, "approximation").records
     record = next(each for each in records if (each["dataset"], each["seed"]) == ("diginetica", 1))
     problem = problem_of(plan.source("diginetica"), 1, Where(data))
-    bench = Workbench(problem, plan.settings("mf", "diginetica"), 1)
-    kept = validation_losses(problem, bench.anchor(0)[1]).sum() / problem.valid_samples().sum()
-    assert record["unchanged"] == pytest.approx(kept)
+    lab = Lab(problem, plan.settings("mf"), 1)
+    [anchor] = lab.train(random_anchors(lab, 1, rate=0.9))
+    unchanged = validation_losses(problem, anchor).sum() / problem.valid_samples().sum()
+    assert record["unchanged"] == pytest.approx(unchanged)
     assert record["real"] == pytest.approx(record["ifrqe"], rel=0.2)
     assert record["real"] != record["ifrqe"]
 
 
 def test_items_of_ours_value_as_assent_does_by_default(plan: Plan) -> None:
+    way = ("worth", "welfare")
     for model in ("mf", "lightgcn"):
-        default, found = Settings(model=model), plan.settings_of_ours(model, "diginetica")
-        assert found.influence.loss is default.influence.loss
-        assert found.value.source is default.value.source
-        assert plan.settings(model, "diginetica").influence.loss is Loss.BCE
-    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "value": {"source": "structure"}})
-    assert asked.settings_of_ours("mf", "diginetica").influence.loss is Loss.BCE
-    assert asked.settings_of_ours("mf", "diginetica").value.source is ValueSource.STRUCTURE
-    assert plan.settings_of_ours("mf", "diginetica").influence.loss is Loss.PAIRWISE
-    assert plan.settings_of_ours("lightgcn", "diginetica").influence.loss is Loss.CALIBRATED
+        ours, theirs = plan.method_of_ours(way, model), plan.method(OURS, model, "diginetica")
+        assert isinstance(ours, WorthMethod)
+        assert isinstance(theirs, GameMethod)
+        assert ours.influence_for(model).loss is influence_settings(model).loss
+        assert ours.source is WorthMethod().source
+        assert theirs.influence_for(model).loss is Loss.BCE
+    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "worth": {"source": "structure"}})
+    other = asked.method_of_ours(way, "mf")
+    assert isinstance(other, WorthMethod)
+    assert other.influence_for("mf").loss is Loss.BCE
+    assert other.source is WorthSource.STRUCTURE
 
 
 def test_more_anchors_take_longer(found: Reproduction) -> None:
@@ -353,9 +320,8 @@ def test_more_anchors_take_longer(found: Reproduction) -> None:
 
 @pytest.fixture
 def whole(found: Reproduction, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all cells of the tiny plan, which is the quick one here; nothing can be trained."""
+    """A folder with all cells of the tiny plan, which is the quick one here."""
     monkeypatch.setattr(reproduce_command, "quick", lambda _: replace(found.plan, sizes={}))
-    kill_training(monkeypatch)
     return copytree(out, tmp_path / "whole")
 
 
@@ -387,24 +353,16 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
     assert ours["runs"] == "2"
 
 
-def test_the_search_goes_on_where_it_was(
-    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_search_goes_on_where_it_was(plan: Plan, data: Path, tmp_path: Path) -> None:
+    """Killed after a trial: the record is lost, the storage of trials is there."""
     short = replace(plan, datasets=("simulation",), trials=3)
-    whole = reproduce([ITEMS["search"]], short, tmp_path / "whole", data=data)
-    rewards = iter([True, True, False])
-    real = searching._reward
-
-    def interrupted(*args: Any) -> float:
-        if not next(rewards, True):
-            raise KeyboardInterrupt
-        return real(*args)
-
-    monkeypatch.setattr(searching, "_reward", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
-    assert list((tmp_path / "killed" / CELLS).glob("search-*.sqlite"))
-    again = reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
+    whole = reproduce([ITEMS["search"]], short, tmp_path, data=data)
+    [storage] = (tmp_path / CELLS).glob("search-*.sqlite")
+    before = storage.read_bytes()
+    for file in (tmp_path / CELLS).glob("*.json"):
+        file.unlink()
+    again = reproduce([ITEMS["search"]], short, tmp_path, data=data)
+    assert storage.read_bytes() == before  # no trial was repeated
     assert timeless(again.chapters) == timeless(whole.chapters)
     (record,) = again.chapters[0].records
     assert record["best_dimension"] in (2, 4)

@@ -12,39 +12,44 @@ from typing import Any
 
 import pytest
 
+from assent.lab import Processes
 from assent.reproduce import ITEMS, Plan, reproduce
-from assent.reproduce.run import CELLS
-from assent.runs import pool
-from assent.runs.measure import _load_optimizers
 from assent.support.errors import AssentError
 
-KILLS = 20
+KILLS = 6
 THE_ITEMS = [ITEMS["overall"], ITEMS["approximation"]]
-_FORK = multiprocessing.get_context("fork")
+_SPAWN = multiprocessing.get_context("spawn")
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc: Linux")
 
 
 def _drive(plan: Plan, out: Path) -> None:
-    """A command in a process group of its own, whose workers are there at once."""
+    """A command in a process group of its own."""
     os.setsid()
-    pool._START = "fork"
     try:
-        reproduce(THE_ITEMS, plan, out, data=None, jobs=2)
+        with Processes(2) as executor:
+            (out / "begun").parent.mkdir(parents=True, exist_ok=True)
+            (out / "begun").touch()
+            reproduce(THE_ITEMS, plan, out, data=None, executor=executor)
     except AssentError as error:
-        assert "give the same command again" in str(error)  # noqa: PT017
+        assert "repeat the command to go on" in str(error)  # noqa: PT017
         os._exit(3)
 
 
 def start(plan: Plan, out: Path) -> Any:
-    process = _FORK.Process(target=_drive, args=(plan, out))
+    """Start a run and wait until it has loaded its libraries."""
+    (out / "begun").unlink(missing_ok=True)
+    process = _SPAWN.Process(target=_drive, args=(plan, out))
     process.start()
+    while process.is_alive() and not (out / "begun").exists():
+        time.sleep(0.01)
     return process
 
 
 def children(pid: int) -> list[int]:
-    """The processes that this one has started and that run."""
-    return [int(stat[0]) for stat in _processes() if stat[3] == str(pid) and stat[2] != "Z"]
+    """The processes that this one and its children have started and that run."""
+    found = [int(stat[0]) for stat in _processes() if stat[3] == str(pid) and stat[2] != "Z"]
+    return found + [each for child in found for each in children(child)]
 
 
 def alive(pid: int) -> bool:
@@ -67,7 +72,7 @@ def kill(process: Any, whom: str) -> bool:
     if whom == "everybody":
         os.killpg(process.pid, signal.SIGKILL)
     elif whom == "a worker" and workers:
-        os.kill(workers[0], signal.SIGKILL)
+        os.kill(workers[-1], signal.SIGKILL)
     else:
         os.kill(process.pid, signal.SIGKILL)
     process.join(60)
@@ -89,40 +94,20 @@ def results(plan: Plan, out: Path) -> list[Any]:
     ]
 
 
-def _kill_again_and_again(plan: Plan, folder: Path) -> None:
-    """Leave one run alone and kill others; runs are forked from this process, which has all loaded.
-
-    It uses no library that has threads of its own: those would not be there after a fork.
-    """
-    _load_optimizers()
+def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(plan: Plan, tmp_path: Path) -> None:
+    small = replace(plan, datasets=("simulation",), repeats=1)
     begun = time.monotonic()
-    alone = start(plan, folder / "alone")
-    alone.join()
-    assert alone.exitcode == 0
+    reproduce(THE_ITEMS, small, tmp_path / "alone", data=None)
     took, moments, number, kills = time.monotonic() - begun, random.Random(6), 0, 0
     while kills < KILLS:
-        running = start(plan, folder / str(number))
-        running.join(0.05 + moments.random() * took / 4)
+        running = start(small, tmp_path / str(number))
+        running.join(moments.random() * took / 4)
         if running.exitcode is None:
             kills += kill(running, ("everybody", "the parent", "a worker")[kills % 3])
         else:  # it was quicker than the kill: the next goes to another folder
             assert running.exitcode == 0
             number += 1
-    last = start(plan, folder / str(number))
-    last.join()
-    assert last.exitcode == 0
-
-
-def test_killed_at_random_moments_it_ends_as_if_it_had_not_been(plan: Plan, tmp_path: Path) -> None:
-    small = replace(plan, datasets=("simulation",))
-    context = multiprocessing.get_context("spawn")
-    driver = context.Process(target=_kill_again_and_again, args=(small, tmp_path))
-    driver.start()
-    driver.join(300)
-    if driver.is_alive():
-        driver.kill()
-    assert driver.exitcode == 0
+    reproduce(THE_ITEMS, small, tmp_path / str(number), data=None)
     wanted = results(small, tmp_path / "alone")
     for out in tmp_path.iterdir():
         assert results(small, out) == wanted
-        assert not list((out / CELLS).glob("work-*"))
