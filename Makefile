@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install dev demo test chromium browser lint types benchmarks clean
+.PHONY: help install dev demo test lint types docs chromium browser benchmarks clean
 
-help:  ## Show what can be made
+help:  ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
@@ -26,29 +26,33 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 install: $(VENV)/.installed  ## Create .venv with the assent command in it
 	@echo "Ready: $(BIN)/assent --help"
 
-dev: $(VENV)/.installed-dev  ## The same, with the tools that the tests need
+dev: $(VENV)/.installed-dev  ## Create .venv with the tools that tests and docs need
 
-demo: $(VENV)/.installed  ## Run the whole way on made-up data; says where its report is
+demo: $(VENV)/.installed  ## Run the whole way on simulated data; says where the report is
 	@$(BIN)/assent demo --out $(DEMO) --replace
 
 test: lint types  ## Lint, type-check and test
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-chromium:  ## Install Chromium (Debian's, as root), unless there is a browser
+lint: dev  ## Lint and check the format (ruff)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: dev  ## Check types (mypy, strict)
+	@$(BIN)/mypy
+
+docs: dev  ## Build the pages of docs/ as a site; says where it is
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Ready: site/index.html"
+
+chromium:  ## Install Chromium (Debian's package, as root), unless there is a browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		(apt-get update --quiet && apt-get install --yes --quiet chromium)
 
-browser: dev chromium  ## Look at the reproduction's page in it
+browser: dev chromium  ## Test the reproduction's page in a browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/experiments/reproduce/test_page.py
 
-lint: dev  ## ruff
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; QUICK=1 tries the scripts; some need ASSENT_DATA)
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file $(if $(QUICK),--quick) || exit 1; done
 
-types: dev  ## mypy, strict
-	@$(BIN)/mypy
-
-benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; some need ASSENT_DATA)
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
-
-clean:  ## Remove what the targets above made
-	rm -rf $(VENV) $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info
+clean:  ## Delete what the other targets made
+	rm -rf $(VENV) $(DEMO) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info

@@ -13,7 +13,7 @@ import numpy as np
 from assent.evaluation.evaluate import evaluate
 from assent.lab import Lab, Training
 from assent.methods.ifrqe import IFRQEpp
-from assent.runs.records import certificate_of
+from assent.runs.measure import certificate_of
 from common import Option, load, read_options, settings_of
 
 POINTS = (0.5, 0.25, 0.1)

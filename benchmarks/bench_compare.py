@@ -16,9 +16,9 @@ from typing import Any
 
 from assent.evaluation.metrics import RewardForm
 from assent.lab import Store
-from assent.report.data import way_of
+from assent.results.comparison import Comparison
+from assent.results.records import way_of
 from assent.runs.compare import compare, parse_methods
-from assent.runs.outcome import Outcome, mark
 from assent.support.runtime import cores
 from common import Option, load, read_options, settings_of, verdict, workers
 
@@ -32,7 +32,10 @@ def judge(rows: Sequence[dict[str, Any]], rivals: Sequence[str], form: str) -> N
         if row["method"] in rivals and way_of(row) != OURS:
             places.setdefault((row["dataset"], row["model"], row["price"]), []).append(row)
     above = [all(row["ahead"] >= 0 for row in place) for place in places.values()]
-    sure = [all(row["ahead"] > 0 and mark(row["p"]) for row in place) for place in places.values()]
+    sure = [
+        all(row["ahead"] > 0 and row["p"] is not None and row["p"] <= 0.05 for row in place)
+        for place in places.values()
+    ]
     of = f"share of {len(places)} places"
     names = ", ".join(rivals)
     verdict(f"{form}: at or above {names}, {of}", sum(above) / len(places), 0.9, at_most=False)
@@ -67,9 +70,9 @@ def main(given: argparse.Namespace, folder: Path) -> None:
                     store=Store(folder / "cells"),
                     executor=executor,
                 )
-            outcome = Outcome(records, form, OURS)
-            outcome.write(folder / f"{name}-{form}")
-            rows += outcome.rows
+            comparison = Comparison(records, form, OURS)
+            comparison.write(folder / f"{name}-{form}")
+            rows += comparison.standings()
             print((folder / f"{name}-{form}" / "compare.md").read_text())
         judge(rows, given.rivals, form)
 

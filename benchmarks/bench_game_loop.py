@@ -9,8 +9,7 @@ import numpy as np
 
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
-from assent.game.paper.algorithms import Rewards, algorithm_2, draw_all
-from assent.game.paper.tables import Gradient, TableSettings
+from assent.game.paper import Gradient, Meeting, Rewards, TableSettings, algorithm_2, draw_all
 from assent.game.solve import solve
 from assent.lab import Lab
 from assent.methods.ifrqe import IFRQEpp
@@ -31,7 +30,7 @@ def trust(estimates: Estimates, selection: Bools, price: float) -> str:
 
 def mean_reward(rewards: Rewards, codes: Ints) -> float:
     """Return the predicted reward, a mean over players and the joint selections `codes[N, B]`."""
-    opponents = rewards.meet(codes).seen_by(slice(0, len(codes)))
+    opponents = Meeting(rewards, codes).seen_by(slice(0, len(codes)))
     return float(opponents.rewards(opponents.drawn).mean())
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 
 from assent.influence.autodiff import Autodiff
+from assent.influence.closed_form import Curvature
 from assent.influence.estimate import own_by_groups, own_influence
-from assent.influence.inverse import inverse_product
-from assent.influence.mf_curvature import Curvature
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings, inverse_product
 from assent.lab import Lab
 from assent.lab.anchors import linearised, random_anchors
 from assent.methods.ifrqe import IFRQEpp

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from assent.evaluation.evaluate import HeldOut
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.lab import Store
 from assent.methods import influence_settings
 from assent.models import MF, MODELS

@@ -3,10 +3,11 @@
     bench_runs.py                                            all of them
     bench_runs.py --cases authors,histories
 
-authors     IFRQE++ (T = 3) on the authors' simulation file, one core; theirs takes 36 to 40 min and 3.5 GB
+authors     IFRQE++ (T = 3) and `worth` on the authors' simulation file, one core; the authors' IFRQE++ takes
+            36 to 40 min and 3.5 GB
 histories   a fit with one history of 5,000 interactions against histories of ten: memory must not grow
 demo        `assent demo`: its time, and how far `worth` is above Random and Threshold
-gowalla     IFRQE++ (T = 2) on a million interactions, two cores; then ranking all items for all users
+gowalla     `worth` on a million interactions, two cores; then ranking all items for all users
 """
 
 import tempfile
@@ -23,17 +24,18 @@ from assent.support.statistics import paired_difference
 from common import Option, load, log_path, measure, read_options, settings_of, train, verdict
 
 
-def paper(data: Path, anchors: int, jobs: int, folder: Path) -> list[str]:
-    """Return the arguments of a run with the paper's method."""
-    how = ["--unwillingness", "random", "--method", "ifrqe++", "--anchors", str(anchors), "--price", "0.1"]
-    return ["fit", str(data), *how, "--jobs", str(jobs), "--out", str(folder / "run")]
+def fit_at_price(data: Path, out: Path, *how: str) -> list[str]:
+    """Return the arguments of a fit on a log without unwillingness of its own."""
+    return ["fit", str(data), "--unwillingness", "random", "--price", "0.1", *how, "--out", str(out)]
 
 
 def authors(folder: Path, quick: bool) -> None:
-    cost = measure(paper(log_path("simulation_authors", folder, quick=quick), 3, 1, folder))
-    verdict("authors' file, CPU of the whole run", cost.cpu, 60, "s")
-    verdict("authors' file, peak memory", cost.peak, 1, "GB")
-    print(f"wall clock: {cost.wall:.1f} s")
+    data = log_path("simulation_authors", folder, quick=quick)
+    for name, more in (("ifrqe++", ("--anchors", "3")), ("worth", ())):
+        cost = measure(fit_at_price(data, folder / name, "--method", name, *more, "--jobs", "1"))
+        verdict(f"authors' file, {name}, CPU of the whole run", cost.cpu, 60, "s")
+        verdict(f"authors' file, {name}, peak memory", cost.peak, 1, "GB")
+        print(f"wall clock: {cost.wall:.1f} s")
 
 
 def histories(folder: Path, quick: bool) -> None:
@@ -73,7 +75,8 @@ def demo(folder: Path, quick: bool) -> None:
 
 
 def gowalla(folder: Path, quick: bool) -> None:
-    cost = measure(paper(log_path("gowalla", folder, quick=quick), 2, 2, folder))
+    data = log_path("gowalla", folder, quick=quick)
+    cost = measure(fit_at_price(data, folder / "run", "--jobs", "2"))
     verdict("gowalla, wall clock", cost.wall / 60, 20, "min")
     verdict("gowalla, peak memory of one process", cost.peak, 8, "GB")
     print(f"CPU: {cost.cpu / 60:.1f} min")

@@ -226,8 +226,11 @@ def seconds(work: Callable[[], object]) -> float:
 def with_error(values: float | Sequence[float]) -> str:
     """Return a mean of four digits with its standard error; one value has none."""
     mean, error = mean_and_error(np.atleast_1d(values))
-    text = f"{mean:.4g}" if abs(mean) < 10_000 else f"{mean:.0f}"
-    return text if error is None else f"{text} ± {error:.2g}"
+    return _short(mean) if error is None else f"{_short(mean)} ± {error:.2g}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
 
 
 def verdict(
@@ -237,5 +240,5 @@ def verdict(
     mean = float(np.mean(value))
     met = mean <= limit if at_most else mean >= limit
     sign, of = "≤" if at_most else "≥", f" {unit}" if unit else ""
-    target = f"(target {sign} {limit:.4g}{of}) {'met' if met else 'MISSED'}"
+    target = f"(target {sign} {_short(limit)}{of}) {'met' if met else 'MISSED'}"
     print(f"{name}: {with_error(value)}{of} {target}", flush=True)

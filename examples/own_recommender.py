@@ -70,14 +70,15 @@ class Mine(Recommender):
 
 
 def main(users: int = 600, items: int = 200, epochs: int = 80, budget: float = 0.5) -> None:
-    """Compare disclosing everything with IFRQE++ at half of the violation, for this recommender."""
+    """Compare disclosing everything with `worth` at half of the violation, for this recommender."""
     log = assent.simulate(preference="learnable", users=users, items=items, seed=0)
     problem = assent.make_problem(log, "full", seed=0, negatives=20)
     settings = assent.Settings.model_validate({"model": f"{__name__}:Mine", "training": {"epochs": epochs}})
-    bench = assent.Workbench(problem, settings, seed=0)
-    for method in ("all", "ifrqe++"):
-        choice = assent.make_method(method).within(bench, budget)
-        figures = assent.evaluate(problem, bench.final(choice.selection), choice.selection, price=0.1)
+    lab = assent.Lab(problem, settings)
+    for method in ("all", "worth"):
+        choice = assent.make_method(method, settings.model).within(lab, budget)
+        [model] = lab.train([assent.Training(choice.selection)])
+        figures = assent.evaluate(problem, model, choice.selection, price=0.1)
         print(
             f"{method:8} discloses {choice.selection.sum():,} of {len(choice.selection):,} interactions, "
             f"{figures['violation_share']:.0%} of the unwillingness: NDCG@5 {figures['ndcg']:.3f}"

@@ -9,7 +9,6 @@ import torch
 
 import assent
 import own_recommender
-from assent.evaluation.recommendations import recommendations
 from assent.models import model_class
 from assent.testing import RecommenderContract
 from assent.training.stored import evidence_of
@@ -47,12 +46,12 @@ def told(output: str) -> dict[str, tuple[int, int, int, float]]:
     }
 
 
-def test_own_recommender_with_ifrqe_pp(capsys: pytest.CaptureFixture[str]) -> None:
+def test_own_recommender_with_worth(capsys: pytest.CaptureFixture[str]) -> None:
     own_recommender.main(users=60, items=40, epochs=5)
     lines = told(capsys.readouterr().out)
-    assert lines.keys() == {"all", "ifrqe++"}
+    assert lines.keys() == {"all", "worth"}
     assert lines["all"][:3] == (lines["all"][1], lines["all"][1], 100)
-    kept, rows, share, _ = lines["ifrqe++"]
+    kept, rows, share, _ = lines["worth"]
     assert 0 < kept < rows
     assert 0 < share <= 50
 
@@ -70,7 +69,7 @@ def test_a_run_of_it_is_found_again_in_its_folder(tmp_path: Path, monkeypatch: p
             "training": {"epochs": 5},
         }
     )
-    plan = assent.RunPlan(method="threshold", price=0.1)
+    plan = assent.RunPlan(method=assent.make_method("threshold"), price=0.1)
     before = assent.fit(log, problem, tmp_path / "run", plan, settings)
     after = assent.open_run(tmp_path / "run")
     assert after.settings["model_settings"] == {"dimension": 3, "decay": 0.02}
@@ -79,4 +78,4 @@ def test_a_run_of_it_is_found_again_in_its_folder(tmp_path: Path, monkeypatch: p
     assert torch.equal(after.trained.scores_of_all(everybody), scores)
     assert after.trained.rows is not None
     assert len(after.trained.rows) == np.count_nonzero(before.selection["disclosed"])
-    assert len(recommendations(after.trained, after.selection, str(log.table["user"][0]), 5)) == 5
+    assert len(after.recommend(str(log.table["user"][0]), 5)) == 5

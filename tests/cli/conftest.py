@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from assent.cli.app import app
 from assent.data.simulate import simulate
 
-QUICK = ["--set", "training.epochs=3", "--set", "model_settings.dimension=4", "--negatives", "20"]
-"""Settings for tests: a fit takes about a second."""
+QUICK = [
+    "--set", "training.epochs=2", "--set", "model_settings.dimension=4", "--negatives", "20", "--jobs", "1",
+]  # fmt: skip
+"""Settings for tests: a fit takes less than a second, without other processes."""
 
 
 @pytest.fixture(scope="session")
@@ -25,13 +29,36 @@ def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def run_folder(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run."""
+    """A finished run of the default method."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    command = [str(Path(sys.executable).with_name("assent")), "fit", str(log_file), "--out", str(folder)]
-    subprocess.run([*command, *QUICK, "--anchors", "2"], check=True, capture_output=True)
+    done = CliRunner().invoke(app, ["fit", str(log_file), "--out", str(folder), *QUICK])
+    assert done.exit_code == 0, done.output
     return folder
 
 
 def records(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(path.read_text())
     return found
+
+
+def killed_at(labels: list[str], *arguments: object) -> int:
+    """Give a fit in a process of its own, which kills itself when a task with one of the labels begins.
+
+    A label that ends in * stands for all that begin so. Returns the exit code.
+    """
+    script = f"""
+import os, sys
+from fnmatch import fnmatch
+from assent.cli import fit_commands
+from assent.cli.app import main
+from assent.support.progress import SILENT
+class Killer:
+    def task(self, label, total):
+        if any(fnmatch(label, each) for each in {labels!r}):
+            os.kill(os.getpid(), 9)
+        return SILENT.task(label, total)
+fit_commands.watcher = Killer
+sys.argv = {["assent", "fit", *map(str, arguments)]!r}
+main()
+"""
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode

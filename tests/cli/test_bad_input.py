@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from assent.data.readers import GUESSES
+from assent.runs.folder import FORMAT
 from assent.runs.run import RunPlan
 from assent.support.errors import AssentError
-from assent.training.stored import FORMAT
 from tests.cli.conftest import QUICK
 from tests.conftest import Assent
 
@@ -73,7 +73,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
     assert "no such run folder" in assent(command, tmp_path / "none", "--user", "u")[2]
     code, _, err = assent(command, run_folder, "--user", "nobody")
     assert (code, err.count("\n")) == (2, 1)
-    assert "user nobody" in err
+    assert "--user nobody: not in this run" in err
     other = tmp_path / "other"
     other.mkdir()
     for file in run_folder.iterdir():
@@ -98,10 +98,31 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
         (["--unwillingness", "mood"], ["mood", "random"]),
         (["--unwillingness", "category:none.yaml"], ["none.yaml"]),
         (["--frontier", "2"], ["--frontier 2"]),
-        (["--frontier-methods", "foo"], ["--frontier-methods foo", "threshold"]),
+        (["--frontier", "0.5", "--frontier-methods", "foo"], ["--frontier-methods foo", "threshold"]),
+        (["--frontier-methods", "random"], ["--frontier-seeds and --frontier-methods: need --frontier"]),
+        (["--frontier-seeds", "3"], ["--frontier-seeds and --frontier-methods: need --frontier"]),
         (["--anchors", "1", "--set", "anchors=2"], ["--set anchors=2", "--anchors 1"]),
+        (["--anchors", "1", "--set", "ifrqe++.anchors=2"], ["--set ifrqe++.anchors=2", "--anchors 1"]),
+        (
+            ["--estimator", "lissa", "--set", "influence.estimator=gauss-newton"],
+            ["--set influence.estimator=gauss-newton: contradicts --estimator lissa"],
+        ),
+        (["--anchors", "2"], ["--anchors: not of worth, but of ifrqe++"]),
+        (["--method", "ifrqe", "--set", "anchors=2"], ["setting anchors: not of ifrqe, but of ifrqe++"]),
+        (["--method", "ifrqe", "--value", "structure"], ["--value: not of ifrqe, but of worth"]),
+        (
+            ["--method", "threshold", "--estimator", "lissa"],
+            ["--estimator: not of threshold, but of worth, ifrqe, ifrqe++"],
+        ),
+        (["--set", "scratch.selections=2"], ["setting scratch.selections: not of worth, but of scratch"]),
+        (["--set", "magic=1"], ["unknown setting magic; see assent settings --model mf"]),
+        (["--set", "worth.magic=1"], ["unknown setting magic"]),
+        (["--set", "worth.folds=100000"], ["--set folds=100000: accepted: no more than the training rows"]),
+        (["--k", "5,5"], ["--k 5,5: accepted: different numbers from 1 on, for instance 5,10,20"]),
+        (["--k", "0"], ["--k 0: accepted"]),
+        (["--k", "ten"], ["--k ten: accepted"]),
         (["--model", "mf", "--set", "model=neumf"], ["--set model=neumf", "--model mf"]),
-        (["--negatives", "4000"], ["4000 negatives per row", "accepted: from 1 to"]),
+        (["--negatives", "4000"], ["--negatives 4000, and some user has only", "accepted: "]),
         (["--price", "-1"], ["--price -1", "from 0 to 1e+100"]),
         (["--price", "inf"], ["--price inf", "from 0 to 1e+100"]),
         (["--price", "1e308"], ["--price 1e+308", "from 0 to 1e+100"]),
@@ -133,17 +154,23 @@ def test_numbers_that_are_none(arguments: list[str], assent: Assent) -> None:
     assert f"{arguments[-2]} {arguments[-1]}: accepted: a number from" in err
 
 
-def test_lds_judges_all_estimators(log_file: Path, assent: Assent) -> None:
-    code, out, err = assent("lds", log_file, "--set", "value.source=lissa")
+def test_lds_judges_all_sources(log_file: Path, assent: Assent) -> None:
+    code, out, err = assent("lds", log_file, "--set", "worth.source=structure")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "value.source: all that was measured is judged in any case" in err
+    assert "--set worth.source: all sources are judged in any case" in err
 
 
-def test_two_estimators_contradict_each_other(log_file: Path, assent: Assent) -> None:
-    both = ["--value", "lissa", "--set", "influence.estimator=gauss-newton"]
-    code, out, err = assent("frontier", log_file, *both)
+@pytest.mark.parametrize("command", ["frontier", "compare"])
+def test_settings_that_no_method_of_a_list_has(command: str, log_file: Path, assent: Assent) -> None:
+    code, out, err = assent(command, log_file, "--methods", "random,worth", "--anchors", 2)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "influence.estimator=gauss-newton: contradicts value.source=lissa; accepted: one of them" in err
+    assert "assent: --anchors: not of random, worth, but of ifrqe++" in err
+
+
+def test_a_store_that_is_not_there(tmp_path: Path, assent: Assent) -> None:
+    code, out, err = assent("store", tmp_path / "none")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{tmp_path / 'none'}: no such folder" in err
 
 
 @pytest.mark.parametrize("command", ["frontier", "lds", "compare"])

@@ -1,13 +1,14 @@
 """Every command does what its help says, and its records have the keys that they promise."""
 
-import subprocess
-import sys
+import json
+import os
+import time
 from pathlib import Path
 
 import polars as pl
 
-from assent.runs.rank_scores import SCORES
-from tests.cli.conftest import QUICK, records
+from assent.runs.lds import SCORES
+from tests.cli.conftest import QUICK, killed_at, records
 from tests.conftest import Assent
 
 KEYS = {
@@ -28,6 +29,7 @@ KEYS = {
     "mrr",
     "hit",
     "seconds",
+    "k",
 }
 
 
@@ -63,7 +65,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
     worth = table["value"] > 0.1 * table["unwillingness"]
     assert table["disclosed"].to_list() == worth.to_list()
     methods = {record["method"] for record in records(run_folder / "metrics.json")}
-    assert methods == {"ifrqe++", "all", "nothing"}
+    assert methods == {"worth", "all", "nothing"}
     assert all(set(record) >= KEYS for record in records(run_folder / "metrics.json"))
     page = (run_folder / "report.html").read_text().replace("http://www.w3.org", "")
     assert "http://" not in page
@@ -81,19 +83,18 @@ def test_fit_is_deterministic_and_writes_json(
     log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
 ) -> None:
     code, out, _ = assent(
-        "fit", log_file, "--out", tmp_path / "again", *QUICK, "--anchors", 2, "--json", tmp_path / "fit.json"
+        "fit", log_file, "--out", tmp_path / "again", *QUICK, "--json", tmp_path / "fit.json"
     )
     assert code == 0
-    assert "IFRQE++ (welfare)" in out
+    assert "Worth (welfare)" in out
     for name in ("model.safetensors", "model.json", "selection.parquet"):
         assert (tmp_path / "again" / name).read_bytes() == (run_folder / name).read_bytes()
     assert len(records(tmp_path / "fit.json")) == 3
 
 
 def test_fit_within_a_budget(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    code, _, err = assent(
-        "fit", log_file, "--out", tmp_path / "run", *QUICK, "--anchors", 1, "--budget", 0.5, "--price", 0.3
-    )
+    within = ["--budget", 0.5, "--price", 0.3]
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *within)
     assert code == 0, err
     own = records(tmp_path / "run" / "metrics.json")[0]
     assert 0.45 < own["violation_share"] <= 0.5
@@ -103,9 +104,9 @@ def test_fit_within_a_budget(log_file: Path, tmp_path: Path, assent: Assent) -> 
 
 
 def test_a_price_that_decides_nothing_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    low = assent("fit", log_file, "--out", tmp_path / "low", *QUICK, "--anchors", 1, "--price", 1e-9)
-    high = assent("fit", log_file, "--out", tmp_path / "high", *QUICK, "--anchors", 1, "--price", 1e3)
-    assert "unwillingness decides 0.0% of the interactions; raise --price" in low[2]
+    low = assent("fit", log_file, "--out", tmp_path / "low", *QUICK, "--price", 1e-9)
+    high = assent("fit", log_file, "--out", tmp_path / "high", *QUICK, "--price", 1e3)
+    assert "unwillingness decides 0.0% of the interactions; raise the price" in low[2]
     assert "unwillingness decides" not in high[2]
 
 
@@ -127,31 +128,31 @@ def test_replace_only_replaces_runs(log_file: Path, tmp_path: Path, assent: Asse
     assert (tmp_path / "precious" / "photo").exists()
 
 
+def test_what_a_run_depends_on_is_kept_with_it(run_folder: Path) -> None:
+    kept = json.loads((run_folder / "settings.json").read_text())
+    assert (kept["format"], kept["method"], kept["objective"]) == (3, "worth", "welfare")
+    assert kept["method_settings"] == {"influence": None, "reward": "sum", "source": "combined", "folds": 3}
+    assert kept["training"]["epochs"] == 2
+
+
 def test_a_killed_fit_goes_on_and_ends_the_same(log_file: Path, run_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    script = f"""
-import os, sys
-import assent.workbench as workbench
-real, done = workbench.train, []
-def train(*args, **kwargs):
-    if len(done) == 1:
-        os.kill(os.getpid(), 9)
-    done.append(1)
-    return real(*args, **kwargs)
-workbench.train = train
-from assent.cli.app import main
-sys.argv = {["assent", "fit", str(log_file), "--out", str(folder), *QUICK, "--anchors", "2"]!r}
-main()
-"""
-    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    assert killed.returncode == -9
-    assert list((folder / ".work").glob("anchor-0-*.json"))
+    command = [log_file, "--out", folder, *QUICK]
+    assert killed_at(["fold 2"], *command) == -9
+    assert list((folder / ".work").glob("*.json"))
     assert not (folder / "report.html").exists()
-    again = script.replace("len(done) == 1", "kwargs['label'] == 'anchor 1'")
-    subprocess.run([sys.executable, "-c", again], capture_output=True, check=True)
+    assert killed_at(["fold 1"], *command) == 0  # which is there, so that it is not trained again
     assert not (folder / ".work").exists()
     for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
         assert (folder / name).read_bytes() == (run_folder / name).read_bytes()
+
+
+def test_several_processes_write_the_same(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--jobs", 2)[0] == 0
+    for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (run_folder / name).read_bytes()
 
 
 def test_an_unfinished_run_of_other_settings_is_refused(
@@ -166,13 +167,13 @@ def test_an_unfinished_run_of_other_settings_is_refused(
 
 def test_frontier_prints_writes_and_resumes(log_file: Path, tmp_path: Path, assent: Assent) -> None:
     arguments = ["frontier", log_file, "--points", "0.5,0.25", "--seeds", 2, *QUICK]
-    arguments += ["--methods", "threshold,ifrqe:nash", "--out", tmp_path / "front"]
+    arguments += ["--methods", "threshold,ifrqe:nash", "--k", "5,10", "--out", tmp_path / "front"]
     code, out, _ = assent(*arguments, "--json", tmp_path / "a.json")
     assert code == 0
     assert "Threshold" in out
     found = records(tmp_path / "a.json")
     assert len(found) == 2 * (2 * 2 + 2)
-    assert all(set(record) >= KEYS | {"point"} for record in found)
+    assert all(set(record) >= KEYS | {"point", "ndcg@10", "recall@10"} for record in found)
     assert all(r["violation_share"] <= r["point"] + 1e-9 for r in found)
     assert assent(*arguments, "--json", tmp_path / "b.json")[0] == 0
     assert records(tmp_path / "b.json") == found
@@ -181,16 +182,45 @@ def test_frontier_prints_writes_and_resumes(log_file: Path, tmp_path: Path, asse
         assert f">{label}" in picture
 
 
-def test_options_without_an_effect_are_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    plain = ["fit", log_file, "--method", "threshold", *QUICK, "--out", tmp_path / "plain"]
-    code, _, err = assent(*plain)
+def test_metrics_are_taken_of_lists_of_several_lengths(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    options = [*QUICK, "--method", "threshold", "--k", "3,10", "--json", tmp_path / "k.json"]
+    code, out, _ = assent("fit", log_file, "--out", tmp_path / "run", *options)
     assert code == 0
-    assert "no effect" not in err
-    more = ["--value", "influence", "--anchors", 2, "--frontier-seeds", 3, "--out", tmp_path / "more"]
-    code, _, err = assent(*plain, *more)
-    assert code == 0
-    assert "no effect on threshold: anchors and value" in err
-    assert "no effect without --frontier: --frontier-seeds and --frontier-methods" in err
+    assert "NDCG@3" in out
+    assert "NDCG@10" in out
+    for record in records(tmp_path / "k.json"):
+        assert record["k"] == 3
+        assert record["hit@10"] >= record["hit"]
+
+
+def test_a_setting_of_either_the_method_or_the_frontier_is_taken(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    options = [*QUICK, "--frontier", 0.5, "--frontier-seeds", 1, "--frontier-methods", "random,ifrqe++:nash"]
+    options += ["--set", "worth.folds=2", "--anchors", 1, "--json", tmp_path / "r.json"]
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *options)
+    assert code == 0, err
+    kept = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert kept["method_settings"]["folds"] == 2
+    assert [each["anchors"] for each in kept["frontier_methods"] if each["method"] == "ifrqe++"] == [1]
+
+
+def test_a_store_tells_its_size_and_is_pruned(log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    front = tmp_path / "front"
+    command = ["frontier", log_file, "--points", 0.5, "--seeds", 1, "--methods", "random", *QUICK]
+    assert assent(*command, "--out", front)[0] == 0
+    cells = front / "cells"
+    files = list(cells.iterdir())
+    size = sum(file.stat().st_size for file in files)
+    (cells / "mine.txt").write_text("kept")
+    assert assent("store", cells)[:2] == (0, f"{size:,} bytes\n")
+    assert assent("store", cells, "--prune", 30)[:2] == (0, f"0 bytes deleted\n{size:,} bytes\n")
+    for file in files:
+        os.utime(file, (time.time() - 31 * 24 * 3600,) * 2)
+    assert assent("store", cells, "--prune", 30)[:2] == (0, f"{size:,} bytes deleted\n0 bytes\n")
+    assert [file.name for file in cells.iterdir()] == ["mine.txt"]
 
 
 def test_lds(log_file: Path, tmp_path: Path, assent: Assent) -> None:
@@ -286,8 +316,9 @@ def test_data_describe_and_simulate(log_file: Path, tmp_path: Path, assent: Asse
 def test_settings_lists_and_set_changes(assent: Assent) -> None:
     code, out, _ = assent("settings")
     assert code == 0
-    assert "training.epochs" in out
-    assert "model_settings.strength" in out
+    for setting in ("training.epochs", "model_settings.strength", "influence.loss", "worth.folds"):
+        assert f"│ {setting} " in out
+    assert "│ ifrqe++.table." in out
 
 
 def test_a_run_keeps_nothing_of_somebody_whose_rule_is_never(
@@ -296,7 +327,7 @@ def test_a_run_keeps_nothing_of_somebody_whose_rule_is_never(
     table = pl.read_csv(log_file, schema_overrides={"user": pl.String}).drop("unwillingness")
     table = table.with_columns(pl.col("user").replace({table["user"][0]: "Zenobia"}))
     table.write_csv(tmp_path / "log.csv")
-    options = [*QUICK, "--anchors", 1, "--unwillingness", "user:Zenobia=1,*=0.2"]
+    options = [*QUICK, "--unwillingness", "user:Zenobia=1,*=0.2"]
     assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *options)[0] == 0
     assert records(tmp_path / "run" / "settings.json")["unwillingness"].startswith("user: 2 rules (")  # type: ignore[call-overload]
     for file in (tmp_path / "run").iterdir():

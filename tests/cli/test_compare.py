@@ -9,36 +9,34 @@ import pytest
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
 
-FEW = ["--repeats", 2, "--prices", "0.05,1", "--anchors", 1, "--jobs", 1, *QUICK]
+FEW = ["--repeats", 2, "--prices", "0.05,1", *QUICK]
 
 
 def test_it_prints_standings_and_says_how_they_were_made(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
     out = tmp_path / "compared"
-    command: list[Any] = ["compare", log_file, "--methods", "random,ifrqe++", *FEW, "--out", out]
+    command: list[Any] = ["compare", log_file, "--methods", "random,worth", *FEW, "--out", out]
     code, text, err = assent(*command, "--json", tmp_path / "records.json")
     assert code == 0
     assert "log, reward (sum), 2 repeats from seed 0, mf" in text
-    assert "IFRQE++ (nash) is at or above Random in" in text
-    assert "by the loss bce, the reward's own" in text
+    assert "Worth (nash) is at or above Random in" in text
+    assert "Worth: from cross-fitted, by the loss bce, the reward’s own." in text
     assert "Nothing wins" in text
     for name in ("compare.csv", "compare.json", "compare.md", "compare-mf.svg"):
         assert (out / name).exists()
         assert name in err
     found = records(tmp_path / "records.json")
     assert len(found) == 5 * 2 * 2
-    assert {each["method"] for each in found} == {"random", "ifrqe++", "all", "nothing"}
+    assert {each["method"] for each in found} == {"random", "worth", "all", "nothing"}
     whole = json.loads((out / "compare.json").read_text())
-    assert whole["reference"] == "IFRQE++ (nash)"
-    assert whole["settings"]["mf"]["value"]["source"] == "cross-fitted"
-    assert "Values: cross-fitted, one for each interaction" in text
+    assert whole["reference"] == "Worth (nash)"
     code, again, _ = assent(*command)
     assert (code, again) == (0, text)
 
 
 def test_what_people_ask_for_is_told(log_file: Path, assent: Assent) -> None:
-    wishes = ["--user-budget", "1.5", "--utility", "quadratic", "--prior", "0.5"]
+    wishes = ["--user-budget", "1.5", "--utility", "quadratic"]
     code, text, _ = assent("compare", log_file, "--methods", "threshold", *FEW, *wishes)
     assert code == 0
     assert "Unwillingness: column; split: paper-tables. Both are the same in all repeats" in text
@@ -47,7 +45,7 @@ def test_what_people_ask_for_is_told(log_file: Path, assent: Assent) -> None:
 
 
 def test_a_table_fits_80_columns(log_file: Path, assent: Assent) -> None:
-    code, text, _ = assent("compare", log_file, "--methods", "ifrqe++:nash", *FEW, columns=80)
+    code, text, _ = assent("compare", log_file, "--methods", "ifrqe++:nash", "--anchors", 1, *FEW, columns=80)
     assert code == 0
     assert "…" not in text
     table = [line for line in text.splitlines() if line.startswith(("│", "┃"))]
@@ -65,12 +63,10 @@ def test_rivals_that_retrain_say_so(log_file: Path, assent: Assent) -> None:
 
 def test_the_user_may_play_for_another_loss_form_and_reference(log_file: Path, assent: Assent) -> None:
     options = ["--set", "influence.loss=pairwise", "--reward", "mean", "--reference", "threshold"]
-    options += ["--value", "influence"]
     code, text, _ = assent("compare", log_file, "--methods", "random,ifrqe:nash", *FEW, *options)
     assert code == 0
     assert "reward (mean)" in text
-    assert "by the loss pairwise, not the reward's" in text
-    assert "Values: influence at each anchor for itself" in text
+    assert "IFRQE: T = 1, strategies: factored, by the loss pairwise, not the reward’s." in text
     assert "Threshold is at or above Random in" in text
 
 

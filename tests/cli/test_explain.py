@@ -124,7 +124,7 @@ def test_limits_that_leave_the_budget_unused_are_the_reason(
 
 
 def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    how = ["--budget", 0.95, "--method", "ifrqe", "--value", "influence"]
+    how = ["--budget", 0.95, "--method", "ifrqe"]
     assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *how)[0] == 0
     table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
     assert set(table.filter(pl.col("disclosed") & (pl.col("value") <= 0))["reason"]) == {"budget"}
@@ -143,4 +143,4 @@ def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) ->
     assert "0 of 0 interactions are used" in out
     (record,) = json.loads((tmp_path / "e.json").read_text())
     assert (record["item"], record["words"]) == ("i0", "held out for test")
-    assert "user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]
+    assert "--user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]

@@ -87,7 +87,7 @@ def test_a_run_that_leaves_nothing_spares_what_others_put_beside_it(tmp_path: Pa
 @pytest.mark.parametrize(
     "options",
     [["--budget", 0.001, "--user-floor", 5], DIVERGING_AT_ONCE, [*DIVERGING_AT_ONCE, "--method", "random"]],
-    ids=["refused", "failed", "failed without anchors"],
+    ids=["refused", "failed", "failed in the final model"],
 )
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "unfinished"])
 def test_a_run_outlives_a_replacement_that_gets_nowhere(
@@ -98,7 +98,7 @@ def test_a_run_outlives_a_replacement_that_gets_nowhere(
     if not finished:
         (out / REPORT).unlink()
         (out / WORK).mkdir()
-        (out / WORK / "anchor-0.progress").write_text("half")
+        (out / WORK / f"{'0' * 32}.progress").write_text("half")
     before = contents(out)
     assert assent("fit", log_file, "--out", out, *QUICK, *options, "--replace")[0] == 2
     assert contents(out) == before

@@ -13,7 +13,7 @@ from tests.conftest import Assent
 KEYS = [
     "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",
     "reward_mean", "precision", "recall", "f1", "ndcg", "mrr", "hit", "seconds", "trainings",
-    "decision_price", "point",
+    "decision_price", "point", "k",
 ]  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def check(found: list[dict[str, Any]]) -> None:
 
 
 def test_fit_with_a_frontier(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    options = [*QUICK, "--anchors", 1, "--frontier", "0.5,0.5", "--frontier-methods", "random,ifrqe:welfare"]
+    options = [*QUICK, "--frontier", "0.5,0.5", "--frontier-methods", "random,ifrqe:welfare"]
     code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *options, "--json", tmp_path / "r.json")
     assert code == 0, err
     found = records(tmp_path / "r.json")
@@ -39,7 +39,7 @@ def test_fit_with_a_frontier(log_file: Path, tmp_path: Path, assent: Assent) -> 
         ("all", 0, 1.0), ("all", 1, 1.0), ("ifrqe", 0, 0.5), ("ifrqe", 1, 0.5),
         ("nothing", 0, 0.0), ("nothing", 1, 0.0), ("random", 0, 0.5), ("random", 1, 0.5),
     ]  # fmt: skip
-    assert [each["method"] for each in found if each["point"] is None] == ["ifrqe++"]
+    assert [each["method"] for each in found if each["point"] is None] == ["worth"]
 
 
 def test_fit_alone_has_the_same_keys(run_folder: Path) -> None:
@@ -51,7 +51,7 @@ def test_fit_alone_has_the_same_keys(run_folder: Path) -> None:
 def test_demo(tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch) -> None:
     small = simulate(preference="learnable", users=40, items=150, seed=0)
     monkeypatch.setattr(fit_commands, "simulate", lambda **_: small)
-    code, _, err = assent("demo", "--out", tmp_path / "demo", "--json", tmp_path / "demo.json")
+    code, _, err = assent("demo", "--jobs", 1, "--out", tmp_path / "demo", "--json", tmp_path / "demo.json")
     assert code == 0, err
     found = records(tmp_path / "demo.json")
     check(found)

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from assent.cli.console import LineProgress
-from assent.cli.reproduce_command import _asked
-from assent.reproduce import ITEMS
 from tests.conftest import Assent
 
 TINY = [
@@ -49,11 +47,6 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert (out / "index.html").read_text() == page
 
 
-def test_everything_may_stand_among_the_names() -> None:
-    assert _asked("overall, all") == list(ITEMS)
-    assert _asked("price,overall") == ["price", "overall"]
-
-
 def test_a_table_that_does_not_fit_is_named(tmp_path: Path, assent: Assent) -> None:
     options = [*TINY, "--datasets", "simulation", "--repeats", "1"]
     code, text, _ = assent("reproduce", "price-of-anarchy", *options, "--out", tmp_path)
@@ -90,7 +83,7 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
     options = [*TINY, "--datasets", "simulation", "--repeats", "1", "--set", "training.learning_rate=1e30"]
     code, _, err = assent("reproduce", "sparsity", *options, "--out", tmp_path)
     assert code == 1
-    assert "Could not be computed: Measured, simulation, All, 0.1, mf, repeat 1: " in err
+    assert "Could not be computed: simulation, All, 0.1, mf, repeat 1: " in err
     assert "training.learning_rate" in err
     assert "cells failed; the page says which and why." in err
     assert "What went wrong" in (tmp_path / "index.html").read_text()
@@ -109,10 +102,6 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
             ["overall", "--set", "training=1", "--set", "training.epochs=2"],
             "--set training.epochs: 'training' has no settings of its own",
         ),
-        (
-            ["overall", "--set", "value.source=lissa", "--set", "influence.estimator=gauss-newton"],
-            "influence.estimator=gauss-newton: contradicts value.source=lissa",
-        ),
         (["overall", "--set", "model=din"], "--set model: accepted: --models"),
     ],
 )
@@ -123,18 +112,6 @@ def test_what_cannot_be_reproduced_is_refused_in_a_line(
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
     assert not (tmp_path / "out").exists()
-
-
-def test_settings_that_pooled_values_leave_nothing_to_say_are_told_once(
-    tmp_path: Path, assent: Assent
-) -> None:
-    def told(*settings: str) -> int:
-        given = [word for setting in settings for word in ("--set", setting)]
-        _, _, err = assent("reproduce", "overall", "--report-only", "--out", tmp_path / "out", *given)
-        return err.count("no effect where values are pooled over folds: anchors; see value.source=influence")
-
-    assert told("value.source=combined", "anchors=5") == 1
-    assert told("value.source=combined") == told("anchors=5") == 0
 
 
 @pytest.mark.parametrize("options", [[], ["--out", "reproduced-quick"]], ids=["default", "named"])

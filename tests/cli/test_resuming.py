@@ -1,74 +1,46 @@
 """A run that was killed goes on; one that failed at once stands in nobody's way."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from assent.runs import run as runs
 from assent.runs.folder import FILES
-from assent.support.files import write_text
-from tests.cli.conftest import QUICK
+from tests.cli.conftest import QUICK, killed_at
 from tests.conftest import Assent
 
-KILLED = """
-import os, sys
-import assent.runs.run as run
-import assent.workbench as workbench
-def kill(*args, **kwargs):
-    os.kill(os.getpid(), 9)
-{change}
-from assent.cli.app import main
-sys.argv = {arguments!r}
-main()
-"""
-NO_TRAINING_OF_WHAT_IS_THERE = """
-real = workbench.train
-workbench.train = lambda *a, **k: real(*a, **k) if k["label"] in ("all", "nothing") else kill()
-"""
-DIVERGING = ["--set", "training.learning_rate=1e30", "--anchors", 1]
-
-
-def fit_with(change: str, log: Path, out: Path) -> int:
-    arguments = ["assent", "fit", str(log), "--out", str(out), *QUICK, "--anchors", "2"]
-    script = KILLED.format(change=change, arguments=arguments)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode
+DIVERGING = ["--set", "training.learning_rate=1e30"]
+TRAININGS = ["fold *", "trial*", "final model", "all", "nothing"]
+"""Labels of all trainings of a run."""
 
 
 def test_a_run_killed_while_its_page_is_drawn_trains_nothing_twice(
     log_file: Path, run_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    assert fit_with("run.build_report = kill", log_file, out) == -9
-    assert list((out / ".work").glob("anchor-1-*.json"))
+    assert killed_at(["report"], log_file, "--out", out, *QUICK) == -9
+    assert list((out / ".work").glob("*.json"))
     assert not (out / "report.html").exists()
-    assert fit_with(NO_TRAINING_OF_WHAT_IS_THERE, log_file, out) == 0
+    assert killed_at(TRAININGS, log_file, "--out", out, *QUICK) == 0
     assert not (out / ".work").exists()
     for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
         assert (out / name).read_bytes() == (run_folder / name).read_bytes()
 
 
-def test_a_damaged_model_is_trained_again(log_file: Path, run_folder: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    assert fit_with("run.build_report = kill", log_file, out) == -9
-    (out / "model.safetensors").write_bytes(b"half")
-    assert fit_with("", log_file, out) == 0
-    assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
+def test_every_training_is_watched(log_file: Path, tmp_path: Path) -> None:
+    for label in TRAININGS:
+        assert killed_at([label], log_file, "--out", tmp_path / "run", *QUICK) == -9
 
 
-def test_the_page_is_written_after_what_knows_withheld_rows_is_gone(
-    log_file: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_model_is_written_again(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
 ) -> None:
-    seen = []
-
-    def write(path: Path, text: str) -> None:
-        seen.append((path.name, (path.parent / ".work").exists()))
-        write_text(path, text)
-
-    monkeypatch.setattr(runs, "write_text", write)
-    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--anchors", 1)[0] == 0
-    assert seen == [("report.html", False)]
+    out = tmp_path / "run"
+    assert killed_at(["report"], log_file, "--out", out, *QUICK) == -9
+    (out / "model.safetensors").write_bytes(b"half")
+    entry = max((out / ".work").glob("*.safetensors"), key=lambda file: file.stat().st_size)
+    entry.write_bytes(b"half")
+    assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
+    assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
@@ -84,7 +56,7 @@ def test_a_fit_that_fails_at_once_leaves_nothing(
     assert [path for path in tmp_path.rglob("*") if path not in (out, out.parent)] == []
     assert out.exists() is there
     assert out.parent.exists() is there
-    assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)[0] == 0
+    assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
 
 
 def test_a_fit_whose_loss_is_not_finite_keeps_the_last_good_state(
@@ -92,17 +64,16 @@ def test_a_fit_whose_loss_is_not_finite_keeps_the_last_good_state(
 ) -> None:
     out = tmp_path / "run"
     options = [*QUICK, *DIVERGING, "--set", "training.batch_size=100000"]
-    state = out / ".work" / "anchor-0.progress"
     for _ in range(2):
         code, _, err = assent("fit", log_file, "--out", out, *options)
         assert code == 2
         assert "at epoch 2, batch 1" in err
+        (state,) = (out / ".work").glob("*.progress")
         assert f"the state after epoch 1 is kept in {state}" in err
-        assert state.exists()
-    code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)
+    code, _, err = assent("fit", log_file, "--out", out, *QUICK)
     assert code == 2
     assert "pass --replace" in err
-    assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1, "--replace")[0] == 0
+    assert assent("fit", log_file, "--out", out, *QUICK, "--replace")[0] == 0
     assert not state.exists()
 
 
@@ -110,10 +81,10 @@ def test_a_fit_that_fails_with_something_to_go_on_from_keeps_it(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
     out = tmp_path / "run"
-    assert fit_with("run.build_report = kill", log_file, out) == -9
+    assert killed_at(["report"], log_file, "--out", out, *QUICK) == -9
     before = sorted(path.name for path in (out / ".work").iterdir())
     (out / "report.html").mkdir()
-    code, _, _ = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 2)
+    code, _, _ = assent("fit", log_file, "--out", out, *QUICK)
     assert code == 2
     assert sorted(path.name for path in (out / ".work").iterdir()) == before
 
@@ -123,7 +94,7 @@ def test_what_killed_runs_had_half_written_is_swept(log_file: Path, tmp_path: Pa
     out.mkdir()
     for name in FILES:
         (out / f".{name}.abc_1234.tmp").write_text("half")
-    assert assent("fit", log_file, "--out", out, *QUICK, "--anchors", 1)[0] == 0
+    assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
     assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json"}
 
 

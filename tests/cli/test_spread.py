@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from assent.cli.options import spread
+from assent.cli.command import spread
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ def read(path: Path) -> Any:
 @pytest.mark.parametrize("how", [["--price", "0.02"], ["--budget", "0.4"], ["--method", "threshold"]])
 def test_fit_keeps_wishes(how: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
     out = tmp_path / "run"
-    code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--anchors", 2, *WISHES, *how)
+    code, _, err = assent("fit", log_file, "--out", out, *QUICK, *WISHES, *how)
     assert code == 0, err
     table = pl.read_parquet(out / "selection.parquet").with_columns(kind=pl.col("category").list.first())
     paid = table.filter("disclosed").group_by("user").agg(pl.col("unwillingness").sum())
@@ -49,7 +49,7 @@ def test_certificates_are_written_shown_and_told(run_folder: Path, log_file: Pat
 
 
 def test_a_game_with_several_anchors_is_certified(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    game = ["--value", "influence", "--anchors", 3, "--objective", "nash", "--price", "0.02"]
+    game = ["--method", "ifrqe++", "--anchors", 3, "--objective", "nash", "--price", "0.02"]
     for strategy, how in (("factored", []), ("table", ["--set", "table.samples=20"])):
         out = tmp_path / strategy
         code, shown, err = assent(
@@ -65,15 +65,6 @@ def test_a_game_with_several_anchors_is_certified(log_file: Path, tmp_path: Path
         assert "joint selections that were looked at" in " ".join(shown.split())
 
 
-def test_settings_of_tables_that_pooled_values_leave_nothing_to_say_are_told(
-    log_file: Path, tmp_path: Path, assent: Assent
-) -> None:
-    tables = ["--set", "strategy=table", "--set", "table.gradient=written", "--method", "threshold"]
-    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, *tables)
-    assert code == 0
-    assert "no effect where values are pooled over folds: table; see value.source=influence" in err
-
-
 def test_methods_without_a_game_certify_the_true_reward(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
@@ -82,7 +73,7 @@ def test_methods_without_a_game_certify_the_true_reward(
     certificate = read(tmp_path / "run" / "certificate.json")
     assert certificate["prediction_error"] is None
     assert "largest_gain" not in certificate
-    assert ", by the sum of her pairwise losses; nothing was predicted." in out
+    assert ", by the sum of their pairwise losses; nothing was predicted." in out
 
 
 def test_wishes_that_a_method_breaks_are_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
@@ -124,11 +115,11 @@ def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: As
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--user-budget", "much"], "budget 'much': not a rule"),
-        (["--user-floor", "0.5"], "--user-floor is '0.5'; accepted: a whole number"),
-        (["--prior", "7"], "--prior is '7'; accepted: a probability"),
+        (["--user-budget", "much"], "--user-budget much: not a rule"),
+        (["--user-floor", "0.5"], "--user-floor 0.5: accepted: a whole number"),
+        (["--method", "ifrqe++", "--prior", "7"], "--prior 7: accepted: a probability"),
         (["--utility", "cubic"], "--utility cubic: accepted: linear, quadratic or power:P"),
-        (["--rest", "maybe"], "--rest is 'maybe'; accepted: own-mean, mean, or a number"),
+        (["--rest", "maybe"], "--rest maybe: accepted: own-mean, mean, or a number"),
     ],
 )
 def test_bad_wishes_are_refused(
@@ -155,20 +146,33 @@ def test_methods_that_know_no_wishes_say_so(
 @pytest.mark.parametrize("given", [["--utility", "quadratic"], ["--user-budget", "2"]])
 def test_tables_know_no_limits(given: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
     command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--set", "strategy=table", *given]
-    code, _, err = assent(*command)
-    assert code == 2
-    assert "strategy=factored" in err
+    code, _, err = assent(*command, "--method", "ifrqe")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--set strategy=table: " in err
+    assert "--set strategy=factored" in err
 
 
-def test_a_prior_that_nothing_starts_from_is_told(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    own = ["--objective", "nash", "--value", "influence"]
-    table = ["--set", "strategy=table", "--set", "table.rounds=1", "--set", "table.samples=20", *own[2:]]
-    ways = ((own[2:], True), (own[:2], True), (own, False), (table, False))
-    for number, (how, is_idle) in enumerate(ways):
-        out = tmp_path / str(number)
-        code, _, err = assent("fit", log_file, "--out", out, *QUICK, "--prior", 0.5, "--anchors", 2, *how)
-        assert code == 0, err
-        assert ("--prior changes nothing here" in err) is is_idle
+def test_a_prior_is_where_the_game_of_several_anchors_starts(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    how = [*QUICK, "--anchors", 2, "--objective", "nash", "--method", "ifrqe++", "--price", 0.05]
+    chosen = []
+    for prior in (0, 1):
+        out = tmp_path / str(prior)
+        assert assent("fit", log_file, "--out", out, *how, "--prior", prior)[0] == 0
+        chosen.append(read(out / "certificate.json"))
+    assert chosen[0] != chosen[1]
+
+
+@pytest.mark.parametrize("command", ["fit", "frontier", "compare"])
+def test_a_prior_that_no_method_starts_from_is_refused(
+    command: str, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    out = tmp_path / "out"
+    code, _, err = assent(command, log_file, "--out", out, *QUICK, "--prior", 0.5)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--prior: only the method ifrqe++ starts from it" in err
+    assert not out.exists()
 
 
 def test_frontier_and_compare_keep_wishes(log_file: Path, tmp_path: Path, assent: Assent) -> None:

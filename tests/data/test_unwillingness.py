@@ -210,7 +210,7 @@ def test_users() -> None:
 
 
 def test_a_rule_for_nothing_in_the_log_is_said() -> None:
-    with pytest.warns(UserWarning, match="ignored 2 rules whose user is not in the log, first 'Bob'"):
+    with pytest.warns(UserWarning, match="ignored 2 rules whose user is not in games, first 'Bob'"):
         assert values(ANN_AND_BOB, "user:Bob=1,eve=1,*=0.5") == [0.5] * 4
 
 

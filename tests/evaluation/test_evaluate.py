@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from assent.data.problem import Problem, Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation.evaluate import (
-    candidate_scores,
-    evaluate,
-    ranked_metrics,
-    validation_losses,
-)
+from assent.evaluation.evaluate import candidate_scores, evaluate, ranked_metrics, validation_losses
 from assent.models import MF, MFSettings, Sizes
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, positions

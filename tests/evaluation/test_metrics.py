@@ -15,9 +15,9 @@ from assent.evaluation.metrics import (
     rewards,
     top_hits,
 )
-from assent.models.ranking import top_candidates
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
+from assent.training.stored import top_candidates
 
 RANX_NAMES = {
     "precision": "precision",

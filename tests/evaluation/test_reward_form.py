@@ -15,11 +15,11 @@ from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm, rewards
 from assent.game.estimates import Objective
 from assent.influence.estimate import social_influence
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
-from assent.runs.records import certificate_of
+from assent.runs.measure import certificate_of
 from assent.support.arrays import Floats, sum_by
 from assent.support.sparse import SparseMatrix
 from assent.training import TrainingSettings

@@ -3,8 +3,7 @@
 import numpy as np
 
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.algorithms import Histories, Rewards
-from assent.game.paper.tables import Tables, bits_of
+from assent.game.paper import Histories, Meeting, Rewards, Tables, bits_of
 from assent.support.arrays import Floats, Ints
 
 from .small_games import payoffs
@@ -34,13 +33,13 @@ def expected_rewards(
 ) -> Floats:
     """z_u of all players from all joint selections, by brute force: [N]."""
     chance, codes = joint(strategies)
-    rewards: Floats = chance @ payoffs(game, Histories.of(game).selections(codes), price, objective)
+    rewards: Floats = chance @ payoffs(game, Histories(game).selections(codes), price, objective)
     return rewards
 
 
 def drawn_rewards(game: Estimates, codes: Ints, price: float) -> Floats:
     """What `Rewards` says that the joint selections `codes[N, B]` earn each player: [N, B]."""
-    opponents = Rewards(game, Objective.NASH, price).meet(codes).seen_by(slice(0, game.n_users))
+    opponents = Meeting(Rewards(game, Objective.NASH, price), codes).seen_by(slice(0, game.n_users))
     return opponents.rewards(opponents.drawn)
 
 

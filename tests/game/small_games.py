@@ -96,6 +96,12 @@ def random_game(
     return make_game(owners, rng.random(len(owners)), anchors, effects, losses)
 
 
+def draw_anchors(length: int, count: int, *, rate: float, seed: int) -> Bools:
+    """`count` random selections that disclose each interaction with probability `rate`: [count, length]."""
+    draws: Floats = np.array([np.random.default_rng((seed, 0, t)).random(length) for t in range(count)])
+    return draws < rate
+
+
 def all_selections(length: int) -> Bools:
     """[2^length, length]"""
     bits: Ints = np.arange(2**length)[:, None] >> np.arange(length)

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of, response_values
-from assent.game.paper.algorithms import (
+from assent.game.paper import (
     LONGEST_LISTED,
+    Gradient,
     Rewards,
+    TableSettings,
     algorithm_1,
     algorithm_2,
     marginals,
     solve_table,
 )
-from assent.game.paper.tables import Gradient, TableSettings
 from assent.game.prices import worth_disclosing
 from assent.game.solve import solve
 from assent.support.arrays import Floats

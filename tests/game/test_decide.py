@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import Wishes
-from assent.game.decide import decide_within
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
-from assent.game.prices import break_even_prices, fits_into, price_path
-from assent.game.solve import Equilibrium, solve
+from assent.game.prices import break_even_prices, price_path, up_to_rounding
+from assent.game.solve import Equilibrium, decide_within, solve
 from assent.support.errors import AssentError
 
 from .small_games import random_game
@@ -47,7 +46,7 @@ def test_several_anchors_fit_and_leave_no_room_for_the_next(objective: Objective
     for share in SHARES:
         allowed = share * float(game.unwillingness.sum())
         found, price = decide_within(game, player_of(game, objective), allowed, objective)
-        assert fits_into(total(game, found), allowed)
+        assert total(game, found) <= up_to_rounding(allowed)
         left = price_path(found.values, game.unwillingness).order[int(found.selection.sum()) :]
         assert not found.selection[left].any()
         assert not len(left) or total(game, found) + game.unwillingness[left[0]] > allowed
@@ -63,8 +62,8 @@ def test_what_is_played_costs_about_the_price_at_which_it_just_fits() -> None:
     play = player_of(wished, Objective.WELFARE)
     allowed = 0.4 * float(game.unwillingness.sum())
     _, price = decide_within(wished, play, allowed, Objective.WELFARE)
-    assert fits_into(total(game, play(price)), allowed)
-    assert not fits_into(total(game, play(0.98 * price)), allowed)
+    assert total(game, play(price)) <= up_to_rounding(allowed)
+    assert total(game, play(0.98 * price)) > up_to_rounding(allowed)
 
 
 @BOTH
@@ -79,15 +78,15 @@ def test_wishes_are_kept_and_filled_up_by_units(objective: Objective, n_anchors:
         found, price = decide_within(game, player_of(game, objective), allowed, objective)
         players = game.players(price)
         paid, units = players.paid(found.selection), players.units
-        assert fits_into(float(paid.sum()), allowed)
-        assert fits_into(paid, players.budget).all()
+        assert float(paid.sum()) <= up_to_rounding(allowed)
+        assert (paid <= up_to_rounding(players.budget)).all()
         chosen = found.selection[units.first]
         np.testing.assert_array_equal(found.selection, chosen[units.of])
         # Of the units that their owners have room for, the best by break-even price finds none in the budget.
         room = (
             ~chosen
             & ~units.never
-            & fits_into(paid[units.owners] + units.unwillingness, players.budget[units.owners])
+            & (paid[units.owners] + units.unwillingness <= up_to_rounding(players.budget[units.owners]))
         )
         prices = break_even_prices(units.sums(found.values), units.unwillingness)
         order = np.lexsort((units.unwillingness, -prices))

@@ -12,8 +12,16 @@ from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import response_values
-from assent.game.paper.algorithms import Rewards, algorithm_1, algorithm_2, marginals, solve_table
-from assent.game.paper.tables import Gradient, TableSettings
+from assent.game.paper import (
+    Gradient,
+    Meeting,
+    Rewards,
+    TableSettings,
+    algorithm_1,
+    algorithm_2,
+    marginals,
+    solve_table,
+)
 from assent.game.players import Players
 from assent.game.solve import solve
 from assent.support.arrays import Bools, Floats, Ints
@@ -38,7 +46,7 @@ def best_response(game: Estimates, player: int, others: Ints, price: float, obje
     rewards, hers = Rewards(game, objective, price), slice(player, player + 1)
     length = int(rewards.histories.lengths[player])
     own = np.arange(2**length)[None]
-    opponents = rewards.meet(np.repeat(others[:, None], own.size, axis=1)).seen_by(hers)
+    opponents = Meeting(rewards, np.repeat(others[:, None], own.size, axis=1)).seen_by(hers)
     best: Bools = all_selections(length)[opponents.rewards(rewards.parts(hers, own)).argmax()]
     return best
 

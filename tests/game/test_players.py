@@ -81,9 +81,8 @@ def one_by_one(people: Players, values: Floats, **effort: int) -> tuple[Bools, F
     worth = units.sums(values)
     for user in range(people.n_users):
         own = np.flatnonzero((units.owners == user) & ~units.never)
-        limits = people.limits(np.array([user]))
         chosen[own], gaps[user] = choose_one(
-            worth[own], units.unwillingness[own], units.sizes[own], limits, **effort
+            people, user, worth[own], units.unwillingness[own], units.sizes[own], **effort
         )
     return chosen[units.of], gaps
 

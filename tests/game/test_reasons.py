@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import PLAIN, Wishes
-from assent.game.decide import decide_within
 from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players, floors_alone
 from assent.game.reasons import Reason, reasons_of
-from assent.game.solve import Equilibrium, solve
+from assent.game.solve import Equilibrium, decide_within, solve
 from assent.support.arrays import Bools, Floats, Ints
 
 from .small_games import make_game

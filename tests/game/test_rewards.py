@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.algorithms import Histories, Rewards
+from assent.game.paper import Histories, Meeting, Rewards
 
 from .full_tables import drawn_rewards
 from .small_games import eighths, games, payoffs, random_game, shared, steady
@@ -26,7 +26,7 @@ def test_rewards_against_draws_are_those_of_the_joint_selections(
     lengths = rewards.histories.lengths
     drawn, own = rng.integers(0, 2 ** lengths[:, None], (2, game.n_users, 5))
     everybody = slice(0, game.n_users)
-    found = rewards.meet(drawn).seen_by(everybody).rewards(rewards.parts(everybody, own))
+    found = Meeting(rewards, drawn).seen_by(everybody).rewards(rewards.parts(everybody, own))
     for player in range(game.n_users):
         joint = drawn.copy()
         joint[player] = own[player]
@@ -54,7 +54,7 @@ def test_without_effects_what_is_done_to_others_is_shared_equally(n_users: int) 
 def test_histories_find_the_interactions_of_unsorted_owners() -> None:
     game = random_game(0, n_anchors=1, disagreement=0)
     mixed = replace(game, owners=np.resize([2, 0, 1, 0], len(game.owners)))
-    histories = Histories.of(mixed)
+    histories = Histories(mixed)
     for player in range(mixed.n_users):
         hers = np.flatnonzero(mixed.owners == player)
         np.testing.assert_array_equal(histories.rows[player, : histories.lengths[player]], hers)

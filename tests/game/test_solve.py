@@ -173,7 +173,7 @@ def test_cells_are_held_evenly_for_the_sake_of_single_players_alone(
         for t, values in enumerate(game.values(objective)):
             margins = only_just(game, t), safe(game, t, players.best(values))
             for margin, evenly in product(margins, (False, True)):
-                held = hold(game, players, values, t, margin, evenly=evenly)
+                held = hold(game.anchors, players, values, t, margin, evenly=evenly)
                 if held is not None and np.array_equal(held.selection, found):
                     reached.add(evenly)
         assert reached == {objective is Objective.NASH}

@@ -17,7 +17,7 @@ def test_holding_evenly_costs_no_player_more_in_all_than_the_payments(seed: int,
     net = values - PRICE * game.unwillingness
     best = players.best(values)
     margins = np.where(np.arange(n_anchors) > 0, game.distances_of(best)[0] - game.distances_of(best) + 6, 0)
-    plain, even = (hold(game, players, values, 0, margins, evenly=evenly) for evenly in (False, True))
+    plain, even = (hold(game.anchors, players, values, 0, margins, evenly=evenly) for evenly in (False, True))
     assert plain is not None
     assert even is not None
     for held in (plain, even):

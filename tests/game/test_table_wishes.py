@@ -7,8 +7,16 @@ import pytest
 
 from assent.data.wishes import Wishes
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.algorithms import Rewards, algorithm_2, marginals, solve_table
-from assent.game.paper.tables import Gradient, Tables, TableSettings
+from assent.game.paper import (
+    Gradient,
+    Meeting,
+    Rewards,
+    Tables,
+    TableSettings,
+    algorithm_2,
+    marginals,
+    solve_table,
+)
 from assent.game.solve import solve
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
@@ -39,7 +47,7 @@ def test_rewards_of_categories_are_those_of_their_interactions() -> None:
     game = by_category(random_game(2, n_anchors=3, n_users=4, longest=6, disagreement=0.4))
     rewards = Rewards(game, Objective.NASH, 0.5)
     codes = np.random.default_rng(0).integers(0, 2 ** rewards.histories.lengths[:, None], (4, 30))
-    opponents = rewards.meet(codes).seen_by(slice(0, 4))
+    opponents = Meeting(rewards, codes).seen_by(slice(0, 4))
     selections = rewards.histories.selections(codes)
     expected = payoffs(game, selections, 0.5, Objective.NASH)
     np.testing.assert_allclose(opponents.rewards(opponents.drawn).T, expected, atol=1e-6)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper.algorithms import Rewards, algorithm_3
-from assent.game.paper.tables import Gradient, Tables, TableSettings, simplex_shift
+from assent.game.paper import Gradient, Meeting, Rewards, Tables, TableSettings, algorithm_3, simplex_shift
 from assent.support.arrays import Floats, Ints, sum_by
 
 from .full_tables import listed
@@ -74,7 +73,7 @@ def learn_once(game: Estimates, step: float) -> Learnt:
     start = Tables.prior(rewards.histories.lengths, 0.9)
     learnt, _ = algorithm_3(
         start,
-        rewards.meet(start.draw(samples, rng)[1]),
+        Meeting(rewards, start.draw(samples, rng)[1]),
         slice(0, game.n_users),
         TableSettings(samples=samples, step=step, gradient=Gradient.UNBIASED),
         rng,

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.game.estimates import Estimates, Objective, draw_anchors
+from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import response_values
-from assent.game.paper.algorithms import Histories, Rewards
+from assent.game.paper import Histories, Meeting, Rewards
 from assent.support.arrays import Bools, Floats
 
 from .convex_models import L2, Regression
 from .full_tables import drawn_rewards, expected_rewards, joint
-from .small_games import all_selections, eighths, games, make_game, random_game, steady
+from .small_games import all_selections, draw_anchors, eighths, games, make_game, random_game, steady
 
 seeds = st.integers(0, 2**32)
 BOTH_KINDS = pytest.mark.parametrize("logistic", [True, False], ids=["logistic", "ridge"])
@@ -122,7 +122,7 @@ def test_theorem_4_the_expected_reward_is_a_sum_over_cells(game: Estimates, pric
             total[u] += chance * (-game.losses[t, u] + others + own - paid)
     chances, codes = joint(strategies)
     np.testing.assert_allclose(drawn_rewards(game, codes, price) @ chances, total, atol=1e-9)
-    predicted = game.predicted_rewards(Histories.of(game).selections(codes), price)
+    predicted = game.predicted_rewards(Histories(game).selections(codes), price)
     np.testing.assert_allclose(chances @ predicted, total, atol=1e-9)
 
 
@@ -133,7 +133,7 @@ def test_the_gradient_of_eq_9_is_the_expected_reward_of_a_selection(seed: int) -
     strategies = random_strategies(game, seed)
     chance, codes = joint(strategies)
     rewards = Rewards(game, Objective.NASH, 0.5)
-    meeting = rewards.meet(codes)
+    meeting = Meeting(rewards, codes)
     for u, strategy in enumerate(strategies):
         gradient, hers = [], slice(u, u + 1)
         for code in range(len(strategy)):

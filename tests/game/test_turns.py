@@ -10,7 +10,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players
 from assent.game.prices import worth_disclosing
 from assent.game.solve import solve
-from assent.game.turns import Turns
+from assent.game.steering import Turns
 from assent.support.arrays import Bools, Floats
 
 from .small_games import choices_of, code_of, equilibria, payoffs, random_game, shared

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from assent.settings import Settings
-from assent.workbench import Workbench
 
 from assent.data.problem import Problem, Protocol, Rows
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
+from assent.influence.closed_form import Curvature
 from assent.influence.estimate import Influence, influence, linearise
-from assent.influence.mf_curvature import Curvature
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.inverse import Estimator, InfluenceSettings
+from assent.lab import Lab, Store
+from assent.lab.anchors import random_anchors
 from assent.models import MF, MFSettings, Sizes
 from assent.models.losses import Loss
 from assent.support.arrays import Bools
-from assent.training import Trained, TrainingSettings
+from assent.training import Settings, Trained, TrainingSettings
 
 from .oracle import Oracle, minimise
 
@@ -136,11 +136,12 @@ def learnable_case(*, users: int, items: int, dimension: int) -> Case:
     settings = Settings(
         model_settings=MFSettings(dimension=dimension, strength=0.65),
         training=TrainingSettings(epochs=60, evaluate_every=60, negatives=1),
-        anchor_rate=0.9,
     )
-    anchor, trained = Workbench(problem, settings, seed=0).anchor(0)
+    lab = Lab(problem, settings, 0, Store.temporary())
+    anchors = random_anchors(lab, 1, rate=0.9)
+    [trained] = lab.train(anchors)
     trained.model.double()
-    return Case(f"learnable {users} x {items}", problem, anchor, trained, negatives=1, draws=4)
+    return Case(f"learnable {users} x {items}", problem, anchors[0].selection, trained, negatives=1, draws=4)
 
 
 def trained_case() -> Case:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, jacfwd, jacrev
 
+from assent.influence.closed_form import Curvature
+from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.influence.linearised import TrainSamples, ValidSamples
-from assent.influence.mf_curvature import Curvature
-from assent.influence.settings import Estimator, InfluenceSettings
 from assent.models import MF
 from assent.models.losses import sample_losses
 from assent.support.arrays import Ints

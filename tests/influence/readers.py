@@ -63,7 +63,7 @@ class Dense:
 
     @cached_property
     def theta(self) -> Tensor:
-        return torch.cat([p.detach().flatten() for p in self.of.parameters.tensors])
+        return torch.cat([p.detach().flatten() for p in self.of.parameters])
 
     def _call(self, theta: Tensor, o: Tensor, *, valid: bool) -> Tensor:
         """The samples' losses: of training rows, [Z], or of validation rows, [n]."""

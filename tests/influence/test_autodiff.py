@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import influence, linearise, own_by_groups, predicted_losses
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.models import ModelSettings
 from assent.models.losses import Loss
 from assent.support.errors import AssentError
@@ -202,7 +202,7 @@ class TestRetraining:
         theta = self.settled(dense, anchor, dense.theta)
         start = 0
         with torch.no_grad():
-            for parameter in model.parameters.tensors:
+            for parameter in model.parameters:
                 parameter.copy_(theta[start : start + parameter.numel()].view_as(parameter))
                 start += parameter.numel()
         settled = replace(model)

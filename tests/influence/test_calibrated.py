@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from assent.influence.autodiff import Autodiff
+from assent.influence.closed_form import Curvature
 from assent.influence.estimate import linearise
-from assent.influence.mf_curvature import Curvature
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.models import MF, ModelSettings, Recommender
 from assent.models.losses import Loss
 

@@ -6,8 +6,8 @@ from curvlinops import GGNLinearOperator
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from assent.influence.mf_curvature import Curvature
-from assent.influence.settings import Estimator
+from assent.influence.closed_form import Curvature
+from assent.influence.inverse import Estimator
 
 from .cases import CASES, Case
 from .oracle import Oracle

@@ -4,21 +4,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from assent.settings import Settings
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 from torch.testing import assert_close
 
 from assent.data.problem import Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.influence.mf_effects import effect_matrix
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.closed_form import effect_matrix
+from assent.influence.inverse import Estimator, InfluenceSettings
+from assent.lab import Lab, Store
+from assent.methods.ifrqe import IFRQEpp
 from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats
 from assent.support.sparse import SparseMatrix
-from assent.training import TrainingSettings
+from assent.training import Settings, TrainingSettings
 
 from .cases import CASES, STAR_CASES, Case, settled_case, trained_case
 
@@ -133,11 +132,10 @@ def test_the_game_predicts_losses_with_the_effects_at_the_nearest_anchor() -> No
     settings = Settings(
         model_settings=MFSettings(dimension=4),
         training=TrainingSettings(epochs=5, evaluate_every=5, negatives=1),
-        influence=STAR_CASES[0].settings(Estimator.TRUNCATED, truncation=4),
-        anchor_rate=0.7,
-        value=ValueSettings(source=Source.INFLUENCE),
     )
-    estimates = Workbench(problem, settings, seed=0).estimates(2, effects=True)
+    influence = STAR_CASES[0].settings(Estimator.TRUNCATED, truncation=4)
+    method = IFRQEpp(anchors=2, anchor_rate=0.7, influence=influence)
+    estimates = method.estimates(Lab(problem, settings, 0, Store.temporary()), effects=True)
     selection = np.random.default_rng(0).random(len(problem.train)) < 0.6
     nearest = int(np.argmin([np.sum(selection != anchor) for anchor in estimates.anchors]))
     effects = estimates.effects[nearest].toarray()

@@ -9,8 +9,7 @@ from torch.testing import assert_close
 
 from assent.evaluation.evaluate import validation_losses
 from assent.influence.estimate import linearise
-from assent.influence.inverse import inverse_product
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator, inverse_product
 from assent.models.losses import Loss
 
 from .cases import CASES, STAR_CASES, Case, settled_case

@@ -4,9 +4,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.influence.inverse import lissa, sampled_rows
-from assent.influence.mf_effects import own_by_lissa
-from assent.influence.settings import Estimator
+from assent.influence.closed_form import own_by_lissa
+from assent.influence.inverse import Estimator, lissa, sampled_rows
 from assent.support.arrays import Floats
 
 from .cases import CASES, STAR_CASES, Case, learnable_case

@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from assent.influence.estimate import predicted_losses
-from assent.influence.inverse import sampled_rows
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.inverse import Estimator, InfluenceSettings, sampled_rows
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats
 

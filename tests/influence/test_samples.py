@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from assent.evaluation.evaluate import validation_losses
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.models.losses import Loss
 
 from .cases import CASES, Case

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.influence.mf_effects import Stars
-from assent.influence.settings import Estimator
+from assent.influence.closed_form import Stars
+from assent.influence.inverse import Estimator
 
 from .cases import STAR_CASES, Case, settled_case, trained_case
 

@@ -103,7 +103,6 @@ def test_an_error_of_an_item_is_an_error_here(executor: Executor, tmp_path: Path
         executor.map(refuse, [0, 1, 2], tmp_path, lambda: None)
     with pytest.raises(ZeroDivisionError):
         executor.map(fail, [1, 0], None, lambda: None)
-    assert (tmp_path / "0").exists()
     assert executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
 
 
@@ -134,6 +133,31 @@ def test_workers_end_when_the_executor_is_closed() -> None:
         pids = [pid for pid, *_ in processes.map(process, range(6), None, lambda: None)]
         assert all(map(is_running, pids))
     assert all_end(pids)
+
+
+def wrong_deadly_or_long(shared: Path, item: str, tell: Advance) -> str:
+    match item:
+        case "wrong":
+            raise AssentError("a wrong item")
+        case "deadly":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "long":
+            (shared / "pid").write_text(str(os.getpid()))
+            time.sleep(600)
+    tell()
+    return item
+
+
+@pytest.mark.parametrize(("item", "said"), [("wrong", "a wrong item"), ("deadly", "finished work is kept")])
+def test_an_error_ends_the_otherwrong_deadly_or_longers_at_once(item: str, said: str, tmp_path: Path) -> None:
+    start = time.monotonic()
+    with Processes(2) as processes:
+        with pytest.raises(AssentError, match=said):
+            processes.map(wrong_deadly_or_long, ["long", item], tmp_path, lambda: None)
+        assert processes.map(wrong_deadly_or_long, ["a", "b"], tmp_path, lambda: None) == ["a", "b"]
+    assert time.monotonic() - start < 60
+    if (tmp_path / "pid").exists():
+        assert not is_running(int((tmp_path / "pid").read_text()))
 
 
 SCRIPT = """

@@ -13,7 +13,7 @@ import torch
 
 from assent.data.problem import Problem
 from assent.evaluation.metrics import RewardForm
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.lab import SERIAL, Entry, Found, Lab, Processes, Store, Training, everything
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors
 from assent.lab.lab import compute

@@ -1,68 +1,50 @@
-from collections.abc import Callable, Iterator, Sequence
+"""What all methods have in common, and what each of them is."""
+
+from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 import pytest
-from assent.game.retraining import ProactiveSettings, ScratchSettings
-from assent.settings import Settings
-from assent.valuers import AtPlace
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
+from pydantic import BaseModel, ValidationError
 
 from assent.data.problem import Problem, Rows
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
 from assent.data.wishes import Wishes
-from assent.evaluation.metrics import RewardForm
-from assent.game.estimates import Estimates, Objective
-from assent.game.paper.algorithms import solve_table
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.estimates import Objective
+from assent.game.paper import Strategy, TableSettings, solve_table
 from assent.game.prices import break_even_prices, price_path
-from assent.influence.settings import InfluenceSettings
-from assent.methods import METHODS, Choice, Method, make_method
-from assent.models import MFSettings
-from assent.models.losses import Loss
+from assent.game.solve import solve
+from assent.influence.inverse import Estimator, InfluenceSettings
+from assent.lab import Lab, everything
+from assent.lab.anchors import InfluenceAt, effects_in, random_anchors
+from assent.lab.store import digest
+from assent.methods import METHODS, Choice, Method, influence_settings, make_method, merged, method_settings
+from assent.methods.ifrqe import IFRQE
+from assent.methods.worth import WorthMethod
+from assent.runs.compare import compare, parse_methods
+from assent.runs.measure import Cell
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
-from assent.training import TrainingSettings
+from assent.worth.estimate import Source
+from tests.methods.cases import ANCHORED, EVERY, VALUING, afresh, at_anchors, lab_of, over, quick, same, told
+from tests.small import QUICK, entries, small_problem, trained_in
 
-SETTINGS = Settings(
-    model_settings=MFSettings(dimension=8),
-    training=TrainingSettings(epochs=5),
-    anchors=2,
-    value=ValueSettings(source=Source.INFLUENCE),
-    rounds=10,
-    proactive=ProactiveSettings(rounds=4, window=2),
-    scratch=ScratchSettings(selections=4, rounds=2),
-)
-EVERY = [
-    make_method(name, objective)
-    for name, kind in METHODS.items()
-    for objective in kind.objectives or (Objective.WELFARE,)
-]
-ANCHORED = [method for method in EVERY if method.name in ("ifrqe", "ifrqe++")]
-VALUING = [*ANCHORED, make_method("scratch")]
 BUDGETS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
-
-
-def title(method: Method) -> str:
-    return f"{method.name}-{method.objective}" if method.objectives else method.name
-
-
-def over(methods: list[Method]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("method", methods, ids=title)
 
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    log = simulate(preference="learnable", users=60, items=80, seed=3)
-    return make_problem(log, "paper-tables", negatives=19)
+    return small_problem(60, 80, negatives=19)
 
 
 @pytest.fixture(scope="module")
-def bench(problem: Problem) -> Workbench:
-    return Workbench(problem, SETTINGS, seed=0)
+def lab(problem: Problem) -> Lab:
+    return lab_of(problem)
 
 
 def share(problem: Problem, selection: Bools) -> float:
@@ -70,30 +52,27 @@ def share(problem: Problem, selection: Bools) -> float:
     return problem.violation(selection) / problem.violation()
 
 
-def same(one: Choice, other: Choice) -> bool:
-    return one.price == other.price and np.array_equal(one.selection, other.selection)
-
-
 @over(EVERY)
 @pytest.mark.parametrize("price", [0.0, 0.3])
-def test_a_choice_is_a_selection_of_the_training_rows(method: Method, price: float, bench: Workbench) -> None:
-    for choice in (method.at_price(bench, price), method.within(bench, 0.4)):
-        assert choice.selection.shape == (len(bench.problem.train),)
+def test_a_choice_is_a_selection_of_the_training_rows(method: Method, price: float, lab: Lab) -> None:
+    for choice in (method.at_price(lab, price), method.within(lab, 0.4)):
+        assert choice.selection.shape == (len(lab.problem.train),)
         assert choice.selection.dtype == np.bool_
         assert (choice.values is not None) == (method.name in {each.name for each in VALUING})
         if choice.values is not None:
             assert choice.values.shape == choice.selection.shape
             assert np.isfinite(choice.values).all()
-    assert method.at_price(bench, price).price == price
-    assert (method.within(bench, 0.4).price is None) == (not method.objectives)
+        if choice.errors is not None:
+            assert choice.errors.shape == choice.selection.shape
+            assert (choice.errors >= 0).all()
+    assert method.at_price(lab, price).price == price
+    assert (method.within(lab, 0.4).price is None) == (not method.objectives)
 
 
 @over([method for method in EVERY if method.name != "all"])
-def test_a_budget_is_kept_and_used_as_far_as_single_interactions_allow(
-    method: Method, bench: Workbench
-) -> None:
-    largest = bench.problem.unwillingness.max() / bench.problem.unwillingness.sum()
-    shares = [share(bench.problem, method.within(bench, budget).selection) for budget in BUDGETS]
+def test_a_budget_is_kept_and_used_as_far_as_single_interactions_allow(method: Method, lab: Lab) -> None:
+    largest = lab.problem.unwillingness.max() / lab.problem.unwillingness.sum()
+    shares = [share(lab.problem, method.within(lab, budget).selection) for budget in BUDGETS]
     assert shares == sorted(shares)
     for budget, used in zip(BUDGETS, shares, strict=True):
         assert used <= budget * (1 + 1e-9)
@@ -102,44 +81,85 @@ def test_a_budget_is_kept_and_used_as_far_as_single_interactions_allow(
 
 
 @over(EVERY)
-def test_a_seed_decides_everything(method: Method, problem: Problem, bench: Workbench) -> None:
-    fresh = Workbench(problem, SETTINGS, seed=0)
-    assert same(method.within(fresh, 0.3), method.within(bench, 0.3))
-    assert same(method.at_price(fresh, 0.3), method.at_price(bench, 0.3))
+def test_a_seed_decides_everything(method: Method, lab: Lab) -> None:
+    fresh = afresh(lab)
+    assert same(method.within(fresh, 0.3), method.within(lab, 0.3))
+    assert same(method.at_price(fresh, 0.3), method.at_price(lab, 0.3))
 
 
-@over(EVERY)
-def test_a_question_does_not_change_later_answers(method: Method, bench: Workbench) -> None:
-    first = method.within(bench, 0.3)
-    for other in EVERY if not method.retrains else [method]:
-        other.at_price(bench, 0.7)
-        other.within(bench, 0.6)
-    assert same(method.within(bench, 0.3), first)
+def test_a_question_does_not_change_later_answers(lab: Lab) -> None:
+    first = [method.within(lab, 0.3) for method in EVERY]
+    for method in EVERY:
+        method.at_price(lab, 0.7)
+        method.within(lab, 0.6)
+    for method, before in zip(EVERY, first, strict=True):
+        assert same(method.within(lab, 0.3), before)
 
 
-@over(ANCHORED)
-def test_valuing_trains_each_anchor_once(method: Method, problem: Problem) -> None:
-    bench = Workbench(problem, SETTINGS, seed=0)
+def trained_for(method: Method) -> tuple[int, int]:
+    """How many models a method trains at least and at most, whatever is decided."""
+    match method:
+        case WorthMethod():
+            return method.folds + 1 + 2, method.folds + 1 + 6  # trials that select the same are one
+        case IFRQE():
+            return method.n_anchors, method.n_anchors
+        case _:
+            return 0, 0
+
+
+@over([method for method in EVERY if not method.retrains])
+def test_what_is_known_is_trained_once(method: Method, lab: Lab) -> None:
+    fresh = afresh(lab)
+    costs = []
     for budget in (0.2, 0.8):
-        method.within(bench, budget)
-        method.at_price(bench, budget)
-    assert bench.trainings == (2 if method.name == "ifrqe++" else 1)
+        costs += [method.within(fresh, budget).cost, method.at_price(fresh, budget).cost]
+    least, most = trained_for(method)
+    assert least <= costs[0].trainings <= most
+    assert {cost.trainings for cost in costs} == {trained_in(fresh.store)}
+    assert len(entries(fresh.store, "training")) == costs[0].trainings
+    assert all(cost.seconds > 0 for cost in costs) == bool(method.objectives)
 
 
-@over([method for method in EVERY if not method.objectives])
-def test_methods_without_an_objective_train_nothing(method: Method, problem: Problem) -> None:
-    bench = Workbench(problem, SETTINGS, seed=0)
-    method.at_price(bench, 0.3)
-    method.within(bench, 0.3)
-    assert bench.trainings == 0
+def test_the_papers_methods_never_deal_folds_nor_try_sources(lab: Lab) -> None:
+    """Influence at T anchors, and no other training."""
+    for name, trainings in (("ifrqe", 1), ("ifrqe++", 2)):
+        fresh = afresh(lab)
+        for objective in Objective:
+            method = quick(name, objective=objective)
+            for choice in (method.at_price(fresh, 0.2), method.within(fresh, 0.3)):
+                assert choice.cost.trainings == trainings
+        assert {each["key"]["kind"] for each in entries(fresh.store).values()} == {"training", "influence"}
+        assert trained_in(fresh.store) == trainings
 
 
-def test_all_and_nothing_are_what_they_say(bench: Workbench) -> None:
+@pytest.mark.parametrize("source", list(Source))
+def test_worth_never_looks_at_random_anchors(source: Source, lab: Lab) -> None:
+    fresh = afresh(lab)
+    method = quick("worth", source=source)
+    cost = method.within(fresh, 0.3).cost
+    known = entries(fresh.store, "training")
+    random = {digest(anchor.key(fresh)) for anchor in random_anchors(fresh, 5, rate=0.9)}
+    assert not random & known.keys()
+    assert not entries(fresh.store, "influence")
+    assert set(known) <= set(cost.parts)
+    assert cost.trainings == len(known)
+    match source:
+        case Source.STRUCTURE:
+            assert cost.trainings == 1
+        case Source.CROSS_FITTED:
+            assert cost.trainings == 2 + 1
+        case Source.COMBINED:
+            assert 2 + 1 + 2 <= cost.trainings <= 2 + 1 + 6
+    quick("ifrqe++").within(fresh, 0.3)
+    assert len(random & entries(fresh.store, "training").keys()) == 2
+
+
+def test_all_and_nothing_are_what_they_say(lab: Lab) -> None:
     for budget in BUDGETS:
-        assert make_method("all").within(bench, budget).selection.all()
-        assert not make_method("nothing").within(bench, budget).selection.any()
-        assert make_method("all").at_price(bench, budget).selection.all()
-        assert not make_method("nothing").at_price(bench, budget).selection.any()
+        assert make_method("all").within(lab, budget).selection.all()
+        assert not make_method("nothing").within(lab, budget).selection.any()
+        assert make_method("all").at_price(lab, budget).selection.all()
+        assert not make_method("nothing").at_price(lab, budget).selection.any()
 
 
 def in_order(order: Ints, unwillingness: Floats, budget: float) -> Bools:
@@ -154,216 +174,380 @@ def in_order(order: Ints, unwillingness: Floats, budget: float) -> Bools:
     return chosen
 
 
-def test_threshold_takes_what_is_minded_least(bench: Workbench) -> None:
-    unwillingness = bench.problem.unwillingness
+def test_threshold_takes_what_is_minded_least(lab: Lab) -> None:
+    unwillingness = lab.problem.unwillingness
     method = make_method("threshold")
-    np.testing.assert_array_equal(method.at_price(bench, 9.0).selection, unwillingness <= 0.5)
+    np.testing.assert_array_equal(method.at_price(lab, 9.0).selection, unwillingness <= 0.5)
     for budget in BUDGETS:
-        chosen = method.within(bench, budget).selection
+        chosen = method.within(lab, budget).selection
         np.testing.assert_array_equal(chosen, in_order(np.argsort(unwillingness), unwillingness, budget))
 
 
 def test_threshold_includes_its_limit(problem: Problem) -> None:
     unwillingness = np.resize([0.5, np.nextafter(0.5, 1), 0.0, 0.9], len(problem.train))
-    bench = Workbench(replace(problem, unwillingness=unwillingness), SETTINGS, seed=0)
-    selection = make_method("threshold").at_price(bench, 1.0).selection
+    lab = lab_of(replace(problem, unwillingness=unwillingness))
+    selection = make_method("threshold").at_price(lab, 1.0).selection
     np.testing.assert_array_equal(selection[:4], [True, False, True, False])
+    higher = make_method("threshold", limit=0.9).at_price(lab, 1.0).selection
+    assert higher.all()
 
 
-def test_occurrence_takes_what_many_have_and_few_mind(bench: Workbench) -> None:
-    items, unwillingness = bench.problem.train.items.tolist(), bench.problem.unwillingness
+def test_occurrence_takes_what_many_have_and_few_mind(lab: Lab) -> None:
+    items, unwillingness = lab.problem.train.items.tolist(), lab.problem.unwillingness
     scores = np.array([(items.count(i) - 1) / b for i, b in zip(items, unwillingness, strict=True)])
     method = make_method("occurrence")
     for budget in BUDGETS:
         order = np.lexsort((unwillingness, -scores))
-        chosen = method.within(bench, budget).selection
+        chosen = method.within(lab, budget).selection
         np.testing.assert_array_equal(chosen, in_order(order, unwillingness, budget))
     alone = np.array([items.count(i) == 1 for i in items])
     assert alone.any()
-    np.testing.assert_array_equal(method.at_price(bench, 1.0).selection, ~alone)
+    np.testing.assert_array_equal(method.at_price(lab, 1.0).selection, ~alone)
 
 
 def test_occurrence_takes_first_what_nobody_minds(problem: Problem) -> None:
     unwillingness = problem.unwillingness.copy()
     free = np.bincount(problem.train.items)[problem.train.items] == 1
     unwillingness[free] = 0
-    bench = Workbench(replace(problem, unwillingness=unwillingness), SETTINGS, seed=0)
-    np.testing.assert_array_equal(make_method("occurrence").within(bench, 0).selection, free)
+    lab = lab_of(replace(problem, unwillingness=unwillingness))
+    np.testing.assert_array_equal(make_method("occurrence").within(lab, 0).selection, free)
 
 
 def test_occurrence_takes_what_is_minded_least_where_scores_are_equal(problem: Problem) -> None:
     unique = Rows(problem.train.users, np.arange(len(problem.train)))
-    bench = Workbench(replace(problem, train=unique), SETTINGS, seed=0)
+    lab = lab_of(replace(problem, train=unique))
     for budget in BUDGETS:
-        chosen = make_method("occurrence").within(bench, budget).selection
-        np.testing.assert_array_equal(chosen, make_method("threshold").within(bench, budget).selection)
+        chosen = make_method("occurrence").within(lab, budget).selection
+        np.testing.assert_array_equal(chosen, make_method("threshold").within(lab, budget).selection)
 
 
-def test_random_draws_lots_that_know_neither_value_nor_unwillingness(problem: Problem) -> None:
+def test_random_draws_lots_that_know_neither_value_nor_unwillingness(problem: Problem, lab: Lab) -> None:
     method = make_method("random")
-    bench = Workbench(problem, SETTINGS, seed=0)
-    reversed_ = replace(problem, unwillingness=problem.unwillingness[::-1].copy())
-    swapped = Workbench(reversed_, SETTINGS, seed=0)
-    chosen = method.at_price(bench, 0.5).selection
+    swapped = replace(lab, problem=replace(problem, unwillingness=problem.unwillingness[::-1].copy()))
+    chosen = method.at_price(lab, 0.5).selection
     np.testing.assert_array_equal(method.at_price(swapped, 5.0).selection, chosen)
     assert chosen.mean() == pytest.approx(0.9, abs=0.05)
-    some, others = method.within(bench, 0.5).selection, method.within(swapped, 0.5).selection
+    assert make_method("random", rate=0.2).at_price(lab, 0.5).selection.mean() == pytest.approx(0.2, abs=0.05)
+    some, others = method.within(lab, 0.5).selection, method.within(swapped, 0.5).selection
     assert (some <= others).all() or (others <= some).all()
     assert problem.unwillingness[some].mean() == pytest.approx(problem.unwillingness.mean(), abs=0.05)
-    another = method.within(Workbench(problem, SETTINGS, seed=1), 0.5).selection
+    another = method.within(replace(lab, seed=1), 0.5).selection
     assert 0.3 < (another == some).mean() < 0.7
 
 
 @over(VALUING)
 @pytest.mark.parametrize("price", [0.0, 0.05, 0.5])
-def test_at_a_price_what_is_worth_more_is_disclosed(method: Method, price: float, bench: Workbench) -> None:
-    choice = method.at_price(bench, price)
+def test_at_a_price_what_is_worth_more_is_disclosed(method: Method, price: float, lab: Lab) -> None:
+    choice = method.at_price(lab, price)
     assert choice.values is not None
-    np.testing.assert_array_equal(choice.selection, choice.values > price * bench.problem.unwillingness)
-    assert 0 < choice.selection.mean() < 1
+    np.testing.assert_array_equal(choice.selection, choice.values > price * lab.problem.unwillingness)
+    if method.name != "worth" or price == 0.05:
+        assert 0 < choice.selection.mean() < 1
 
 
 @over(VALUING)
 @pytest.mark.parametrize("budget", [0.1, 0.5, 1.0])
-def test_within_a_budget_the_break_even_prices_decide(
-    method: Method, budget: float, bench: Workbench
-) -> None:
-    unwillingness = bench.problem.unwillingness
-    choice = method.within(bench, budget)
+def test_within_a_budget_the_break_even_prices_decide(method: Method, budget: float, lab: Lab) -> None:
+    choice = method.within(lab, budget)
     assert choice.values is not None
     assert choice.price is not None
-    worth = break_even_prices(choice.values, unwillingness)
+    worth = break_even_prices(choice.values, lab.problem.unwillingness)
     assert worth[choice.selection].min() >= choice.price - 1e-12
     assert worth[~choice.selection].max(initial=0) <= choice.price + 1e-12
     if budget == 1:
         assert choice.price == 0
 
 
-def test_ifrqe_has_the_closed_form_of_the_first_anchor(bench: Workbench) -> None:
-    known = bench.estimates(1)
-    unwillingness = bench.problem.unwillingness
-    for objective, values in [(Objective.NASH, known.own[0]), (Objective.WELFARE, known.social[0])]:
-        method = make_method("ifrqe", objective)
-        np.testing.assert_array_equal(method.at_price(bench, 0.2).values, values)
-        np.testing.assert_array_equal(method.at_price(bench, 0.2).selection, values > 0.2 * unwillingness)
-        for budget in (0.1, 0.5, 0.9):
-            path = price_path(values, unwillingness)
-            choice = method.within(bench, budget)
-            allowed = budget * unwillingness.sum()
-            np.testing.assert_array_equal(choice.selection, path.within(allowed))
-            assert choice.price == path.price_within(allowed)
+@pytest.mark.parametrize("objective", list(Objective))
+def test_ifrqe_has_the_closed_form_of_the_first_anchor(objective: Objective, lab: Lab) -> None:
+    method = make_method("ifrqe", objective=objective)
+    assert isinstance(method, IFRQE)
+    values, unwillingness = at_anchors(lab, method).values(objective)[0], lab.problem.unwillingness
+    np.testing.assert_array_equal(method.at_price(lab, 0.2).values, values)
+    np.testing.assert_array_equal(method.at_price(lab, 0.2).selection, values > 0.2 * unwillingness)
+    for budget in (0.1, 0.5, 0.9):
+        path, allowed = price_path(values, unwillingness), budget * unwillingness.sum()
+        choice = method.within(lab, budget)
+        np.testing.assert_array_equal(choice.selection, path.within(allowed))
+        assert choice.price == path.price_within(allowed)
+
+
+@over([method for method in ANCHORED if method.name == "ifrqe++"])
+def test_ifrqe_pp_plays_the_game_of_its_anchors(method: Method, lab: Lab) -> None:
+    assert isinstance(method, IFRQE)
+    known = at_anchors(lab, method)
+    assert known.n_anchors == 2
+    found = solve(known, objective=method.objective, price=0.2, rounds=10)
+    choice = method.at_price(lab, 0.2)
+    np.testing.assert_array_equal(choice.selection, found.selection)
+    np.testing.assert_array_equal(choice.values, found.values)
+    assert choice.errors is not None
+    np.testing.assert_allclose(choice.errors, known.values(method.objective).std(axis=0, ddof=1))
 
 
 @pytest.mark.parametrize("objective", list(Objective))
-def test_ifrqe_pp_with_one_anchor_is_ifrqe(objective: Objective, problem: Problem) -> None:
-    bench = Workbench(problem, SETTINGS.model_copy(update={"anchors": 1}), seed=0)
-    one, several = make_method("ifrqe", objective), make_method("ifrqe++", objective)
-    assert same(one.at_price(bench, 0.2), several.at_price(bench, 0.2))
-    assert same(one.within(bench, 0.4), several.within(bench, 0.4))
-    assert bench.trainings == 1
+def test_ifrqe_pp_with_one_anchor_is_ifrqe_and_with_more_it_is_not(objective: Objective, lab: Lab) -> None:
+    fresh = afresh(lab)
+    one, single = quick("ifrqe", objective=objective), quick("ifrqe++", objective=objective, anchors=1)
+    assert same(one.at_price(fresh, 0.2), single.at_price(fresh, 0.2))
+    assert same(one.within(fresh, 0.4), single.within(fresh, 0.4))
+    assert trained_in(fresh.store) == 1
+    several = quick("ifrqe++", objective=objective)
+    assert not np.array_equal(one.at_price(lab, 0.2).selection, several.at_price(lab, 0.2).selection)
 
 
-@pytest.mark.parametrize("objective", list(Objective))
-def test_ifrqe_pp_with_more_anchors_is_not(objective: Objective, bench: Workbench) -> None:
-    one, several = make_method("ifrqe", objective), make_method("ifrqe++", objective)
-    assert not np.array_equal(one.at_price(bench, 0.2).selection, several.at_price(bench, 0.2).selection)
-
-
-def altered(bench: Workbench, change: Callable[[Estimates], Estimates]) -> Workbench:
-    """A workbench that knows something else than it learnt."""
-
-    class Altered(Workbench):
-        def estimates(
-            self, anchors: int, objective: Objective = Objective.WELFARE, *, effects: bool = False
-        ) -> Estimates:
-            return change(bench.estimates(anchors, objective, effects=effects))
-
-        def trust(
-            self, anchors: int, objective: Objective = Objective.WELFARE, placed: Sequence[AtPlace] = ()
-        ) -> dict[str, object]:
-            return bench.trust(anchors, objective, placed)
-
-    return Altered(bench.problem, bench.settings, bench.seed)
+def test_the_estimator_of_influence_is_a_setting_of_the_method(lab: Lab) -> None:
+    plain, other = quick("ifrqe"), quick("ifrqe", influence={"estimator": "lissa", "lissa_steps": 5})
+    assert isinstance(other, IFRQE)
+    assert other.influence_for("mf").estimator is Estimator.LISSA
+    one, two = plain.at_price(lab, 0.1), other.at_price(lab, 0.1)
+    assert not np.array_equal(one.values, two.values)  # type: ignore[arg-type]
+    assert {part for part, (_, count) in one.cost.parts.items() if count} == {
+        part for part, (_, count) in two.cost.parts.items() if count
+    }
 
 
 @pytest.mark.parametrize("name", ["ifrqe", "ifrqe++"])
-def test_nash_counts_own_and_welfare_social_influence(name: str, bench: Workbench) -> None:
-    nash, welfare = make_method(name, Objective.NASH), make_method(name, Objective.WELFARE)
-    without_social = altered(bench, lambda known: replace(known, social=np.zeros_like(known.social)))
-    without_own = altered(bench, lambda known: replace(known, own=np.zeros_like(known.own), effects=()))
-    assert same(nash.at_price(without_social, 0.1), nash.at_price(bench, 0.1))
-    assert same(welfare.at_price(without_own, 0.1), welfare.at_price(bench, 0.1))
-    assert not same(nash.at_price(bench, 0.1), welfare.at_price(bench, 0.1))
+def test_nash_counts_own_and_welfare_social_influence(name: str, lab: Lab) -> None:
+    nash, welfare = (quick(name, objective=objective) for objective in Objective)
+    assert isinstance(nash, IFRQE)
+    without_social = told(lab, nash, lambda known: known | {"social": np.zeros_like(known["social"])})
+    without_own = told(lab, nash, lambda known: known | {"own": np.zeros_like(known["own"])})
+    assert same(nash.at_price(without_social, 0.1), nash.at_price(lab, 0.1))
+    assert same(welfare.at_price(without_own, 0.1), welfare.at_price(lab, 0.1))
+    assert not same(nash.at_price(lab, 0.1), welfare.at_price(lab, 0.1))
+    assert not nash.at_price(without_own, 0.1).selection.any()
 
 
 @pytest.mark.parametrize("name", ["ifrqe", "ifrqe++"])
 @pytest.mark.parametrize("beta", [0.1, 0.3, 0.7])
-def test_a_budget_that_what_has_value_uses_up_exactly(name: str, beta: float, bench: Workbench) -> None:
+def test_a_budget_that_what_has_value_uses_up_exactly(name: str, beta: float, problem: Problem) -> None:
     # Sums of equal floats miss such a budget by an ulp, either way.
-    tiny = replace(bench.problem, train=bench.problem.train[:10], unwillingness=np.full(10, beta))
+    lab = lab_of(replace(problem, train=problem.train[:10], unwillingness=np.full(10, beta)))
+    method = quick(name)
+    assert isinstance(method, IFRQE)
     for valuable in range(1, 10):
         values = np.where(np.arange(10) < valuable, 1.0, -1.0)
-        plays = iter(range(200))
-
-        def known(learnt: Estimates, values: Floats = values, plays: Iterator[int] = plays) -> Estimates:
-            assert next(plays, None) is not None, "the search for the price does not end"
-            rows = np.repeat(values[None], learnt.n_anchors, axis=0)
-            return Estimates(
-                owners=tiny.train.users,
-                n_users=tiny.n_users,
-                unwillingness=tiny.unwillingness,
-                anchors=rows > 0,
-                own=rows,
-                social=rows,
-                losses=np.zeros_like(learnt.losses),
-            )
-
-        pocket = altered(bench, known)
-        pocket.problem = tiny
-        choice = make_method(name).within(pocket, valuable / 10)
+        said = dict.fromkeys(("own", "social"), values)
+        known = told(lab, method, lambda arrays, said=said: arrays | said)  # type: ignore[misc]
+        choice = method.within(known, valuable / 10)
         np.testing.assert_array_equal(choice.selection, values > 0)
 
 
 def test_an_unknown_method_is_refused_with_the_accepted_ones() -> None:
     with pytest.raises(
         AssentError,
-        match=r"^--method magic: unknown; accepted: all, nothing, .*ifrqe\+\+, proactive, scratch$",
+        match=r"^method magic: unknown; accepted: all, nothing, .*worth, .*ifrqe\+\+, proactive, scratch$",
     ):
         make_method("magic")
 
 
 def test_the_registry_knows_methods_by_their_names() -> None:
     assert all(name == kind.name == make_method(name).name for name, kind in METHODS.items())
-    assert {method.objective for method in VALUING} == set(Objective)
+    assert {method.plays_for for method in VALUING} == {*Objective}
+    for method in EVERY:
+        assert method.way == (method.name, method.plays_for)
+        assert bool(method.plays_for) == bool(method.objectives)
 
 
-TABLES = SETTINGS.model_copy(
-    update={"strategy": Strategy.TABLE, "table": TableSettings(rounds=1, samples=30, step=0.05)}
-)
+def test_a_method_that_knows_one_objective_plays_for_it() -> None:
+    for name in ("proactive", "scratch"):
+        assert make_method(name).plays_for == Objective.NASH
+        with pytest.raises(ValidationError):
+            make_method(name, objective=Objective.WELFARE)
+    assert make_method("worth").plays_for == make_method("ifrqe").plays_for == Objective.WELFARE
+    assert make_method("random").plays_for == ""
+
+
+# Settings: a method carries its own, and its key is made of all of them.
+
+
+def another(value: Any, annotation: Any) -> Any:
+    """A value that differs from a setting's, and is accepted in its place."""
+    match value:
+        case bool():
+            return not value
+        case Enum():
+            return next(each for each in type(value) if each is not value)
+        case int():
+            return value + 1
+        case float():
+            return value / 2
+        case None if "InfluenceSettings" in str(annotation):
+            return InfluenceSettings()
+        case None if "int" in str(annotation):
+            return 2
+    raise AssertionError(f"tell this test another value than {value!r} of {annotation}")
+
+
+def one_changed(settings: BaseModel) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings as JSON, once for each field of theirs, or of those within them, with that one changed."""
+    for name, field in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if isinstance(value, BaseModel):
+            for inner, changed in one_changed(value):
+                yield f"{name}.{inner}", settings.model_dump() | {name: changed}
+        else:
+            yield name, settings.model_dump() | {name: another(value, field.annotation)}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_changing_any_setting_changes_the_key(name: str, lab: Lab) -> None:
+    given: dict[str, Any] = {"influence": {}} if "influence" in METHODS[name].model_fields else {}
+    method = make_method(name, **given)
+    changed = {field: METHODS[name].model_validate(values) for field, values in one_changed(method)}
+    assert set(METHODS[name].model_fields) == {field.partition(".")[0] for field in changed}
+    if given:
+        changed["influence"] = make_method(name)
+    keys = {field: digest(each.key) for field, each in changed.items()}
+    assert digest(method.key) not in keys.values()
+    assert len(set(keys.values())) == len(keys)
+    cells = {digest(Cell(each, 0.1).key(lab)) for each in (method, *changed.values())}
+    assert len(cells) == 1 + len(changed)
+
+
+def test_methods_have_keys_of_their_own() -> None:
+    assert len({digest(make_method(name).key) for name in METHODS}) == len(METHODS)
+    for method in EVERY:
+        assert METHODS[method.name].model_validate(method.model_dump()).key == method.key
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_cannot_be_changed_and_takes_no_setting_but_its_own(name: str) -> None:
+    method = make_method(name)
+    for field in type(method).model_fields:
+        with pytest.raises(ValidationError):
+            setattr(method, field, getattr(method, field))
+    with pytest.raises(ValidationError, match="magic"):
+        make_method(name, magic=1)
+    assert hash(method) == hash(make_method(name))
+
+
+def test_settings_of_influence_are_added_to_those_that_suit_the_model() -> None:
+    usual = influence_settings("lightgcn")
+    assert usual != influence_settings("mf")
+    method = make_method("ifrqe", "lightgcn", influence={"damping": 7.0})
+    assert isinstance(method, IFRQE)
+    assert method.influence == usual.model_copy(update={"damping": 7.0})
+    plain = make_method("ifrqe")
+    assert isinstance(plain, IFRQE)
+    assert plain.influence is None
+    assert plain.influence_for("lightgcn") == usual
+    exact = InfluenceSettings(damping=3.0)
+    whole = make_method("ifrqe", "lightgcn", influence=exact)
+    assert isinstance(whole, IFRQE)
+    assert whole.influence == exact
+
+
+def test_bare_settings_belong_to_every_method_of_the_game_that_has_them() -> None:
+    given = {"rounds": 7, "reward": "mean", "influence": {"damping": 2.0}, "ifrqe++": {"rounds": 9}}
+    of = {name: method_settings(name, given) for name in METHODS}
+    assert of["ifrqe"] == {"rounds": 7, "reward": "mean", "influence": {"damping": 2.0}}
+    assert of["ifrqe++"] == {**of["ifrqe"], "rounds": 9}
+    assert of["worth"] == {"reward": "mean", "influence": {"damping": 2.0}}
+    assert of["proactive"] == of["scratch"] == {"reward": "mean"}
+    assert of["random"] == of["all"] == {}
+
+
+def test_nested_settings_are_merged() -> None:
+    usual, given = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}, "e": 5}
+    assert merged(usual, given) == {"a": {"b": 1, "c": 4}, "d": 3, "e": 5}
+    assert merged({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
+    assert usual == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+# A method of one's own: a class and an entry of the registry.
+
+
+class Mine(Method):
+    """Discloses the first rows."""
+
+    name: ClassVar[str] = "mine"
+
+    part: float = 0.5
+
+    def at_price(self, lab: Lab, price: float) -> Choice:
+        return Choice(np.arange(len(lab.problem.train)) < self.part * len(lab.problem.train), price)
+
+    def within(self, lab: Lab, budget: float) -> Choice:
+        costs = np.cumsum(lab.problem.unwillingness)
+        return Choice(costs <= budget * costs[-1], None)
+
+
+@pytest.fixture
+def mine() -> Iterator[None]:
+    METHODS["mine"] = Mine
+    yield
+    del METHODS["mine"]
+
+
+def test_an_entry_of_the_registry_is_enough_for_python(mine: None, problem: Problem) -> None:
+    method = make_method("mine", part=0.25)
+    records = compare(problem, [(QUICK, [method, *parse_methods("mine")])], prices=[0.1], seeds=[0])
+    assert [(each["method"], each["objective"]) for each in records] == [
+        ("mine", ""), ("mine", ""), ("all", ""), ("nothing", "")
+    ]  # fmt: skip
+    assert records[0]["violation"] < records[1]["violation"] < records[2]["violation"]
+
+
+def test_an_entry_of_the_registry_is_enough_for_the_command_line(
+    mine: None, assent: Any, tmp_path: Path
+) -> None:
+    log = simulate(preference="learnable", users=40, items=40, seed=0)
+    log.table.write_csv(tmp_path / "log.csv")
+    short = ["--set", "training.epochs=2", "--negatives", 9, "--jobs", 1]
+    out = tmp_path / "run"
+    command = ["fit", tmp_path / "log.csv", "--method", "mine", "--set", "mine.part=0.25", "--out", out]
+    code, text, _ = assent(*command, *short)
+    assert code == 0
+    assert "mine" in text
+    selection = pl.read_parquet(out / "selection.parquet")
+    assert selection["disclosed"].mean() == pytest.approx(0.25, abs=0.01)
+    assert "mine" in (out / "report.html").read_text()
+    code, text, _ = assent("compare", tmp_path / "log.csv", "--methods", "mine", "--repeats", 1, *short)
+    assert code == 0
+    assert "mine" in text
+    code, text, _ = assent("frontier", tmp_path / "log.csv", "--methods", "mine", "--seeds", 1, *short)
+    assert code == 0
+    assert "mine.part" in assent("settings")[1]
+    code, _, err = assent("fit", tmp_path / "log.csv", "--method", "magic", "--out", tmp_path / "other")
+    assert code == 2
+    assert "mine" in err
+
+
+# The paper's tables, behind the same interface.
+
+TABLE = {"strategy": Strategy.TABLE, "table": TableSettings(rounds=1, samples=30, step=0.05)}
+
+
+def with_table(method: Method, **more: Any) -> IFRQE:
+    found = method.model_copy(update={**TABLE, **more})
+    assert isinstance(found, IFRQE)
+    return found
 
 
 @over(ANCHORED)
-def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem, bench: Workbench) -> None:
-    tables = Workbench(problem, TABLES, seed=0)
-    choice, factored = method.at_price(tables, 0.3), method.at_price(bench, 0.3)
+def test_tables_stand_behind_the_same_interface(method: Method, problem: Problem, lab: Lab) -> None:
+    table = with_table(method)
+    choice, factored = table.at_price(lab, 0.3), method.at_price(lab, 0.3)
     assert choice.certificate.keys() == factored.certificate.keys()
-    assert same(choice, method.at_price(Workbench(problem, TABLES, seed=0), 0.3))
+    assert same(choice, table.at_price(afresh(lab), 0.3))
     assert choice.drawn == (method.name == "ifrqe++")
     if method.name == "ifrqe":
         np.testing.assert_array_equal(choice.selection, factored.selection)
     else:
         assert not np.array_equal(choice.selection, factored.selection)
         assert choice.certificate["rounds"] == 1
-    within = method.within(tables, 0.4)
-    assert share(problem, within.selection) <= 0.4 + 1e-9
+    assert choice.cost.trainings == factored.cost.trainings
+    assert share(problem, table.within(lab, 0.4).selection) <= 0.4 + 1e-9
 
 
 @over(ANCHORED)
 def test_tables_keep_within_a_budget_by_category_too(method: Method, problem: Problem) -> None:
     """Thirty samples leave them near their prior at any price: no price leads into the budget."""
     groups = 3 * problem.train.users + problem.train.items % 3
-    bench = Workbench(replace(problem, wishes=Wishes(groups=groups)), TABLES, seed=0)
-    choice = method.within(bench, 0.1)
+    lab = lab_of(replace(problem, wishes=Wishes(groups=groups)))
+    choice = with_table(method).within(lab, 0.1)
     selection = choice.selection
     assert choice.price is not None
     assert 0 < choice.price < 10
@@ -377,54 +561,33 @@ def test_histories_too_long_for_a_table_are_refused_before_anything_is_trained()
     long = replace(log, table=items).with_unwillingness(pl.Series(np.full(80, 0.5)))
     others = simulate(preference="learnable", users=30, items=300, seed=0)
     table = pl.concat([long.table, others.table.select(long.table.columns)])
-    bench = Workbench(make_problem(replace(others, table=table), "paper-tables", negatives=5), TABLES, seed=0)
-    with pytest.raises(AssentError, match=r"78 interactions.*at most 62.*strategy=factored"):
-        make_method("ifrqe++").at_price(bench, 0.3)
-    with pytest.raises(AssentError, match=r"78 interactions.*at most 24.*strategy=factored"):
-        make_method("ifrqe").at_price(bench, 0.3)
-    assert bench.trainings == 0
-    bench.settings = TABLES.model_copy(update={"value": ValueSettings()})
-    with pytest.raises(AssentError, match=r"78 interactions.*at most 24.*strategy=factored"):
-        make_method("ifrqe++").at_price(bench, 0.3)
-    assert bench.trainings == 0
+    lab = lab_of(make_problem(replace(others, table=table), "paper-tables", negatives=5))
+    with pytest.raises(AssentError, match=r"78 interactions.*at most 62.*strategy"):
+        with_table(quick("ifrqe++")).at_price(lab, 0.3)
+    for method in (quick("ifrqe"), quick("ifrqe++", anchors=1)):
+        with pytest.raises(AssentError, match=r"78 interactions.*at most 24.*strategy"):
+            with_table(method).at_price(lab, 0.3)
+    assert trained_in(lab.store) == 0
 
 
-def test_tables_count_what_others_do_where_that_is_known(problem: Problem) -> None:
-    bench = Workbench(problem, TABLES, seed=0)
-    make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
-    known = bench.estimates(2, effects=True)
-    found = solve_table(known, objective=Objective.NASH, price=0.3, settings=TABLES.table, seed=0)
-    choice = make_method("ifrqe++", Objective.NASH).at_price(bench, 0.3)
+def test_tables_count_what_others_do_where_that_is_known(lab: Lab) -> None:
+    method = with_table(quick("ifrqe++", objective=Objective.NASH))
+    choice = method.at_price(lab, 0.3)
+    anchors = random_anchors(lab, 2, rate=0.9)
+    settings = method.influence_for("mf")
+    effects = lab.run([InfluenceAt(anchor, settings, method.reward, effects=True) for anchor in anchors])
+    known = replace(at_anchors(lab, method), effects=tuple(map(effects_in, effects)))
+    found = solve_table(known, objective=Objective.NASH, price=0.3, settings=method.table, seed=0)
     np.testing.assert_array_equal(choice.selection, found.selection)
+    without = solve_table(
+        at_anchors(lab, method), objective=Objective.NASH, price=0.3, settings=method.table, seed=0
+    )
+    assert not np.array_equal(without.selection, found.selection)
 
 
-@over(EVERY)
-@pytest.mark.parametrize("source", [Source.INFLUENCE, Source.COMBINED])
-def test_what_a_method_ignores_are_settings_that_do_not_change_its_choice(
-    source: Source, method: Method, problem: Problem
-) -> None:
-    assert method.ignores <= set(Settings.model_fields)
-    assert not method.ignores & {"model", "model_settings", "training"}
-    others = {
-        "influence": InfluenceSettings(loss=Loss.BCE, damping=2.0),
-        "anchors": 6,
-        "anchor_rate": 0.5,
-        "adaptive": 1,
-        "value": ValueSettings(folds=2),
-        "rounds": 1,
-        "reward": RewardForm.MEAN,
-        "strategy": Strategy.TABLE,
-        "table": TableSettings(rounds=1, samples=30),
-        "proactive": ProactiveSettings(rounds=2, window=1, start=0.5),
-        "scratch": ScratchSettings(selections=3, rounds=1, start=0.5),
-    }
-    usual = SETTINGS.model_copy(update={"value": ValueSettings(source=source)})
-    changed = usual.model_copy(update={name: others[name] for name in method.ignores})
-    choices = [method.at_price(Workbench(problem, each, seed=0), 0.1) for each in (usual, changed)]
-    assert same(*choices)
-
-
-def test_a_method_that_knows_one_objective_plays_for_it() -> None:
-    assert make_method("proactive", Objective.WELFARE).objective is Objective.NASH
-    assert make_method("scratch").objective is Objective.NASH
-    assert make_method("ifrqe").objective is Objective.WELFARE
+def test_everything_is_disclosed_where_nobody_minds(problem: Problem) -> None:
+    free = lab_of(replace(problem, unwillingness=np.zeros(len(problem.train))))
+    for name in ("random", "threshold", "occurrence"):
+        assert make_method(name).within(free, 0.1).selection.all()
+    np.testing.assert_array_equal(quick("worth").at_price(free, 9.0).selection.mean(), 1.0)
+    assert everything(problem).all()

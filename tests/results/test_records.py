@@ -4,16 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from assent.results.records import (
-    ALL,
-    FIGURES,
-    Record,
-    described,
-    k_of,
-    metric_keys,
-    metric_name,
-    name,
-)
+from assent.results.records import ALL, FIGURES, Record, described, k_of, metric_keys, metric_name, name
 from assent.support.errors import AssentError
 
 RECORD = Record(

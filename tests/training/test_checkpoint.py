@@ -25,7 +25,7 @@ from assent.support.hashing import mix
 from assent.support.progress import SILENT, Advance, Progress
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training import stored as storage
-from assent.training.checkpoint import fingerprint
+from assent.training.trainer import fingerprint
 
 EPOCHS = 8
 MODEL = MFSettings(dimension=4)

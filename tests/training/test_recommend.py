@@ -1,6 +1,7 @@
 """What a trained model recommends, against a plain loop over its scores."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import torch
 
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
-from assent.evaluation.recommendations import recommendations, rows_of_user
 from assent.models import MF, CDAESettings, MFSettings, Sizes
+from assent.runs.folder import Run
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, disclose, train
+from assent.training.stored import save
 
 USERS, ITEMS = ["ann", "bob", "eve"], ["Alien", "Brazil", "Casino", "Dune", "Emma"]
 
@@ -109,7 +111,7 @@ def test_more_people_than_fit_into_a_block() -> None:
     np.testing.assert_allclose(found["score"], np.append(best[:3000], np.full(2000, best[3000])), rtol=1e-5)
 
 
-def test_a_run_recommends_what_was_not_disclosed() -> None:
+def test_a_run_recommends_what_was_not_disclosed(tmp_path: Path) -> None:
     """With titles, for a model that reads what people disclosed."""
     problem = make_problem(simulate(preference="learnable", users=20, items=30, seed=0), "full", negatives=2)
     disclosed = problem.train.users % 4 > 0
@@ -127,13 +129,15 @@ def test_a_run_recommends_what_was_not_disclosed() -> None:
             "disclosed": disclosed,
         }
     )
+    save(trained, tmp_path / "model")
+    run = Run(tmp_path, {}, table, table.clear(), [], {})
     for user in problem.user_ids[:8].tolist():
-        found = recommendations(trained, table, user, 5)
-        theirs = rows_of_user(table, user).filter("disclosed")["item"]
+        found = run.recommend(user, 5)
+        theirs = run.rows_of(user).filter("disclosed")["item"]
         best = trained.recommend(user, 5, exclude=table.filter("disclosed"))
         assert [row["item"] for row in found] == best["item"].to_list()
         assert not set(theirs) & {row["item"] for row in found}
         assert all(row["title"] == titles.get(row["item"]) for row in found)
     with pytest.raises(AssentError, match=r"^user nobody: not in this run; accepted: ids of its data, "):
-        recommendations(trained, table, "nobody", 5)
-    assert rows_of_user(table, "nobody", needed=False).is_empty()
+        run.recommend("nobody", 5)
+    assert run.rows_of("nobody", needed=False).is_empty()

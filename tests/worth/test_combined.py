@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from assent.support.arrays import Floats, Ints
-from assent.worth.folds import Level
 from assent.worth.paths import Paths, find_paths
-from assent.worth.shrinkage import Reliability, Shrunk, Twice, shrink
-from assent.worth.trial import Alike, FromInfluence, FromPaths, Kind, Opinion, Trial, ValueAt, combine, errors
-from assent.worth.withdrawal import withdrawn
+from assent.worth.shrinkage import Shrunk, Twice, shrink
+from assent.worth.trial import Kind, Opinion, Trial, by_influence, by_paths, combine, errors, withdrawn
+from assent.worth.trial import opinions as opinions_of
 
 RNG = np.random.default_rng(0)
 ROWS = np.argwhere(RNG.random((30, 20)) < 0.3)
@@ -30,36 +29,30 @@ def ordered(values: Floats) -> Ints:
     return np.argsort(values / UNWILLINGNESS)
 
 
-def level(values: Floats) -> Level:
+def level(values: Floats) -> Shrunk:
     """A level on which `values[Z]` were measured, for certain."""
     none = np.zeros(len(values))
-    return Level(
-        Shrunk(values, values, none, none + 1, none + 1, none, none, Reliability(0.0, 1.0, 1.0)), count=0.0
-    )
+    return Shrunk(values, values, none, none + 1, none + 1, none, none, 0.0, 1.0, 1.0)
 
 
-def opinions(measured: Level, paths: Paths = PATHS) -> dict[Kind, Opinion]:
-    return {
-        Kind.UNWILLINGNESS: Alike(np.ones(len(measured.values))),
-        Kind.MEASURED: FromInfluence(measured),
-        Kind.STRUCTURE: FromPaths(paths, Paths.social, Paths.social_variance),
-    }
+def opinions(measured: Shrunk, paths: Paths = PATHS) -> dict[Kind, Opinion]:
+    return opinions_of(measured, by_paths(paths, Paths.social, Paths.social_variance))
 
 
 def combined(measured: Floats = MEASURED, /, **weights: float) -> Floats:
     known = level(measured)
-    return combine(opinions(known), by(**weights), UNWILLINGNESS, mean=FromInfluence(known).worth)
+    return combine(opinions(known), by(**weights), UNWILLINGNESS, mean=known.mean)
 
 
-def by_paths() -> ValueAt:
-    return FromPaths(PATHS, Paths.social, Paths.social_variance).values()
+def structure() -> Opinion:
+    return by_paths(PATHS, Paths.social, Paths.social_variance)
 
 
 def test_a_source_that_is_believed_alone_decides_alone() -> None:
     unit = MEASURED.mean()
     np.testing.assert_allclose(combined(UNWILLINGNESS=1), unit)
     np.testing.assert_allclose(combined(MEASURED=1), MEASURED)
-    alone = withdrawn(by_paths(), UNWILLINGNESS)
+    alone = withdrawn(structure().values, UNWILLINGNESS)
     np.testing.assert_allclose(combined(STRUCTURE=1), unit * alone / alone.mean())
 
 
@@ -76,8 +69,8 @@ def test_where_nothing_is_known_all_are_worth_the_same() -> None:
     nowhere = find_paths(np.arange(6), np.arange(6), n_users=6, n_items=6, seed=0)
     known = opinions(level(np.zeros(6)), nowhere)
     for each in known.values():
-        np.testing.assert_array_equal(each.values()(np.ones(6, dtype=np.bool_)), np.ones(6))
-        np.testing.assert_array_equal(each.errors(), np.ones(6))
+        np.testing.assert_array_equal(each.at_first, np.ones(6))
+        np.testing.assert_array_equal(each.errors, np.ones(6))
     found = combine(known, by(MEASURED=0.5, STRUCTURE=0.5), np.full(6, 0.3), mean=0.0)
     np.testing.assert_array_equal(found, np.zeros(6))
 
@@ -87,7 +80,7 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     rng = np.random.default_rng(1)
     valid, held = rng.normal(size=(2, len(USERS)))
     twice = Twice(valid, held, valid * held, one, one)
-    known = Level(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
+    known = dataclasses.replace(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
     assert (known.values > 0).all()
     said = opinions(known)
     sure = errors(said, by(MEASURED=1), known.values)
@@ -98,34 +91,31 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     unsure = errors(said, trials, values)
     squares = np.zeros(len(USERS))
     for kind in (Kind.MEASURED, Kind.STRUCTURE):
-        apart = 1.7 * said[kind].values()(np.ones(len(USERS), dtype=np.bool_)) - values
-        squares += ((1.7 * said[kind].errors()) ** 2 + apart**2) / 2
+        apart = 1.7 * said[kind].at_first - values
+        squares += ((1.7 * said[kind].errors) ** 2 + apart**2) / 2
     np.testing.assert_allclose(unsure**2, squares)
     np.testing.assert_allclose(
-        said[Kind.STRUCTURE].errors(), np.sqrt(PATHS.social_variance()) / PATHS.social().mean()
+        said[Kind.STRUCTURE].errors, np.sqrt(PATHS.social_variance()) / PATHS.social().mean()
     )
 
 
 def test_errors_keep_the_units_of_the_loss_where_values_have_both_signs() -> None:
     measured = MEASURED - 1.5
     off = np.full(len(USERS), 0.7)
-    known = Level(dataclasses.replace(level(measured).shrunk, spread=off**2), count=0.0)
+    known = dataclasses.replace(level(measured), spread=off**2)
     np.testing.assert_allclose(known.errors, off)
-    values = combine(opinions(known), by(MEASURED=1), UNWILLINGNESS, mean=FromInfluence(known).worth)
+    values = combine(opinions(known), by(MEASURED=1), UNWILLINGNESS, mean=known.mean)
     assert (errors(opinions(known), by(MEASURED=1), values) >= off - 1e-12).all()
-    everything = np.ones(len(USERS), dtype=np.bool_)
-    apart = FromInfluence(known).values()(everything) - 1
-    spread, alone = FromInfluence(known).spread(), FromInfluence(known).errors()
+    spread, measured_alone = opinions(known)[Kind.UNWILLINGNESS].errors, opinions(known)[Kind.MEASURED]
+    apart, alone = measured_alone.at_first - 1, measured_alone.errors
     np.testing.assert_allclose(spread**2, alone**2 + apart**2)
 
 
 def test_what_was_not_told_from_noise_is_the_same_of_all() -> None:
     """Also where people have different numbers of validation rows, which own values are proportional to."""
-    known = level(MEASURED)
-    noise = dataclasses.replace(known.shrunk, reliability=Reliability(0.0, 0.0, 0.1))
-    opinion = FromInfluence(dataclasses.replace(known, shrunk=noise))
+    opinion = by_influence(dataclasses.replace(level(MEASURED), explained=0.0, measurement=0.0))
     everything = np.ones(len(USERS), dtype=np.bool_)
-    for value_at in (opinion.values(), opinion.untold()):
+    for value_at in (opinion.values, opinion.untold):
         np.testing.assert_array_equal(value_at(everything), np.ones(len(USERS)))
 
 
@@ -146,17 +136,18 @@ def test_values_keep_the_mean_of_what_was_measured() -> None:
 
 
 def test_structure_falls_with_what_is_withheld() -> None:
-    value_at = by_paths()
+    value_at = structure().values
     every = np.ones(len(USERS), dtype=np.bool_)
     full = value_at(every)
     assert full.mean() == pytest.approx(1, abs=0.03)
     kept = np.random.default_rng(2).random(len(USERS)) < 0.5
     assert value_at(kept)[kept].mean() < full[kept].mean()
+    np.testing.assert_array_equal(value_at(every), full)
 
 
 def test_what_all_think_the_same_of_goes_as_by_unwillingness_alone() -> None:
     """Also among equals: what comes first in the log stays longest, as methods without values have it."""
     unwillingness = np.repeat([0.2, 0.5], 5)
-    values = withdrawn(Alike(np.ones(10)).values(), unwillingness)
+    values = withdrawn(lambda kept: np.ones(10), unwillingness)
     order = np.lexsort((unwillingness, -(values / unwillingness)))
     np.testing.assert_array_equal(order, np.arange(10))

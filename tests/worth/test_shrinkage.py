@@ -1,5 +1,7 @@
 """Empirical Bayes: known signals are found back, and noise is given no weight."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -41,24 +43,20 @@ def error(values: Floats, truth: Floats) -> float:
     return float(np.sqrt(np.mean((values - truth) ** 2)))
 
 
-def value(found: Shrunk) -> Floats:
-    return found.value(found.weight)
-
-
 @pytest.mark.parametrize(("structure", "signal", "noise"), [(0.3, 0.2, 1), (0, 0.3, 2), (0.1, 0.2, 1.5)])
 def test_values_are_nearer_to_the_truth_than_either_part(
     structure: float, signal: float, noise: float
 ) -> None:
     truth, measured, features = drawn(structure, signal, noise)
     found = shrink(measured, features, each_alone(ROWS))
-    assert error(value(found), truth) < min(error(found.measured, truth), error(found.expected, truth))
+    assert error(found.values, truth) < min(error(found.measured, truth), error(found.expected, truth))
     for weight in (0.0, 1.0, found.weight):
-        said = np.sqrt(np.mean(found.error(weight) ** 2))
-        assert 0.9 < said / error(found.value(weight), truth) < 1.2
+        said = np.sqrt(np.mean(replace(found, weight=weight).errors ** 2))
+        assert 0.9 < said / error(replace(found, weight=weight).values, truth) < 1.2
     variance = noise**2 / (VALID + HELD)
-    assert found.reliability.measurement == pytest.approx(signal**2 / (signal**2 + variance), abs=0.05)
+    assert found.measurement == pytest.approx(signal**2 / (signal**2 + variance), abs=0.05)
     explained = structure**2 / (structure**2 + signal**2 + variance)
-    assert found.reliability.explained == pytest.approx(explained, abs=0.02)
+    assert found.explained == pytest.approx(explained, abs=0.02)
 
 
 def test_noise_has_no_weight_and_all_are_worth_the_same() -> None:
@@ -66,7 +64,7 @@ def test_noise_has_no_weight_and_all_are_worth_the_same() -> None:
     constant = 0
     for seed in range(20):
         _, measured, features = drawn(0, 0, 1, mean=0, seed=seed)
-        values = value(shrink(measured, features, each_alone(ROWS)))
+        values = shrink(measured, features, each_alone(ROWS)).values
         constant += np.ptp(values) == 0
         assert np.abs(values).max() < 0.1 * np.abs(measured.valid).max()
     assert constant >= 17
@@ -81,15 +79,15 @@ def test_noise_that_the_rows_of_an_item_share_is_no_signal() -> None:
         features = rng.normal(size=(40, 3))[items]
         valid, held = (np.sqrt(n) * rng.normal(size=40)[items] for n in (VALID, HELD))
         found = shrink(twice(valid, held), features, [np.arange(ROWS), items])
-        sure += found.reliability.explained > 0
+        sure += found.explained > 0
     assert sure <= 3
 
 
 def test_a_difference_between_the_two_measurements_does_not_hide_what_they_agree_on() -> None:
     _, measured, features = drawn(0, 0.3, 1)
-    plain = shrink(measured, features, each_alone(ROWS)).reliability.measurement
+    plain = shrink(measured, features, each_alone(ROWS)).measurement
     later = twice(measured.valid + 5 + 3 * features[:, 1], measured.held)
-    found = shrink(later, features, each_alone(ROWS)).reliability
+    found = shrink(later, features, each_alone(ROWS))
     assert plain > 0.4
     assert found.measurement == pytest.approx(plain, abs=0.1)
 
@@ -103,15 +101,15 @@ def test_who_is_measured_on_more_rows_is_believed_more() -> None:
     found = shrink(twice(valid, held, 1.0, n_held), np.ones((ROWS, 1)), each_alone(ROWS))
     for n in (0, 1, 9):
         assert found.weight[n_held == n][0] == pytest.approx((1 + n) / (1 + n + 4), abs=0.05)
-    assert error(value(found), truth) < 0.95 * min(error(found.measured, truth), error(0 * truth, truth))
+    assert error(found.values, truth) < 0.95 * min(error(found.measured, truth), error(0 * truth, truth))
 
 
 def test_two_measurements_that_agree_are_believed() -> None:
     truth, measured, features = drawn(0, 1, 0)
     found = shrink(measured, features, each_alone(ROWS))
-    assert found.reliability.measurement == pytest.approx(1, abs=1e-3)
-    assert found.reliability.agreement == pytest.approx(1)
-    np.testing.assert_allclose(value(found), truth, atol=1e-1)
+    assert found.measurement == pytest.approx(1, abs=1e-3)
+    assert found.agreement == pytest.approx(1)
+    np.testing.assert_allclose(found.values, truth, atol=1e-1)
 
 
 @pytest.mark.parametrize("structure", [0.3, -0.3])
@@ -121,19 +119,19 @@ def test_what_is_known_of_a_feature_goes_before_what_is_measured(structure: floa
     found = shrink(measured, features, each_alone(ROWS))
     slope = np.polyfit(features[:, 0], found.expected, 1)[0] / VALID
     assert slope == pytest.approx(max(structure, 0), abs=0.02)
-    assert (found.reliability.explained > 0.3) == (structure > 0)
+    assert (found.explained > 0.3) == (structure > 0)
 
 
 def test_what_the_validation_rows_judge_does_not_rest_on_them() -> None:
     """Only through two numbers, the weight and what structure explains, do they come in."""
     truth, measured, features = drawn(0.3, 0.3, 1)
     found = shrink(measured, features, each_alone(ROWS))
-    noise = found.held_value - truth
+    noise = found.held_values - truth
     without = measured.valid - truth
     assert abs(np.corrcoef(noise, without)[0, 1]) < 0.03
-    assert np.corrcoef(value(found) - truth, without)[0, 1] > 0.3
-    assert error(found.held_value, truth) < min(error(found.held, truth), error(found.expected, truth))
-    assert error(value(found), truth) < error(found.held_value, truth)
+    assert np.corrcoef(found.values - truth, without)[0, 1] > 0.3
+    assert error(found.held_values, truth) < min(error(found.held, truth), error(found.expected, truth))
+    assert error(found.values, truth) < error(found.held_values, truth)
 
 
 @given(
@@ -156,12 +154,12 @@ def test_any_input_gives_finite_weights_and_units_carry_over(seed: int, rows: in
         )
 
     plain, scaled = of(1), of(scale)
-    assert np.isfinite(value(plain)).all()
-    assert np.isfinite(plain.held_value).all()
-    assert np.isfinite(plain.error(plain.weight)).all()
+    assert np.isfinite(plain.values).all()
+    assert np.isfinite(plain.held_values).all()
+    assert np.isfinite(plain.errors).all()
     assert ((plain.weight >= 0) & (plain.weight <= 1)).all()
-    assert 0 <= plain.reliability.explained <= 1
-    np.testing.assert_allclose(value(scaled), scale * value(plain), rtol=1e-6, atol=1e-9 * scale)
+    assert 0 <= plain.explained <= 1
+    np.testing.assert_allclose(scaled.values, scale * plain.values, rtol=1e-6, atol=1e-9 * scale)
 
 
 def test_what_is_measured_worse_is_said_to_be_less_certain() -> None:
@@ -171,10 +169,10 @@ def test_what_is_measured_worse_is_said_to_be_less_certain() -> None:
     valid = truth + np.sqrt(VALID) * noise * rng.normal(size=ROWS)
     held = HELD / VALID * truth + np.sqrt(HELD) * noise * rng.normal(size=ROWS)
     found = shrink(twice(valid, held), features, each_alone(ROWS))
-    said = found.error(found.weight)
+    said = found.errors
     for some in (features[:, 0] > 0.2, features[:, 0] < -0.2):
         told = np.sqrt(np.mean(said[some] ** 2))
-        assert told == pytest.approx(error(value(found)[some], truth[some]), rel=0.15)
+        assert told == pytest.approx(error(found.values[some], truth[some]), rel=0.15)
 
 
 def test_constant_measurements_stay_what_they_are() -> None:
@@ -183,8 +181,8 @@ def test_constant_measurements_stay_what_they_are() -> None:
         np.ones((9, 4)),
         each_alone(9),
     )
-    np.testing.assert_allclose(value(found), 2.0 * VALID)
-    np.testing.assert_allclose(found.error(found.weight), 0, atol=1e-6)
+    np.testing.assert_allclose(found.values, 2.0 * VALID)
+    np.testing.assert_allclose(found.errors, 0, atol=1e-6)
 
 
 @given(seed=st.integers(0, 2**16))

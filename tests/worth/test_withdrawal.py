@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assent.support.arrays import Bools, Floats
-from assent.worth.withdrawal import withdrawn
+from assent.worth.trial import withdrawn
 
 
 @given(seed=st.integers(0, 2**16), rows=st.integers(1, 60), free=st.floats(0, 1))

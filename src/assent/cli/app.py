@@ -22,9 +22,9 @@ class Lazy(NamedTuple):
 COMMANDS = {
     "demo": Lazy("fit_commands", "demo", "The whole way on simulated data, with a report."),
     "fit": Lazy("fit_commands", "fit_command", "Choose what is worth disclosing, train on that, report."),
-    "frontier": Lazy("judge_commands", "frontier_command", "Measure quality against violation."),
-    "compare": Lazy("compare_command", "compare_command", "Compare methods at prices by true rewards."),
-    "lds": Lazy("judge_commands", "lds_command", "Can the estimates be trusted? Compare with retraining."),
+    "frontier": Lazy("compare_commands", "frontier_command", "Measure quality against violation."),
+    "compare": Lazy("compare_commands", "compare_command", "Compare methods at prices by true rewards."),
+    "lds": Lazy("compare_commands", "lds_command", "Can the estimates be trusted? Compare with retraining."),
     "reproduce": Lazy("reproduce_command", "reproduce_command", "Run the paper's tables and figures again."),
     "recommend": Lazy("run_commands", "recommend", "Print what a run's model recommends to a person."),
     "explain": Lazy("run_commands", "explain", "Print what was used of a person's data, and why."),

@@ -55,8 +55,15 @@ _ARGUMENTS = (
 """Arguments of the library that are options here."""
 
 
+_SETTINGS = ("folds", "strategy")
+"""Arguments of the library that are settings here."""
+
+
 def with_dashes(message: str) -> str:
     """Return the library's message with options where it names arguments: rest='x' becomes --rest x."""
+    message = re.sub(r"^user (?=.*: not in this run)", "--user ", message)
+    message = re.sub(r"^(budget|floor) '(.*?)': not a rule", r"--user-\1 \2: not a rule", message)
+    message = re.sub(r"^prior '(.*?)': not a rule", r"--prior \1: not a rule", message)
     for python, option in (
         ("replace=True", "--replace"),
         ("gaps=True", "--rest"),
@@ -66,7 +73,12 @@ def with_dashes(message: str) -> str:
     message = re.sub(r"columns=\{'(\w+)': '([^']*)'\}", r"--columns \1=\2", message)
     for name in _ARGUMENTS:
         option = f"--{name.replace('_', '-')}"
-        message = re.sub(rf"(?<![\w.-]){name}(?:=| is )('?)([^\s';,]*)\1", rf"{option} \2", message)
+        message = re.sub(
+            rf"(?<![\w.-]){name} is ('?)([^\s';,]*)\1; accepted", rf"{option} \2: accepted", message
+        )
+        message = re.sub(rf"(?<![\w.-]){name}=('?)([^\s';,]*)\1", rf"{option} \2", message)
+    for name in _SETTINGS:
+        message = re.sub(rf"(?<![\w.-]){name}=(?=\w)", f"--set {name}=", message)
     return message
 
 
@@ -78,7 +90,7 @@ def _fail(message: str) -> None:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    notice(str(message))
+    notice(with_dashes(str(message)))
 
 
 def notice(message: str) -> None:

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, spread
+from assent.cli.compare_commands import parse_points, reward_form, show_frontier
 from assent.cli.console import notice, out, say, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
-from assent.cli.judge_commands import parse_points, reward_form, show_frontier
 from assent.data.problem import Protocol
 from assent.data.simulate import simulate
 from assent.data.split import make_problem
@@ -24,7 +24,7 @@ from assent.results.records import METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
 from assent.runs.folder import Run
-from assent.runs.records import merged
+from assent.runs.measure import merged
 from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
@@ -87,7 +87,8 @@ def fit_command(
     if made.objectives and made.plays_for != objective:
         notice(f"{method}: plays for {made.plays_for} alone")
     compared_methods = asked.methods(frontier_methods, "--frontier-methods") if points else []
-    wishes.check([made])
+    asked.check([made, *compared_methods])
+    wishes.check([made, *compared_methods])
     progress = watcher()
     with work.executor() as executor:
         log, problem, source = given.make(progress, wishes)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from assent.cli.command import option
 from assent.game.estimates import Objective
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
 from assent.methods import METHODS, Method, make_method, merged, method_settings
 from assent.models import MODELS
@@ -116,38 +116,41 @@ class Asked:
     given: Mapping[str, Any]
     """Of methods, nested."""
     defaults: Mapping[str, Any]
+    """The same, for what was not asked for."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The options that were given, by the setting that they stand for."""
 
     def method(self, name: str, objective: Objective | None = None) -> Method:
-        """Return a method with its settings; what was asked for has to be one of them."""
+        """Return a method with those of the settings that are its own."""
         if name not in METHODS:
             raise AssentError(f"--method {name}: unknown; accepted: {', '.join(METHODS)}")
         settings = self._of(name)
         if objective is not None and "objective" in METHODS[name].model_fields:
             settings["objective"] = objective
-        made = checked(lambda: make_method(name, self.settings.model, **settings), self.settings.model)
-        self.check([made])
-        return made
+        return checked(lambda: make_method(name, self.settings.model, **settings), self.settings.model)
 
     def methods(self, text: str | None, option: str = "--methods") -> list[Method]:
-        """Return the methods of a list; what was asked for has to be a setting of one of them."""
+        """Return the methods of a list, given to `option`, each with its own settings."""
         settings = {name: self._of(name) for name in METHODS}
         try:
-            found = checked(
+            return checked(
                 lambda: parse_methods(text, model=self.settings.model, settings=settings), self.settings.model
             )
         except AssentError as error:
             raise AssentError(str(error).replace("methods ", f"{option} ", 1)) from None
-        self.check(found)
-        return found
 
     def check(self, methods: Sequence[Method]) -> None:
         """Refuse settings that none of the methods has."""
-        for head in self.given:
-            if not any(method_settings(method.name, {head: self.given[head]}) for method in methods):
-                names = ", ".join(dict.fromkeys(method.name for method in methods)) or "no method"
+        chosen = dict.fromkeys(method.name for method in methods)
+        for head, value in self.given.items():
+            able = [name for name in METHODS if method_settings(name, {head: value})]
+            key = _first_key(head, value)
+            if not able:
+                raise AssentError(f"unknown setting {key}; see assent settings --model {self.settings.model}")
+            if not chosen.keys() & set(able):
+                called = f"--{self.options[key]}" if key in self.options else f"setting {key}"
                 raise AssentError(
-                    f"setting {head}: neither the model {self.settings.model} nor {names} has it; "
-                    "see assent settings"
+                    f"{called}: not of {', '.join(chosen) or 'these'}, but of {', '.join(able)}"
                 )
 
     def _of(self, name: str) -> dict[str, Any]:
@@ -168,7 +171,8 @@ def read_asked(
     given = read_pairs(texts or [], {"model": ("model", model), **(options or {})})
     base = {part: given.pop(part) for part in ("model", *BASE) if part in given}
     settings = checked(lambda: Settings.model_validate(base), model)
-    return Asked(settings, given, defaults or {})
+    named = {key: name for key, (name, value) in (options or {}).items() if value is not None}
+    return Asked(settings, given, defaults or {}, named)
 
 
 def read_pairs(texts: Sequence[str], options: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
@@ -181,11 +185,24 @@ def read_pairs(texts: Sequence[str], options: Mapping[str, tuple[str, Any]]) -> 
         key, equals, given = (part.strip() for part in text.partition("="))
         if not equals:
             raise AssentError(f"--set {text}: accepted: KEY=VALUE, for instance training.epochs=30")
-        name, value = options.get(key, ("", None))
+        name, value = next((options[each] for each in _spelt(key) if each in options), ("", None))
         if value is not None and given != str(value):
             raise AssentError(f"--set {text}: contradicts --{name} {value}; accepted: --{name} alone")
         _put(values, key, given)
     return values
+
+
+def _spelt(key: str) -> list[str]:
+    """Return a setting as it may be spelt: anchors is short for ifrqe++.anchors."""
+    return [key, *(f"{name}.{key}" for name in METHODS)]
+
+
+def _first_key(head: str, value: Any) -> str:
+    """Return the whole name of a setting, or of the first of several."""
+    while isinstance(value, Mapping) and value:
+        part, value = next(iter(value.items()))
+        head = f"{head}.{part}"
+    return head
 
 
 def _put(values: dict[str, Any], key: str, given: Any) -> None:

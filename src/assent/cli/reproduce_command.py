@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from assent.cli.compare_commands import no_file
 from assent.cli.console import notice, say, show_table, steady_watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
-from assent.cli.judge_commands import no_file
 from assent.methods import merged
 from assent.reproduce import (
     ITEMS,

@@ -8,7 +8,6 @@ import typer
 
 from assent.cli.command import OutputOptions, spread
 from assent.cli.console import out, show_table
-from assent.evaluation.recommendations import recommendations, rows_of_user
 from assent.report.sections import in_words
 from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
@@ -38,7 +37,7 @@ def recommend(
     """
     output.check()
     opened = open_run(run)
-    found = recommendations(opened.trained, opened.selection, user, k)
+    found = opened.recommend(user, k)
     if not found:
         out.print(_why_nothing(opened, user), highlight=False, markup=False, soft_wrap=True)
     rows = [
@@ -60,7 +59,7 @@ def _why_nothing(run: Run, user: str) -> str:
             "so that the model knows no item. A lower --price discloses more."
         )
     return (
-        f"Nothing to recommend to {user}: she has disclosed an interaction with every item the model knows."
+        f"Nothing to recommend to {user}: they have disclosed an interaction with every item the model knows."
     )
 
 
@@ -82,7 +81,7 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
         raise AssentError(f"{run}: of an earlier assent, which kept less of each decision; run the fit again")
     held_out = opened.held_out.filter(pl.col("user") == user)
     # With a given split, somebody may have no interaction to train on.
-    table = rows_of_user(opened.selection, user, needed=held_out.is_empty())
+    table = opened.rows_of(user, needed=held_out.is_empty())
     own = opened.records[0]
     price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
     words = in_words(table, own["objective"])

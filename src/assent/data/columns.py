@@ -113,16 +113,14 @@ class Table:
             row = refused[0]
             value = self.column(name)[row]
             shown = "empty" if value is None or (isinstance(value, str) and not value) else quoted(value)
-            raise AssentError(
-                f"{self.origin}: row {row + 1}, column {name!r} is {shown}; accepted: {accepted}"
-            )
+            place = f"{self.origin}: row {row + 1}, column {name!r}"
+            raise AssentError(f"{place} is {shown}; accepted: {accepted}")
 
     def _demand_plain(self, name: str, dtype: pl.DataType) -> None:
         """Raise for a type whose values have no obvious text: times, bytes, booleans, nested values."""
         if not (dtype.is_numeric() or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
-            raise AssentError(
-                f"{self.origin}: column {name!r} has the type {dtype}; accepted: text or numbers"
-            )
+            place = f"{self.origin}: column {name!r}"
+            raise AssentError(f"{place} has the type {dtype}; accepted: text or numbers")
 
 
 def no_values(height: int, dtype: pl.DataType) -> pl.Series:
@@ -160,18 +158,15 @@ def table_of(frame: Any, origin: str) -> Table:
     if isinstance(frame, pl.DataFrame):
         return Table(origin, frame.columns, frame.height, frame.get_column)
     if not hasattr(frame, "iloc"):
-        raise AssentError(
-            f"{origin}: is of type {type(frame).__name__}; accepted: a DataFrame of polars or pandas"
-        )
+        kind = type(frame).__name__
+        raise AssentError(f"{origin}: is of type {kind}; accepted: a DataFrame of polars or pandas")
     names = [str(label) for label in frame.columns]
     _refuse_repeated(origin, names)
-    places = {name: place for place, name in enumerate(names)}
-    return Table(
-        origin, names, len(frame), cache(lambda name: _of_pandas(frame.iloc[:, places[name]], origin, name))
-    )
+    column = cache(lambda name: _of_pandas(frame.iloc[:, names.index(name)], f"{origin}: column {name!r}"))
+    return Table(origin, names, len(frame), column)
 
 
-def _of_pandas(column: Any, origin: str, name: str) -> pl.Series:
+def _of_pandas(column: Any, place: str) -> pl.Series:
     """Convert a pandas column without pyarrow; what pandas calls missing is null."""
     if column.dtype.kind == "M":  # also with a time zone: it becomes UTC
         return pl.Series(column.to_numpy("datetime64[us]"))
@@ -183,9 +178,7 @@ def _of_pandas(column: Any, origin: str, name: str) -> pl.Series:
     try:
         return pl.Series(cells)
     except (TypeError, OverflowError, pl.exceptions.PolarsError):
-        raise AssentError(
-            f"{origin}: column {name!r} mixes types of values; accepted: one type in all rows"
-        ) from None
+        raise AssentError(f"{place} mixes types of values; accepted: one type in all rows") from None
 
 
 def read_table(path: Path, accepted: Collection[str]) -> Table:
@@ -212,8 +205,16 @@ def _parquet(path: Path, data: bytes) -> pl.DataFrame:
 
 
 def _text(path: Path, data: bytes, *, separator: str, quote: str | None) -> pl.DataFrame:
-    """Columns of separated text, all String: ids such as 007 must not become numbers."""
-    _refuse_bad_encoding(path, data)
+    """Columns of separated text, all String: ids such as 007 must not become numbers.
+
+    A column of 12.0, 7.0 and the like loses its .0, which many programs write for whole numbers in a column
+    that once had gaps. It does so only if every cell looks so: then no two different cells become the same.
+    """
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place, byte = f"{path}: line {_line(data, error.start)}", data[error.start]
+        raise AssentError(f"{place} is not text (byte 0x{byte:02x}); accepted: text in UTF-8") from None
     data = data.removeprefix(codecs.BOM_UTF8).strip(b"\r\n")
     _refuse_ragged_rows(path, data, separator=separator, quote=quote)
     try:
@@ -221,7 +222,8 @@ def _text(path: Path, data: bytes, *, separator: str, quote: str | None) -> pl.D
     except pl.exceptions.PolarsError as error:
         raise AssentError(f"{path}: not readable as separated text ({str(error).splitlines()[0]})") from None
     frame = _named(path, frame, [name.strip() for name in frame.columns])
-    return frame.with_columns(_without_point_zero(column) for column in frame)
+    whole = [column.name for column in frame if column.str.contains(r"^-?\d+\.0$").all()]
+    return frame.with_columns(pl.col(whole).str.strip_suffix(".0"))
 
 
 def _atomic(path: Path, data: bytes) -> pl.DataFrame:
@@ -243,34 +245,17 @@ def _refuse_repeated(origin: str, names: list[str]) -> None:
         raise AssentError(f"{origin}: column {repeated!r} occurs twice; accepted: once")
 
 
-def _without_point_zero(column: pl.Series) -> pl.Series:
-    """Undo 12 -> 12.0, which many programs write for whole numbers in a column that once had gaps.
-
-    Only if every cell looks so: then no two different cells become the same.
-    """
-    if not column.str.contains(r"^-?\d+\.0$").all():
-        return column
-    return column.str.strip_suffix(".0")
-
-
-def _refuse_bad_encoding(path: Path, data: bytes) -> None:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise AssentError(
-            f"{path}: line {_line(data, error.start)} is not text (byte 0x{data[error.start]:02x}); "
-            "accepted: text in UTF-8"
-        ) from None
-
-
 def _refuse_ragged_rows(path: Path, data: bytes, *, separator: str, quote: str | None) -> None:
-    """Raise if a row has fewer or more fields than the header; polars would fill up short rows.
+    """Raise for a row with fewer or more fields than the header, which polars would fill up, or stray quotes.
 
     A byte is inside a quoted field if an odd number of quotes precedes it (an escaped quote counts twice).
     """
     codes = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(codes == ord(quote)) if quote else np.empty(0, np.int64)
-    _refuse_stray_quotes(path, data, codes, quotes, separator)
+    stray = _stray(codes, quotes, separator)
+    if len(stray):
+        line, accepted = _line(data, stray[0]), "quotes around a whole field, doubled within it"
+        raise AssentError(f"{path}: line {line} has a stray quote; accepted: {accepted}")
     separators, ends = (
         places[np.searchsorted(quotes, places) % 2 == 0]
         for places in (np.flatnonzero(codes == ord(character)) for character in (separator, "\n"))
@@ -278,29 +263,20 @@ def _refuse_ragged_rows(path: Path, data: bytes, *, separator: str, quote: str |
     widths = np.diff(np.searchsorted(separators, np.append(ends, len(data))), prepend=0) + 1
     ragged = np.flatnonzero(widths != widths[0])
     if len(ragged):
-        row = ragged[0]
-        raise AssentError(
-            f"{path}: row {row} has {widths[row]} field(s); accepted: {widths[0]}, as in the header"
-        )
+        place, width = f"{path}: row {ragged[0]}", widths[ragged[0]]
+        raise AssentError(f"{place} has {width} field(s); accepted: {widths[0]}, as in the header")
 
 
-def _refuse_stray_quotes(
-    path: Path, data: bytes, codes: npt.NDArray[np.uint8], quotes: Ints, separator: str
-) -> None:
-    """Raise for a quote within a field, as in 5" disk: two of them would swallow the rows between them.
+def _stray(codes: npt.NDArray[np.uint8], quotes: Ints, separator: str) -> Ints:
+    """Places of quotes within a field, as in 5" disk: two of them would swallow the rows between them.
 
     Quotes open and close in turn. An opening one stands at the start of a field, a closing one at its end;
-    beside another quote it is half of an escaped quote.
+    beside another quote it is half of an escaped quote. The last of an odd number is never closed.
     """
     beside = np.frombuffer(f'"{separator}\r\n'.encode(), np.uint8)
     around = np.concatenate([beside[-1:], codes, beside[-1:]])
     neighbours = np.where(np.arange(len(quotes)) % 2 == 0, around[quotes], around[quotes + 2])
-    stray = quotes[~np.isin(neighbours, beside)]
-    if len(stray) or len(quotes) % 2:
-        line = _line(data, stray[0] if len(stray) else quotes[-1])
-        raise AssentError(
-            f"{path}: line {line} has a stray quote; accepted: quotes around a whole field, doubled within it"
-        )
+    return np.append(quotes[~np.isin(neighbours, beside)], quotes[-1:] if len(quotes) % 2 else quotes[:0])
 
 
 def _line(data: bytes, place: int) -> int:

@@ -6,6 +6,8 @@ from typing import Final
 
 import polars as pl
 
+from assent.support.errors import AssentError
+
 PARTS: Final = ("train", "valid", "test")
 """Values of a column `split`."""
 Figure = str | int | float | bool | None | list[str] | list[float]
@@ -46,6 +48,15 @@ class Interactions:
         """
         columns = [values.alias("unwillingness"), *([] if given is None else [given.alias("given")])]
         return replace(self, table=self.table.drop("given", strict=False).with_columns(columns))
+
+    def categories_of(self, items: pl.Series) -> pl.Series:
+        """The first category of each item, null if it has none; an `AssentError` if none has any."""
+        first = self.items.select("item", first=pl.col("category").list.first())
+        wanted = pl.DataFrame({"item": items})
+        found = wanted.join(first, on="item", how="left", maintain_order="left")["first"]
+        if found.null_count() == len(items):
+            raise AssentError(f"{self.name}: no item has a category; accepted: a log whose items do")
+        return found
 
 
 NO_ITEMS = pl.DataFrame(schema={"item": pl.String, "title": pl.String, "category": pl.List(pl.String)})
@@ -105,12 +116,10 @@ def _of_times(time: pl.Series) -> Mapping[str, Figure]:
 
 
 def _of_unwillingness(table: pl.DataFrame) -> Mapping[str, Figure]:
-    if "unwillingness" not in table.columns:
-        absent = ("unwillingness_mean", "never_share", "use_freely_share")
-        return {"has_unwillingness": False, **dict.fromkeys(absent)}
-    values = table["unwillingness"]
+    has_any = "unwillingness" in table.columns
+    values = table["unwillingness"] if has_any else pl.Series([], dtype=pl.Float64)
     return {
-        "has_unwillingness": True,
+        "has_unwillingness": has_any,
         "unwillingness_mean": _mean(values),
         "never_share": _mean(values == 1),
         "use_freely_share": _mean(values == 0),

@@ -52,38 +52,19 @@ class Named:
     """Reads an original file: user, item, time."""
 
 
-def _each_pair_once(path: Path, read: Callable[[Path], pl.DataFrame], accepted: str) -> pl.DataFrame:
-    """Read each pair of an original file once, the first in time: user, item, time (Float64, may be null).
-
-    A damaged file is an `AssentError` that names it and what is accepted.
-    """
-    try:
-        table = read(path)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
-        said = str(error).strip().split("\n")[0][:200]
-        raise AssentError(f"{path}: cannot be read ({said}); accepted: {accepted}") from None
-    table = table.drop_nulls(["user", "item"]).sort("time", maintain_order=True)
-    return table.unique(["user", "item"], keep="first", maintain_order=True)
-
-
 def diginetica(path: Path) -> pl.DataFrame:
     """Read train-item-views.csv of the CIKM Cup 2016; sessions are the users, as in the paper's counts."""
     table = pl.scan_csv(path, separator=";", infer_schema=False)
     is_copy = "session_id" in table.collect_schema()  # copies of the file have other headers
     user, item = ("session_id", "item_id") if is_copy else ("sessionId", "itemId")
-    return table.select(user=user, item=item, time=pl.col("timeframe").cast(pl.Float64)).collect(
-        engine="streaming"
-    )
+    wanted = table.select(user=user, item=item, time=pl.col("timeframe").cast(pl.Float64))
+    return wanted.collect(engine="streaming")
 
 
 def steam(path: Path) -> pl.DataFrame:
     """Read steam_reviews.json.gz, a Python dictionary per line; dates become seconds since 1970."""
-    return _table(
-        path,
-        ast.literal_eval,
-        ("username", "product_id", "date"),
-        pl.col("time").str.to_date("%Y-%m-%d", strict=False).dt.epoch("s").cast(pl.Float64),
-    )
+    seconds = pl.col("time").str.to_date("%Y-%m-%d", strict=False).dt.epoch("s").cast(pl.Float64)
+    return _table(path, ast.literal_eval, ("username", "product_id", "date"), seconds)
 
 
 def amazon(path: Path) -> pl.DataFrame:
@@ -94,12 +75,10 @@ def amazon(path: Path) -> pl.DataFrame:
     table = pl.scan_csv(path, has_header=False, infer_schema=False)
     columns = table.collect_schema().names()
     if len(columns) != 4:
-        raise AssentError(
-            f"{path}: has {len(columns)} columns; accepted: user,item,rating,time without a header"
-        )
-    return table.select(user=columns[0], item=columns[1], time=pl.col(columns[3]).cast(pl.Float64)).collect(
-        engine="streaming"
-    )
+        accepted = "user,item,rating,time without a header"
+        raise AssentError(f"{path}: has {len(columns)} columns; accepted: {accepted}")
+    wanted = table.select(user=columns[0], item=columns[1], time=pl.col(columns[3]).cast(pl.Float64))
+    return wanted.collect(engine="streaming")
 
 
 def _table(path: Path, parse: Callable[[str], Any], fields: tuple[str, ...], time: pl.Expr) -> pl.DataFrame:
@@ -135,7 +114,9 @@ def read_named(name: str, folder: str | Path | None, kept: str | Path | None = N
     wanted = NAMED[name]
     if folder is None:
         raise AssentError(f"{name}: no folder is named. {layout(wanted)}")
-    for place in _places(wanted, Path(folder)):
+    folder = Path(folder)
+    inside = sorted(each for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+    for place in (*_called(wanted, inside), folder):
         atomic = next(_called(wanted, sorted(place.glob("*.inter"))), None)
         if atomic is not None:
             return cut(_read_atomic(wanted, atomic), wanted.most)
@@ -156,34 +137,36 @@ def _read_atomic(wanted: Named, file: Path) -> Interactions:
 
 
 def _read_original(wanted: Named, file: Path, kept: Path | None) -> Interactions:
-    """Read the cut of an original file, or take the one that was kept."""
-    here = kept and kept / f"{wanted.name}-{_mark(wanted, file)}.parquet"
+    """Read the cut of an original file, each pair the first in time, or take the cut that was kept.
+
+    A kept one is named by a hash of the file's state (path, size, time of change) and of how it is cut.
+    """
+    now = file.stat()
+    about = [_FORMAT, str(file.resolve()), now.st_size, now.st_mtime_ns, FEWEST, MOST, wanted.most]
+    mark = blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
+    here = kept and kept / f"{wanted.name}-{mark}.parquet"
     if here and here.is_file():
         with suppress(pl.exceptions.PolarsError):
             return Interactions(wanted.name, pl.read_parquet(here), NO_ITEMS)
-    accepted = f"the public file; {layout(wanted)}"
-    table = _each_pair_once(file, wanted.read, accepted)
+    try:
+        table = wanted.read(file)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
+        said, accepted = str(error).strip().split("\n")[0][:200], f"the public file; {layout(wanted)}"
+        raise AssentError(f"{file}: cannot be read ({said}); accepted: {accepted}") from None
+    table = table.drop_nulls(["user", "item"]).sort("time", maintain_order=True)
+    table = table.unique(["user", "item"], keep="first", maintain_order=True)
     log = cut(Interactions(wanted.name, table, NO_ITEMS), wanted.most)
     if here:
         write_with(here, log.table.write_parquet)
     return log
 
 
-def _mark(wanted: Named, file: Path) -> str:
-    """Hash of a file's state (path, size, time of change) and of how it is cut."""
-    now = file.stat()
-    about = [_FORMAT, str(file.resolve()), now.st_size, now.st_mtime_ns, FEWEST, MOST, wanted.most]
-    return blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
-
-
 def layout(wanted: Named) -> str:
     """Where to get a data set and where to put its file, in a sentence."""
     folder = wanted.name.replace("-", "_")
     files = " or ".join((f"{folder}.inter (RecBole's)", *wanted.originals))
-    return (
-        f"Get it from {wanted.home} (RecBole's file from {_RECBOLE}) and put {files} into "
-        f"FOLDER/{folder}, with folder=FOLDER"
-    )
+    homes = f"{wanted.home} (RecBole's file from {_RECBOLE})"
+    return f"Get it from {homes} and put {files} into FOLDER/{folder}, with folder=FOLDER"
 
 
 def cut(log: Interactions, most: int) -> Interactions:
@@ -194,55 +177,30 @@ def cut(log: Interactions, most: int) -> Interactions:
         table = table.filter(pl.len().over("item") <= most)
         table = table.filter(pl.len().over("user").is_between(FEWEST, MOST))
     if table.is_empty():
-        raise AssentError(
-            f"{log.name}: nobody has {FEWEST} to {MOST} interactions with items of at most {most}; "
-            "accepted: the whole public data set, or the paper's cut of it"
-        )
+        nobody = f"nobody has {FEWEST} to {MOST} interactions with items of at most {most}"
+        accepted = "the whole public data set, or the paper's cut of it"
+        raise AssentError(f"{log.name}: {nobody}; accepted: {accepted}")
     return replace(log, table=table)
 
 
-def _places(wanted: Named, folder: Path) -> Iterator[Path]:
-    """Folders that are named like the data set, in any spelling, then the folder itself."""
-    if folder.is_dir():
-        there = [each for each in sorted(folder.iterdir()) if each.is_dir()]
-        yield from _called(wanted, there)
-        yield folder
-
-
 def _called(wanted: Named, paths: Sequence[Path]) -> Iterator[Path]:
-    """Paths that are named like the data set, with one of RecBole's endings or none."""
+    """Paths that are named like the data set in any spelling, with one of RecBole's endings or none."""
+    plain = [re.sub("[^a-z0-9]", "", path.stem.lower()) for path in paths]
     for ending in _ENDINGS:
-        yield from (path for path in paths if _plain(path.stem) == _plain(wanted.name + ending))
+        name = (wanted.name + ending).replace("-", "")
+        yield from (path for path, called in zip(paths, plain, strict=True) if called == name)
 
 
-def _plain(name: str) -> str:
-    return re.sub("[^a-z0-9]", "", name.lower())
-
-
+_DIGINETICA = "https://darel13712.github.io/rs_datasets/Datasets/diginetica/"
+_STEAM = "https://cseweb.ucsd.edu/~jmcauley/datasets.html#steam_data"
+_AMAZON = "https://jmcauley.ucsd.edu/data/amazon/"
+_REVIEWS = ("ratings_Video_Games.csv", "reviews_Video_Games.json.gz", "reviews_Video_Games_5.json.gz")
 NAMED: dict[str, Named] = {
     each.name: each
     for each in (
-        Named(
-            "diginetica",
-            10,
-            "https://darel13712.github.io/rs_datasets/Datasets/diginetica/",
-            ("train-item-views.csv",),
-            diginetica,
-        ),
-        Named(
-            "steam",
-            5000,
-            "https://cseweb.ucsd.edu/~jmcauley/datasets.html#steam_data",
-            ("steam_reviews.json.gz",),
-            steam,
-        ),
-        Named(
-            "amazon-video-games",
-            30,
-            "https://jmcauley.ucsd.edu/data/amazon/",
-            ("ratings_Video_Games.csv", "reviews_Video_Games.json.gz", "reviews_Video_Games_5.json.gz"),
-            amazon,
-        ),
+        Named("diginetica", 10, _DIGINETICA, ("train-item-views.csv",), diginetica),
+        Named("steam", 5000, _STEAM, ("steam_reviews.json.gz",), steam),
+        Named("amazon-video-games", 30, _AMAZON, _REVIEWS, amazon),
     )
 }
 """All data sets by name."""

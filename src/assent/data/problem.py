@@ -23,6 +23,10 @@ class Protocol(StrEnum):
     FULL = "full"
     """Leave-one-out; ranking over all items."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Protocol":
+        raise AssentError(f"protocol {value!r}: unknown; accepted: {', '.join(cls)}")
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -9,16 +9,7 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from assent.data.columns import (
-    ITEM_FILES,
-    LOG_FILES,
-    Table,
-    listed,
-    no_values,
-    quoted,
-    read_table,
-    table_of,
-)
+from assent.data.columns import ITEM_FILES, LOG_FILES, Table, listed, no_values, quoted, read_table, table_of
 from assent.data.interactions import NO_ITEMS, PARTS, Interactions
 from assent.support.errors import AssentError
 
@@ -92,16 +83,8 @@ def from_frame(
     `user` to `split` name columns; those that are None are guessed from `GUESSES`. `items` is a data frame of
     titles and categories. Messages call the log `name` and count rows from 1.
     """
-    named = {
-        "user": user,
-        "item": item,
-        "time": time,
-        "unwillingness": unwillingness,
-        "category": category,
-        "title": title,
-        "split": split,
-    }
-    roles = _Roles({role: each for role, each in named.items() if each is not None}, "{role}={name!r}")
+    named = zip(GUESSES, (user, item, time, unwillingness, category, title, split), strict=True)
+    roles = _Roles({role: each for role, each in named if each is not None}, "{role}={name!r}")
     known = None if items is None else table_of(items, f"{name} items")
     return _interactions(name, table_of(frame, name), known, roles, duplicates, gaps=gaps)
 
@@ -134,11 +117,10 @@ class _Roles:
         """The column of `table` that plays a role; an `AssentError` if there is none."""
         found = self.find(table, role, also)
         if found is None:
-            raise AssentError(
-                f"{table.origin}: which column is the {role}? columns: {listed(table.names)}; "
-                f"accepted: {', '.join((*GUESSES[role], *also))} in any spelling such as {role.title()}_ID, "
-                f"or name it with {self.example.format(role=role, name='NAME')}"
-            )
+            usual = f"{', '.join((*GUESSES[role], *also))} in any spelling such as {role.title()}_ID"
+            accepted = f"{usual}, or name it with {self.example.format(role=role, name='NAME')}"
+            which = f"which column is the {role}? columns: {listed(table.names)}"
+            raise AssentError(f"{table.origin}: {which}; accepted: {accepted}")
         return found
 
 

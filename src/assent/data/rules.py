@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from assent.data.columns import TABLES, read_table
+from assent.data.columns import TABLES, Table, read_table
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.data.wishes import USUAL_PRIOR, Wishes
@@ -25,6 +25,7 @@ EVERYTHING_ELSE: Final = "*"
 """The key for everything that no other rule names."""
 FILES: Final = (".yaml", ".yml", ".json", *TABLES)
 """Suffixes of files that may hold rules."""
+UTILITIES: Final = {"linear": 1.0, "quadratic": 2.0}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,9 @@ class Quantity:
 
 
 UNWILLINGNESS: Final = Quantity("unwillingness", 1, "a number from 0 (use freely) to 1 (never)")
+BUDGET: Final = Quantity("budget", np.inf, "a number from 0 on, the largest sum of unwillingness disclosed")
+FLOOR: Final = Quantity("floor", 2.0**31, "a whole number of interactions, from 0 on", is_whole=True)
+PRIOR: Final = Quantity("prior", 1, "a probability from 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,13 @@ class Rules:
     origin: str
     values: Mapping[str, float]
     otherwise: float | None
+
+    def apply(self, keys: pl.Series, kind: str, where: str) -> pl.Series:
+        """The value of each key, null if there is none; warns of rules for keys that are not in `where`."""
+        if unused := sorted(self.values.keys() - set(keys)):
+            about = f"ignored {len(unused)} rules whose {kind} is not in {where}, first {unused[0]!r}"
+            warnings.warn(f"{self.origin}: {about}", stacklevel=4)
+        return keys.replace_strict(self.values, default=self.otherwise, return_dtype=pl.Float64)
 
 
 def read_rules(text: str, key: str, quantity: Quantity = UNWILLINGNESS) -> Rules:
@@ -75,7 +86,8 @@ def read_rules(text: str, key: str, quantity: Quantity = UNWILLINGNESS) -> Rules
         case ".json":
             entries = _mapped(read_json(path), text, quantity)
         case suffix if suffix in TABLES:
-            entries = _tabled(path, key, quantity)
+            table = _table(text, (key, quantity.name))
+            entries = zip(table.ids(key), _values(table, quantity), strict=True)
         case _:
             entries = _written(text, quantity)
     values: dict[str, float] = {}
@@ -93,31 +105,33 @@ def _mapped(content: object, origin: str, quantity: Quantity) -> Iterator[tuple[
     for name, value in content.items():
         # YAML reads yes, null and 1.50 as values that are written differently.
         if isinstance(name, bool) or not isinstance(name, str | int):
-            raise AssentError(
-                f"{origin}: {name!r} is not a name; accepted: text in quotes, or a whole number"
-            )
+            accepted = "text in quotes, or a whole number"
+            raise AssentError(f"{origin}: {name!r} is not a name; accepted: {accepted}")
         yield str(name), quantity.parse(value, f"{origin}: {name!r}")
 
 
-def _tabled(path: Path, key: str, quantity: Quantity) -> Iterator[tuple[str, float]]:
-    table = read_table(path, TABLES)
-    for name in (key, quantity.name):
+def _table(text: str, needed: tuple[str, ...]) -> Table:
+    """Read a table that has the columns `needed`."""
+    table = read_table(Path(text), TABLES)
+    for name in needed:
         if name not in table.names:
-            raise AssentError(f"{path}: no column {name!r}; accepted: the columns {key} and {quantity.name}")
-    values = enumerate(table.column(quantity.name), 1)
-    for name, (row, value) in zip(table.ids(key), values, strict=True):
-        yield name, quantity.parse(value, f"{path}: row {row}, column {quantity.name!r}")
+            *first, last = needed
+            accepted = f"the columns {', '.join(first)} and {last}"
+            raise AssentError(f"{text}: no column {name!r}; accepted: {accepted}")
+    return table
+
+
+def _values(table: Table, quantity: Quantity) -> Iterator[float]:
+    for row, value in enumerate(table.column(quantity.name), 1):
+        yield quantity.parse(value, f"{table.origin}: row {row}, column {quantity.name!r}")
 
 
 def _written(text: str, quantity: Quantity) -> Iterator[tuple[str, float]]:
     for rule in text.split(","):
         name, equals, value = rule.rpartition("=")
         if not equals:
-            files = ", ".join(FILES)
-            raise AssentError(
-                f"{quantity.name} {rule!r}: not a rule; accepted: NAME=VALUE, joined by commas, "
-                f"or a file ({files})"
-            )
+            accepted = f"NAME=VALUE, joined by commas, or a file ({', '.join(FILES)})"
+            raise AssentError(f"{quantity.name} {rule!r}: not a rule; accepted: {accepted}")
         yield name.strip(), quantity.parse(value, f"{text}: {name.strip()!r}")
 
 
@@ -128,12 +142,6 @@ def _read_yaml(path: Path) -> Any:
         raise AssentError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise AssentError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
-
-
-BUDGET: Final = Quantity("budget", np.inf, "a number from 0 on, the largest sum of unwillingness disclosed")
-FLOOR: Final = Quantity("floor", 2.0**31, "a whole number of interactions, from 0 on", is_whole=True)
-PRIOR: Final = Quantity("prior", 1, "a probability from 0 to 1")
-UTILITIES: Final = {"linear": 1.0, "quadratic": 2.0}
 
 
 def read_wishes(
@@ -168,11 +176,8 @@ def categories(log: Interactions, problem: Problem) -> Ints:
 
     An item counts under the first of its categories; an item without any is a category of its own.
     """
-    first = log.items.select("item", first=pl.col("category").list.first())
-    items = pl.DataFrame({"item": problem.item_ids}).join(first, on="item", how="left", maintain_order="left")
-    if items["first"].null_count() == items.height:
-        raise AssentError(f"{log.name}: no item has a category; accepted: a log whose items do")
-    named = items["first"].rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    named = log.categories_of(pl.Series(problem.item_ids)).rank("dense").fill_null(0).to_numpy()
+    named = named.astype(np.int64)
     alone = named == 0
     named[alone] = named.max(initial=0) + 1 + np.arange(alone.sum())
     pairs = problem.train.users * (int(named.max()) + 1) + named[problem.train.items]
@@ -183,39 +188,27 @@ def categories(log: Interactions, problem: Problem) -> Ints:
 def _by_user(text: str, quantity: Quantity, otherwise: float, problem: Problem) -> Floats:
     """The quantity of each user: [N]."""
     if _is_number(text):
-        return np.full(problem.n_users, quantity.parse(text, f"user_{quantity.name}"))
+        name = quantity.name if quantity is PRIOR else f"user_{quantity.name}"
+        return np.full(problem.n_users, quantity.parse(text, name))
     rules = read_rules(text, "user", quantity)
-    unknown = sorted(rules.values.keys() - set(problem.user_ids.tolist()))
-    if unknown:
-        warnings.warn(
-            f"{rules.origin}: ignored {len(unknown)} users not in {problem.name}, first {unknown[0]!r}",
-            stacklevel=3,
-        )
-    rest = otherwise if rules.otherwise is None else rules.otherwise
-    return np.array([rules.values.get(user, rest) for user in problem.user_ids.tolist()], dtype=np.float64)
+    return rules.apply(pl.Series(problem.user_ids), "user", problem.name).fill_null(otherwise).to_numpy()
 
 
 def _prior(text: str, log: Interactions, problem: Problem) -> Floats:
     """The prior of each interaction: [Z]."""
     users, items = problem.train.users, problem.train.items
-    if Path(text).suffix.lower() not in TABLES:
-        if _is_number(text):
-            return np.full(len(users), PRIOR.parse(text, "prior"))
+    is_table = Path(text).suffix.lower() in TABLES
+    if not is_table or "item" not in read_table(Path(text), TABLES).names:
         return _by_user(text, PRIOR, USUAL_PRIOR, problem)[users]
-    table = read_table(Path(text), TABLES)
-    if "item" not in table.names:
-        return _by_user(text, PRIOR, USUAL_PRIOR, problem)[users]
-    for name in ("user", PRIOR.name):
-        if name not in table.names:
-            raise AssentError(f"{text}: no column {name!r}; accepted: the columns user, item and prior")
-    pairs = zip(table.ids("user"), table.ids("item"), strict=True)
+    table = _table(text, ("user", "item", PRIOR.name))
     given: dict[tuple[str, str], float] = {}
-    for row, (pair, value) in enumerate(zip(pairs, table.column(PRIOR.name), strict=True), 1):
+    pairs = zip(table.ids("user"), table.ids("item"), strict=True)
+    for row, (pair, value) in enumerate(zip(pairs, _values(table, PRIOR), strict=True), 1):
         if pair in given:
             raise AssentError(f"{text}: row {row}: {' and '.join(pair)} occur twice; accepted: once")
         if (pair[0] == EVERYTHING_ELSE) != (pair[1] == EVERYTHING_ELSE):
             raise AssentError(f"{text}: row {row}: accepted: * for both user and item, or for neither")
-        given[pair] = PRIOR.parse(value, f"{text}: row {row}, column 'prior'")
+        given[pair] = value
     rest = given.pop((EVERYTHING_ELSE, EVERYTHING_ELSE), USUAL_PRIOR)
     if unknown := sorted(given.keys() - set(log.table.select("user", "item").iter_rows())):
         first = " and ".join(map(repr, unknown[0]))

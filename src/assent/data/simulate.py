@@ -27,7 +27,7 @@ BLOCK: Final = 2**22
 
 def simulate(
     *,
-    preference: Preference,
+    preference: Preference = "learnable",
     users: int = 1000,
     items: int = 1000,
     features: int = 4,
@@ -66,12 +66,16 @@ def simulate(
     chosen = np.vstack(met)
     owners, slots = np.nonzero(chosen >= 0)
     if not len(owners):
-        raise AssentError(
-            f"simulation with eta {eta:g} has no interaction; accepted: a smaller eta or more users"
-        )
+        accepted = "a smaller eta or more users"
+        raise AssentError(f"simulation with eta {eta:g} has no interaction; accepted: {accepted}")
     table = pl.DataFrame({"user": user_ids[owners], "item": item_ids[chosen[owners, slots]]})
     table = table.with_columns(time=pl.int_range(pl.len()).over("user").cast(pl.Float64))
-    log = Interactions(f"simulated-{preference}", table, _items(item_ids, e_v))
+    known = {
+        "item": item_ids,
+        "title": [f"item {number}" for number in range(1, items + 1)],
+        "category": [[f"genre-{largest + 1}"] for largest in e_v.argmax(axis=1)],
+    }
+    log = Interactions(f"simulated-{preference}", table, pl.DataFrame(known))
     return log.with_unwillingness(simulated(log, seed, sensitivity=sensitivity, features=features))
 
 
@@ -112,16 +116,6 @@ def _ids(letter: str, count: int) -> pl.Series:
     """Ids from 1 on, padded with zeros so that text and numbers have the same order."""
     width = len(str(count))
     return pl.Series([f"{letter}{number:0{width}}" for number in range(1, count + 1)])
-
-
-def _items(ids: pl.Series, features: Floats) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "item": ids,
-            "title": [f"item {number}" for number in range(1, len(ids) + 1)],
-            "category": [[f"genre-{largest + 1}"] for largest in features.argmax(axis=1)],
-        }
-    )
 
 
 def _refuse_impossible(

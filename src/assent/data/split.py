@@ -26,24 +26,19 @@ def make_problem(
     training; `too_short` counts such users. `seed` draws the `negatives` of each validation row, and of each
     test row if the protocol ranks those among sampled items.
     """
-    protocol = _known(protocol)
+    protocol = Protocol(protocol)
     kept, _ = without_never(interactions)
     longest = kept.table.group_by("user").len()["len"].to_numpy().max(initial=0)
     if longest < NEEDED:
-        raise AssentError(
-            f"{kept.name}: no user has more than {longest} interactions that are not 'never'; "
-            f"accepted: at least one user with {NEEDED}, to train, validate and test on"
-        )
+        accepted = f"at least one user with {NEEDED}, to train, validate and test on"
+        nobody = f"no user has more than {longest} interactions that are not 'never'"
+        raise AssentError(f"{kept.name}: {nobody}; accepted: {accepted}")
     place, count = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
-    test, valid = _held_out(count, protocol)
-    from_end = count - place
-    part = (
-        pl.when((from_end > test + valid) | (count < NEEDED))
-        .then(TRAIN)
-        .when(from_end > test)
-        .then(VALID)
-        .otherwise(TEST)
-    )
+    test = valid = pl.lit(1)
+    if protocol is Protocol.PAPER_TEXT:  # 20 % and 10 %, halves rounded up, at least one
+        test, valid = pl.max_horizontal((2 * count + 5) // 10, 1), pl.max_horizontal((count + 5) // 10, 1)
+    is_train = (count - place > test + valid) | (count < NEEDED)
+    part = pl.when(is_train).then(TRAIN).when(count - place > test).then(VALID).otherwise(TEST)
     table = _in_order(kept.table).with_columns(part=part)
     return _build(kept.name, table, protocol, label=protocol.value, seed=seed, negatives=negatives)
 
@@ -61,14 +56,19 @@ def make_problem_from_parts(
 
     Rows that are "never" are dropped from each part.
     """
-    protocol = _known(protocol)
+    protocol = Protocol(protocol)
     kept = [without_never(part)[0].table for part in (train, valid, test)]
     for name, rows in zip(PARTS, kept, strict=True):
         if rows.is_empty():
             raise AssentError(f"{train.name}: no {name} row that is not 'never'; accepted: at least one")
     columns = ["user", "item", "time", "unwillingness"]
     table = pl.concat(rows.select(columns).with_columns(part=part) for part, rows in enumerate(kept))
-    _refuse_overlap(train.name, table)
+    repeated = table.filter(table.select("user", "item").is_duplicated())
+    if repeated.height:
+        user, item = repeated.row(0)[:2]
+        first, second = (PARTS[part] for part in repeated.filter(user=user, item=item)["part"].head(2))
+        both = f"user {user!r}, item {item!r} is in {first} and in {second}"
+        raise AssentError(f"{train.name}: {both}; accepted: each pair in one part only")
     label = f"given, {protocol}"
     return _build(train.name, _in_order(table), protocol, label=label, seed=seed, negatives=negatives)
 
@@ -117,32 +117,9 @@ def sample_unseen(users: Ints, log: Rows, n_items: int, count: int, rng: np.rand
     return (places + before).T
 
 
-def _known(protocol: str) -> Protocol:
-    if protocol not in list(Protocol):
-        raise AssentError(f"protocol {protocol!r}: unknown; accepted: {', '.join(Protocol)}")
-    return Protocol(protocol)
-
-
-def _held_out(count: pl.Expr, protocol: Protocol) -> tuple[pl.Expr, pl.Expr]:
-    """Numbers of test and validation rows of a user with `count` rows."""
-    if protocol is Protocol.PAPER_TEXT:
-        # 20 % and 10 %, halves rounded up, at least one.
-        return pl.max_horizontal((2 * count + 5) // 10, 1), pl.max_horizontal((count + 5) // 10, 1)
-    return pl.lit(1), pl.lit(1)
-
-
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
     """Sort rows by user, then time; ties and unknown times keep the order of the file."""
     return table.sort("user", "time", maintain_order=True)
-
-
-def _refuse_overlap(name: str, table: pl.DataFrame) -> None:
-    repeated = table.filter(table.select("user", "item").is_duplicated())
-    if repeated.height:
-        user, item = repeated.row(0)[:2]
-        first, second = (PARTS[part] for part in repeated.filter(user=user, item=item)["part"].head(2))
-        both = f"user {user!r}, item {item!r} is in {first} and in {second}"
-        raise AssentError(f"{name}: {both}; accepted: each pair in one part only")
 
 
 def _build(
@@ -155,7 +132,11 @@ def _build(
 
     def candidates(rows: Rows, number: int) -> Ints:
         """Each row's own item, then items that its user has not had by then: later rows are not looked at."""
-        _refuse_too_many(name, negatives, len(item_ids) - np.bincount(users)[rows.users])
+        most = (len(item_ids) - np.bincount(users)[rows.users]).min()
+        if not 1 <= negatives <= most:
+            accepted = f"from 1 to {most}" if most else "a log with more items"
+            too_many = f"negatives={negatives}, and some user has only {most} unseen items"
+            raise AssentError(f"{name}: {too_many}; accepted: {accepted}")
         past, rng = log[part <= number], np.random.default_rng([seed, number])
         return np.column_stack([rows.items, sample_unseen(rows.users, past, len(item_ids), negatives, rng)])
 
@@ -172,15 +153,6 @@ def _build(
         valid_candidates=candidates(valid, VALID),
         test_candidates=candidates(test, TEST) if protocol is Protocol.PAPER_TABLES else None,
     )
-
-
-def _refuse_too_many(name: str, negatives: int, unseen: Ints) -> None:
-    most = unseen.min()
-    if not 1 <= negatives <= most:
-        accepted = f"from 1 to {most}" if most else "a log with more items"
-        raise AssentError(
-            f"{name}: negatives={negatives}, and some user has only {most} unseen items; accepted: {accepted}"
-        )
 
 
 def _indexed(ids: pl.Series) -> tuple[Strings, Ints]:

@@ -18,7 +18,7 @@ from scipy.special import expit, ndtri
 
 from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, read_rules
+from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, read_rules
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 from assent.support.hashing import Keys, string_keys, uniforms
@@ -69,7 +69,7 @@ class UnwillingnessSource:
         return any((":" in form) == bool(argument) for form in self.forms)
 
 
-def assign(interactions: Interactions, source: str, seed: int, rest: str | None = None) -> Interactions:
+def assign(interactions: Interactions, source: str, seed: int = 0, rest: str | None = None) -> Interactions:
     """Return the log with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
 
     `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
@@ -159,16 +159,16 @@ def _file(request: Request) -> pl.Series:
     otherwise, named = side.filter(is_for_others)[COLUMN], side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
     if unknown.height:
-        _warn(f"{path}: ignored {unknown.height} pairs not in {request.log.name}, first {_pair(unknown)}")
+        about = f"ignored {unknown.height} pairs not in {request.log.name}, first {_pair(unknown)}"
+        warnings.warn(f"{path}: {about}", stacklevel=3)
     values = log.join(named, on=pair, how="left", maintain_order="left")[COLUMN]
     if otherwise.len():
         return values.fill_null(otherwise.item())
     missing = log.filter(values.is_null())
     if missing.height and not request.is_partial:
-        raise AssentError(
-            f"{path}: no unwillingness for {missing.height} of the {log.height} rows of {request.log.name}, "
-            f"first {_pair(missing)}; accepted: one for each row, or a row *,*,VALUE for all others"
-        )
+        rows = f"{missing.height} of the {log.height} rows of {request.log.name}, first {_pair(missing)}"
+        accepted = "one for each row, or a row *,*,VALUE for all others"
+        raise AssentError(f"{path}: no unwillingness for {rows}; accepted: {accepted}")
     return values
 
 
@@ -177,21 +177,22 @@ def _category(request: Request) -> pl.Series:
 
     If the rules are partial, an item with a category that has no rule is null.
     """
-    rules, items = read_rules(request.argument, "category"), request.log.table.select("item")
+    rules, log = read_rules(request.argument, "category"), request.log
+    items = log.table.select("item")
     category = pl.when(pl.col("category").list.len() > 0).then("category").alias("category")
     pairs = (
         items.unique(maintain_order=True)
-        .join(request.log.items.select("item", category), on="item", how="left", maintain_order="left")
+        .join(log.items.select("item", category), on="item", how="left", maintain_order="left")
         .explode("category")
     )
-    pairs = pairs.with_columns(_apply(rules, pairs["category"], "category").alias(COLUMN))
+    values = rules.apply(pairs["category"], "category", log.name)
+    pairs = pairs.with_columns(values.alias(COLUMN))
     unruled = pairs.filter(pl.col(COLUMN).is_null())
     if unruled.height and not request.is_partial:
         item, name, _ = unruled.row(0)
         has = "no category" if name is None else f"category {name!r}, which has no rule"
-        raise AssentError(
-            f"{rules.origin}: item {item!r} has {has}; accepted: a rule for it, or * for everything else"
-        )
+        accepted = "a rule for it, or * for everything else"
+        raise AssentError(f"{rules.origin}: item {item!r} has {has}; accepted: {accepted}")
     known = pl.col(COLUMN).null_count() == 0
     largest = pairs.group_by("item").agg(pl.when(known).then(pl.col(COLUMN).max()))
     return items.join(largest, on="item", how="left", maintain_order="left")[COLUMN]
@@ -200,28 +201,13 @@ def _category(request: Request) -> pl.Series:
 def _user(request: Request) -> pl.Series:
     """Unwillingness by user, the same for all rows of one; null without a rule if the rules are partial."""
     rules, users = read_rules(request.argument, "user"), request.log.table["user"]
-    values = _apply(rules, users, "user")
+    values = rules.apply(users, "user", request.log.name)
     if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
-        raise AssentError(
-            f"{rules.origin}: no rule for {len(unruled)} users of {request.log.name}, first {unruled[0]!r}; "
-            "accepted: a rule for each of them, or * for everyone else"
-        )
+        whom = f"{len(unruled)} users of {request.log.name}, first {unruled[0]!r}"
+        accepted = "a rule for each of them, or * for everyone else"
+        raise AssentError(f"{rules.origin}: no rule for {whom}; accepted: {accepted}")
     return values
-
-
-def _apply(rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
-    """The rule of each key, null if there is none."""
-    unused = sorted(rules.values.keys() - set(keys))
-    if unused:
-        _warn(
-            f"{rules.origin}: ignored {len(unused)} rules whose {kind} is not in the log, first {unused[0]!r}"
-        )
-    return keys.replace_strict(rules.values, default=rules.otherwise, return_dtype=pl.Float64)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
 
 
 def _pair(rows: pl.DataFrame) -> str:
@@ -238,37 +224,25 @@ def _random_category(request: Request) -> pl.Series:
 
     An item counts under the first of its categories; an item without any is a category of its own.
     """
-    log, seed = request.log, request.seed
-    users, items = log.table["user"], log.table["item"]
-    first = log.items.select("item", first=pl.col("category").list.first())
-    categories = items.to_frame().join(first, on="item", how="left", maintain_order="left")["first"]
-    if categories.null_count() == len(items):
-        raise AssentError(f"{log.name}: no item has a category; accepted: a log whose items do, or random")
-    shared = np.where(
-        categories.is_null(), _keys(items, "item", seed), _keys(categories.fill_null(""), "category", seed)
-    )
-    return _draw(_keys(users, "user", seed) ^ shared)
+    users, items, seed = request.log.table["user"], request.log.table["item"], request.seed
+    categories = request.log.categories_of(items)
+    alone, shared = _keys(items, "item", seed), _keys(categories.fill_null(""), "category", seed)
+    return _draw(_keys(users, "user", seed) ^ np.where(categories.is_null(), alone, shared))
 
 
 def _simulated(request: Request) -> pl.Series:
-    sensitivity = PAPER_SENSITIVITY
-    if request.argument:
-        try:
-            low, high, spread = map(float, request.argument.split(","))
-        except ValueError:
-            raise AssentError(
-                f"unwillingness 'simulated:{request.argument}': accepted: three numbers, simulated:a1,a2,a3"
-            ) from None
-        sensitivity = low, high, spread
-    return simulated(request.log, request.seed, sensitivity=sensitivity)
+    if not request.argument:
+        return simulated(request.log, request.seed)
+    try:
+        low, high, spread = map(float, request.argument.split(","))
+    except ValueError:
+        accepted = "three numbers, simulated:a1,a2,a3"
+        raise AssentError(f"unwillingness 'simulated:{request.argument}': accepted: {accepted}") from None
+    return simulated(request.log, request.seed, sensitivity=(low, high, spread))
 
 
 def simulated(
-    interactions: Interactions,
-    seed: int,
-    *,
-    sensitivity: Sensitivity = PAPER_SENSITIVITY,
-    features: int = 4,
+    interactions: Interactions, seed: int, *, sensitivity: Sensitivity = PAPER_SENSITIVITY, features: int = 4
 ) -> pl.Series:
     """The paper's simulation: β = σ(s_u · g(e_u, e_v) + b_u).
 
@@ -278,9 +252,8 @@ def simulated(
     """
     low, high, spread = sensitivity
     if not (0 <= low <= high < np.inf and 0 <= spread < np.inf):
-        raise AssentError(
-            f"sensitivity {low:g},{high:g},{spread:g}: accepted: a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
-        )
+        accepted = "a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
+        raise AssentError(f"sensitivity {low:g},{high:g},{spread:g}: accepted: {accepted}")
     users, items = interactions.table["user"], interactions.table["item"]
     own = uniforms(_keys(users, "sensitivity", seed), 2)
     scale, level = low + (high - low) * own[:, 0], spread * ndtri(own[:, 1])
@@ -316,38 +289,32 @@ def _file_name(argument: str) -> str:
 def _anonymous(argument: str) -> str:
     """The name of a rules file, or the number of rules by user with a hash that tells them from others."""
     if Path(argument).suffix.lower() in FILES:
-        return Path(argument).name
+        return _file_name(argument)
     count, mark = argument.count(",") + 1, blake2b(argument.encode(), digest_size=4).hexdigest()
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"
 
 
-REGISTRY: Final = {
-    source.name: source
-    for source in (
-        UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
-        UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
-        UnwillingnessSource(
-            ("file:PATH",),
-            "a file with the columns user, item and unwillingness",
-            _file,
-            record=lambda path: Path(path).name,
-        ),
-        UnwillingnessSource(
-            ("category:PATH", "category:Action=0.9,*=0.2"),
-            "rules by the item's category; of several categories the largest value counts",
-            _category,
-            record=_file_name,
-        ),
-        UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, record=_anonymous),
-        UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
-        UnwillingnessSource(
-            ("random-category",), "a uniform draw per user and category, for experiments", _random_category
-        ),
-        UnwillingnessSource(
-            ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated
-        ),
-    )
-}
+_CATEGORY = "rules by the item's category; of several categories the largest value counts"
+_SOURCES: Final = (
+    UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
+    UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
+    UnwillingnessSource(
+        ("file:PATH",),
+        "a file with the columns user, item and unwillingness",
+        _file,
+        lambda path: Path(path).name,
+    ),
+    UnwillingnessSource(("category:PATH", "category:Action=0.9,*=0.2"), _CATEGORY, _category, _file_name),
+    UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, _anonymous),
+    UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
+    UnwillingnessSource(
+        ("random-category",), "a uniform draw per user and category, for experiments", _random_category
+    ),
+    UnwillingnessSource(
+        ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated
+    ),
+)
+REGISTRY: Final = {source.name: source for source in _SOURCES}
 """All sources by name."""
 SOURCES: Final = ", ".join(form for source in REGISTRY.values() for form in source.forms)
 """How the sources are written, for messages and help."""

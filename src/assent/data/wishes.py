@@ -1,6 +1,6 @@
 """What people ask for beyond their unwillingness: limits, floors, decisions by category, a prior."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Final
@@ -57,9 +57,8 @@ class Wishes:
 
     def __post_init__(self) -> None:
         if not 0 < self.power <= _STEEPEST:
-            raise AssentError(
-                f"utility: power {self.power:g}; accepted: a number above 0, at most {_STEEPEST:g}"
-            )
+            accepted = f"a number above 0, at most {_STEEPEST:g}"
+            raise AssentError(f"utility: power {self.power:g}; accepted: {accepted}")
         if self.budget is not None and not (self.budget >= 0).all():
             raise AssentError("budget: negative or missing for somebody; accepted: numbers from 0 on")
         if self.floor is not None and not ((self.floor >= 0) & (self.floor % 1 == 0)).all():
@@ -116,15 +115,11 @@ class Wishes:
 
     def mark(self) -> bytes:
         """Bytes that differ between different wishes; empty for wishes that ask for nothing."""
-        digest = blake2b(digest_size=16)
-        asked = [(each.name, getattr(self, each.name)) for each in fields(self)]
-        asked = [(name, value) for name, value in asked if value is not None and name != "power"]
-        if not asked and self.power == 1:
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        if not arrays and self.power == 1:
             return b""
-        for name, value in asked:
-            digest.update(name.encode() + value.tobytes())
-        digest.update(str(self.power).encode())
-        return digest.digest()
+        asked = b"".join(name.encode() + value.tobytes() for name, value in arrays.items())
+        return blake2b(asked + str(self.power).encode(), digest_size=16).digest()
 
 
 PLAIN = Wishes()

@@ -6,17 +6,9 @@ from enum import StrEnum
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from assent.data.problem import Problem, Protocol, Rows, samples_of
-from assent.evaluation.metrics import (
-    checked_cutoffs,
-    mean_metrics,
-    metrics_at,
-    ranking_metrics,
-    rewards,
-    top_hits,
-)
+from assent.evaluation.metrics import checked_cutoffs, mean_metrics, metrics_at, rewards, top_hits
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, positions, slices, sum_by
 from assent.support.errors import AssentError
@@ -34,10 +26,10 @@ def candidate_scores(problem: Problem, trained: Trained, users: Ints, candidates
     """
     known_users = torch.from_numpy(positions(trained.user_ids, problem.user_ids))
     known_items = torch.from_numpy(positions(trained.item_ids, problem.item_ids))
-    parts = []
+    found = np.zeros(candidates.shape)
     for here in slices(len(users), _ROWS):
-        parts.append(trained.scores(known_users[users[here]], known_items[candidates[here]]))
-    return torch.cat(parts).double().numpy() if parts else np.zeros(candidates.shape)
+        found[here] = trained.scores(known_users[users[here]], known_items[candidates[here]]).numpy()
+    return found
 
 
 class HeldOut(StrEnum):
@@ -65,8 +57,7 @@ class Judged:
     """Held-out rows with their candidates, to compute losses of."""
 
     rows: Rows
-    candidates: Ints
-    """The items that each row is ranked among, its own first: [n, m]."""
+    candidates: Ints  # the items that each row is ranked among, its own first: [n, m]
 
     def losses(self, problem: Problem, trained: Trained, loss: Loss) -> Floats:
         """Return the loss of every user, summed over their samples, 0 without samples: [n_users]."""
@@ -86,8 +77,7 @@ def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE)
 
 def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:
     """Return NDCG@k of every validation row's own item among its sampled negatives: [len(valid)]."""
-    hits = _hits_among(problem, trained, problem.valid, problem.valid_candidates, k)
-    return ranking_metrics(hits, np.ones(len(hits), dtype=np.int64))["ndcg"]
+    return _metrics_among(problem, trained, problem.valid, problem.valid_candidates, (k,))["ndcg"]
 
 
 def evaluate(
@@ -102,8 +92,7 @@ def evaluate(
     """Return one flat record: violation, its share of the violation of All, both rewards, mean metrics at k.
 
     The rewards use the binary cross-entropy of the validation rows (eq. 1), the metrics the test rows. With
-    several k the first one's metrics are called `ndcg`, `hit`, …, those of a further k `ndcg@10`, `hit@10`,
-    ….
+    several k the first one's metrics are called `ndcg`, `hit`, …, those of a further k `ndcg@10`, `hit@10`.
     """
     disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
     with progress.task("validation losses", 1):
@@ -135,43 +124,35 @@ def ranked_metrics(
     ks = checked_cutoffs(k)
     if problem.test_candidates is not None:
         with progress.task("ranking sampled items", 1):
-            hits = _hits_among(problem, trained, problem.test, problem.test_candidates, max(ks))
-        return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
+            return _metrics_among(problem, trained, problem.test, problem.test_candidates, ks)
     users, n_relevant = np.unique(problem.test.users, return_counts=True)
     past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
+    known_users = torch.from_numpy(positions(trained.user_ids, problem.user_ids[users]))
     columns = torch.from_numpy(positions(trained.item_ids, problem.item_ids))
     blocks = list(slices(len(users), max(1, scores_at_once // problem.n_items)))
     parts = []
     with progress.task("ranking all items", len(blocks)) as advance:
         for here in blocks:
-            some = users[here]
-            parts.append(_full_hits(problem, trained, some, columns, past=past, future=future, k=max(ks)))
+            # Items that a user has a past row of, withheld or not, are no candidates: the candidates do not
+            # depend on the selection, so all selections are compared on the same task.
+            scores = trained.scores_of_all(known_users[here])[:, columns].numpy()
+            scores[_pairs(past, users[here])] = -np.inf
+            relevant = np.zeros(scores.shape, dtype=np.bool_)
+            relevant[_pairs(future, users[here])] = True
+            parts.append(top_hits(scores, relevant, users[here], k=max(ks), seed=problem.seed))
             advance()
     return metrics_at(ks, np.concatenate(parts), n_relevant)
 
 
-def _hits_among(problem: Problem, trained: Trained, rows: Rows, candidates: Ints, k: int) -> Bools:
-    """Return the hits of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n, k]."""
+def _metrics_among(
+    problem: Problem, trained: Trained, rows: Rows, candidates: Ints, ks: Sequence[int]
+) -> dict[str, Floats]:
+    """Return the metrics of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n] each."""
     scores = candidate_scores(problem, trained, rows.users, candidates)
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
-    return top_hits(scores, relevant, rows.users, k=k, seed=problem.seed)
-
-
-def _full_hits(
-    problem: Problem, trained: Trained, users: Ints, columns: Tensor, *, past: Rows, future: Rows, k: int
-) -> Bools:
-    """Rank all items that a user has no `past` row of, withheld or not; return the hits: [len(users), k].
-
-    `columns[n_items]` are the model's indices of the problem's items. The candidates do not depend on the
-    selection, so all selections are compared on the same task.
-    """
-    of_all = trained.scores_of_all(torch.from_numpy(positions(trained.user_ids, problem.user_ids[users])))
-    scores = of_all[:, columns].numpy()
-    scores[_pairs(past, users)] = -np.inf
-    relevant = np.zeros(scores.shape, dtype=np.bool_)
-    relevant[_pairs(future, users)] = True
-    return top_hits(scores, relevant, users, k=k, seed=problem.seed)
+    hits = top_hits(scores, relevant, rows.users, k=max(ks), seed=problem.seed)
+    return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
 
 
 def _by_user(*parts: Rows) -> Rows:

@@ -10,9 +10,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from assent.models.ranking import Scores, top_candidates
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
+from assent.training.stored import Scores, top_candidates
 
 
 def checked_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
@@ -103,10 +103,8 @@ def rewards(loss_sum: Floats, n_samples: Ints, disclosed: Floats, *, price: floa
     without any; `disclosed[users]` is Σ_k o_k β_k, the disclosed unwillingness.
     """
     paid = price * disclosed
-    return {
-        "reward_sum": -loss_sum - paid,
-        "reward_mean": -loss_sum / np.maximum(n_samples, 1) - paid,
-    }
+    mean = -loss_sum / np.maximum(n_samples, 1)
+    return {"reward_sum": -loss_sum - paid, "reward_mean": mean - paid}
 
 
 def mean_metrics(per_user: Mapping[str, Floats]) -> dict[str, float]:

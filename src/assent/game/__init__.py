@@ -6,8 +6,8 @@ Read in this order:
 2. `players`: who plays, their limits, and their best responses; `prices`: break-even prices and the path
    of selections that they give.
 3. `nearest`: which anchor predicts for a selection, and how much a player could gain by changing that alone.
-4. `solve`: equilibria; with the help of `steering` (hold a selection near an anchor) and `turns` (players
-   answer one after the other). `decide` finds the price that keeps a solution within a budget.
+4. `solve`: equilibria at a price or within a budget; with the help of `steering` (hold a selection near an
+   anchor, let players answer one after the other).
 5. `certificate`: how far a solution can be trusted; `reasons`: what decided on each interaction.
 
 `paper` has the paper's own strategies (tables over all selections of a player) and its Algorithms 1 to 3.

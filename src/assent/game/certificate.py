@@ -16,7 +16,7 @@ import numpy as np
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
 from assent.game.players import Players
-from assent.game.prices import fits_into
+from assent.game.prices import up_to_rounding
 from assent.game.solve import Equilibrium, solve
 from assent.support.arrays import Bools, Floats
 
@@ -105,7 +105,7 @@ def wishes_broken(players: Players, selection: Bools) -> dict[str, int]:
     number = np.bincount(players.owners[selection], minlength=players.n_users)
     return {
         "floors_missed": int((number < players.floor).sum()),
-        "budgets_exceeded": int((~fits_into(players.paid(selection), players.budget)).sum()),
+        "budgets_exceeded": int((players.paid(selection) > up_to_rounding(players.budget)).sum()),
     }
 
 

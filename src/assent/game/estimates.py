@@ -25,15 +25,6 @@ class Objective(StrEnum):
     """The sum of all rewards: effects on others count in full."""
 
 
-def draw_anchors(n_rows: int, count: int, *, rate: float, seed: int) -> Bools:
-    """`count` random selections, [count, n_rows], that disclose each interaction with probability `rate`.
-
-    The first anchors do not depend on `count`: those of IFRQE++ include the one of IFRQE.
-    """
-    draws = [np.random.default_rng((seed, 0, t)).random(n_rows) < rate for t in range(count)]
-    return np.array(draws, dtype=np.bool_)
-
-
 BLOCK = 2**17
 """Interactions per block: no float array is as large as all anchors together."""
 
@@ -103,9 +94,7 @@ class Estimates:
 
     def nearest(self, selections: Bools) -> Ints:
         """The anchor nearest to each of `selections[B, Z]`, the first of equally near ones: [B]."""
-        distances = np.array([self.distances_of(each) for each in selections])
-        nearest: Ints = distances.argmin(axis=1)
-        return nearest
+        return np.array([self.distances_of(each).argmin() for each in selections])
 
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
         """Mean, [T], and covariance, [T, T], of the distances if k is disclosed with chance `strategy[k]`."""
@@ -129,14 +118,11 @@ class Estimates:
 
         Without the price paid, which is the same for every t.
         """
-        columns = []
-        for t, anchor in enumerate(self.anchors):
-            change = strategy - anchor.astype(np.float64)
-            if objective is Objective.WELFARE:
-                columns.append(np.array([np.dot(change, self.social[t]) - self.losses[t].sum()]))
-            else:
-                columns.append(self.felt(t, change) - self.losses[t])
-        return np.array(columns).T
+        changes = (strategy - anchor.astype(np.float64) for anchor in self.anchors)
+        if objective is Objective.NASH:
+            return np.array([self.felt(t, each) - self.losses[t] for t, each in enumerate(changes)]).T
+        known = zip(changes, self.social, self.losses, strict=True)
+        return np.array([[np.dot(change, social) - losses.sum() for change, social, losses in known]])
 
     def felt(self, t: int, change: Floats) -> Floats:
         """How much a `change[Z]` of the joint selection lowers each user's loss, by anchor t: [N].

@@ -44,12 +44,10 @@ _NEGLIGIBLE = 1e-9
 
 @dataclass(frozen=True)
 class Cells:
-    """How likely each anchor is the nearest, and how that changes with the distances."""
+    """`probability[T]` that each anchor is the nearest, and `slopes[T, T]`, ∂ probability_t / ∂ mean_s."""
 
     probability: Floats
-    """[T]"""
     slopes: Floats
-    """[T, T], ∂ probability_t / ∂ mean_s."""
 
 
 def cells(estimates: Estimates, strategy: Floats) -> Cells:
@@ -65,27 +63,26 @@ def cells(estimates: Estimates, strategy: Floats) -> Cells:
 
 
 def normal_cells(mean: Floats, cov: Floats) -> Cells:
-    """The cells for normal distances with `mean[T]` and `cov[T, T]`."""
-    n = len(mean)
+    """The cells for normal distances with `mean[T]` and `cov[T, T]`.
+
+    They are computed from quasi-random draws, the same on every call, so that results are smooth.
+    """
+    n, least = len(mean), int(mean.argmin())
     probability, slopes = np.zeros(n), np.zeros((n, n))
-    some = _contenders(mean, cov)
+    spread = np.sqrt(np.maximum(np.diag(cov) + cov[least, least] - 2 * cov[least], 0))
+    some = np.flatnonzero(mean - mean[least] <= _FAR * spread + _SETTLED)
     mean, cov = mean[some], cov[np.ix_(some, some)]
-    draws = _normal_draws(mean, cov)
-    probability[some] = _nearest_share(draws)
-    found = np.zeros((len(some), len(some)))
+    values, vectors = np.linalg.eigh(cov)
+    draws = mean + _standard_draws(len(mean)) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+    smallest = draws <= draws.min(axis=1, keepdims=True) + _SETTLED
+    probability[some] = (smallest / smallest.sum(axis=1, keepdims=True)).mean(axis=0)
+    found = np.zeros(cov.shape)
     for t in range(len(some)):
         for s in range(t):
             found[t, s] = found[s, t] = _tie_density(mean, cov, draws, s, t)
     np.fill_diagonal(found, -found.sum(axis=1))
     slopes[np.ix_(some, some)] = found
     return Cells(probability, slopes)
-
-
-def _contenders(mean: Floats, cov: Floats) -> Ints:
-    """The anchors that are not certainly farther than the one with the least mean distance."""
-    least = int(mean.argmin())
-    spread = np.sqrt(np.maximum(np.diag(cov) + cov[least, least] - 2 * cov[least], 0))
-    return np.flatnonzero(mean - mean[least] <= _FAR * spread + _SETTLED)
 
 
 def _tie_density(mean: Floats, cov: Floats, draws: Floats, s: int, t: int) -> float:
@@ -105,27 +102,12 @@ def _tie_density(mean: Floats, cov: Floats, draws: Floats, s: int, t: int) -> fl
     level = (1 + tilt[t]) * draws[:, t] - tilt[t] * draws[:, s]
     tied = draws - np.outer(draws[:, s] - draws[:, t], tilt)
     tied[:, [s, t]] = np.inf
-    free = (tied >= level[:, None]).all(axis=1)
-    return density * float(free.mean())
-
-
-def _nearest_share(draws: Floats) -> Floats:
-    """How often each column is the smallest of its row; ties are shared."""
-    smallest = draws <= draws.min(axis=1, keepdims=True) + _SETTLED
-    share: Floats = (smallest / smallest.sum(axis=1, keepdims=True)).mean(axis=0)
-    return share
-
-
-def _normal_draws(mean: Floats, cov: Floats) -> Floats:
-    """Quasi-random draws, [2^11, T] or [2^9, T]; the same on every call, so that results are smooth."""
-    values, vectors = np.linalg.eigh(cov)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    draws: Floats = mean + _standard_draws(len(mean)) @ root.T
-    return draws
+    return density * float((tied >= level[:, None]).all(axis=1).mean())
 
 
 @cache
 def _standard_draws(dimension: int) -> Floats:
+    """Standard normal draws: [2^11, T], or [2^9, T] for many anchors."""
     points = qmc.Sobol(dimension, seed=0).random_base2(_LOG2_DRAWS if dimension <= _MANY else _LOG2_FEWER)
     return np.asarray(norm.ppf(np.clip(points, 1e-12, 1 - 1e-12)), dtype=np.float64)
 
@@ -172,36 +154,30 @@ def regret_of(
             payments[s] * pull(estimates.anchors, t, s) for s in np.flatnonzero(payments).tolist()
         )
         gains = np.minimum(gains, players.gains(held, selection) + float(payments @ np.maximum(spare, 0)))
-    payoffs: Floats | None = None
-    longest = 2 * int(np.bincount(estimates.owners).max(initial=0))
-    for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
-        if leads[s] > longest:
-            continue
-        crossers = can_reach(estimates, t, s, selection, lead=int(leads[s]))
-        if not crossers.any():
-            continue
-        if payoffs is None:
-            payoffs = estimates.payoffs(selection, objective)
-        crossing = payoffs[:, s] - payoffs[:, t] + players.gains(influence[s], selection)
-        gains = np.where(crossers, np.maximum(gains, crossing), gains)
+    crossers = _crossers(estimates, t, leads, selection)
+    if crossers.any():
+        payoffs = estimates.payoffs(selection, objective)
+        for s in np.flatnonzero(crossers.any(axis=1)).tolist():
+            crossing = payoffs[:, s] - payoffs[:, t] + players.gains(influence[s], selection)
+            gains = np.where(crossers[s], np.maximum(gains, crossing), gains)
     return gains
 
 
 def unsure(estimates: Estimates, selection: Bools, objective: Objective) -> Bools:
     """Whose regret is an estimate, no bound: they can leave the cell, and effects are unknown: [N]."""
-    found = np.zeros(estimates.n_users, dtype=np.bool_)
     if objective is Objective.WELFARE or estimates.effects:
-        return found
+        return np.zeros(estimates.n_users, dtype=np.bool_)
     distances = estimates.distances_of(selection)
     t = int(distances.argmin())
-    for s in np.flatnonzero(estimates.alike != estimates.alike[t]).tolist():
-        found |= can_reach(estimates, t, s, selection, lead=int(distances[s] - distances[t]))
-    return found
+    return np.asarray(_crossers(estimates, t, distances - distances[t], selection).any(axis=0))
 
 
-def can_reach(estimates: Estimates, t: int, s: int, selection: Bools, *, lead: int) -> Bools:
-    """Who alone can make s the nearest anchor instead of t; `lead` = D_s − D_t at `selection[Z]`: [N]."""
-    able: Bools = reach(estimates, t, s, selection) > lead - only_just(estimates, t)[s]
+def _crossers(estimates: Estimates, t: int, leads: Ints, selection: Bools) -> Bools:
+    """Who alone can make s the nearest anchor, not t; `leads[T]` = D_s − D_t at `selection[Z]`: [T, N]."""
+    able = np.zeros((estimates.n_anchors, estimates.n_users), dtype=np.bool_)
+    longest = 2 * int(np.bincount(estimates.owners).max(initial=0))
+    for s in np.flatnonzero((estimates.alike != estimates.alike[t]) & (leads <= longest)).tolist():
+        able[s] = reach(estimates, t, s, selection) > leads[s] - only_just(estimates, t)[s]
     return able
 
 

@@ -11,14 +11,14 @@ Without wishes the answer is in closed form; with them it is exact up to a bound
 `by_score` and `cheapest_first` select by a score alone, for methods that play no game.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
 
 from assent.data.problem import Problem
 from assent.data.wishes import PLAIN, Units, Wishes
-from assent.game.prices import first, fits_into, fitting, worth_disclosing
+from assent.game.prices import PricePath, up_to_rounding, worth_disclosing
 from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
 from assent.support.errors import AssentError
 
@@ -27,31 +27,6 @@ ENUMERATED = 10
 _STATES = 4096
 _LEAST = 1e-12
 """Smallest unwillingness to divide by."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What m people choose under: the price, the power of the utility, `budget[m]` and `floor[m]`."""
-
-    price: float
-    power: float
-    budget: Floats
-    floor: Ints
-
-    def of(self, some: slice) -> "Limits":
-        """The limits of some of the people."""
-        return Limits(self.price, self.power, self.budget[some], self.floor[some])
-
-    def costs(self, paid: Floats) -> Floats:
-        """What disclosing an unwillingness of `paid` costs, in loss units."""
-        return self.price * (paid if self.power == 1 else np.maximum(paid, 0) ** self.power)
-
-    def allow(self, paid: Floats, number: Floats | Ints) -> Bools:
-        """Which of C selections with `number[m, C]` interactions and unwillingness `paid[m, C]`: [m, C]."""
-        enough = np.minimum(number, self.floor[:, None])
-        enough[~fits_into(paid, self.budget[:, None])] = -1
-        most: Bools = enough == enough.max(axis=1, keepdims=True)
-        return most
 
 
 @dataclass(frozen=True)
@@ -72,18 +47,23 @@ class Players:
     @cached_property
     def budget(self) -> Floats:
         """[N], inf where there is none."""
-        given = self.wishes.budget
-        return np.full(self.n_users, np.inf) if given is None else given
+        return np.full(self.n_users, np.inf) if self.wishes.budget is None else self.wishes.budget
 
     @cached_property
     def floor(self) -> Ints:
         """[N], 0 where there is none."""
-        given = self.wishes.floor
-        return np.zeros(self.n_users, dtype=np.int64) if given is None else given
+        return np.zeros(self.n_users, dtype=np.int64) if self.wishes.floor is None else self.wishes.floor
 
-    def limits(self, users: Ints) -> Limits:
-        """The limits of some users."""
-        return Limits(self.price, self.wishes.power, self.budget[users], self.floor[users])
+    def costs(self, paid: Floats) -> Floats:
+        """What disclosing an unwillingness of `paid` costs, in loss units."""
+        return self.price * (paid if self.wishes.power == 1 else np.maximum(paid, 0) ** self.wishes.power)
+
+    def allow(self, users: Ints, paid: Floats, number: Floats | Ints) -> Bools:
+        """Which of C selections with `number[m, C]` interactions and unwillingness `paid[m, C]`: [m, C]."""
+        enough = np.minimum(number, self.floor[users, None])
+        enough[paid > up_to_rounding(self.budget[users, None])] = -1
+        most: Bools = enough == enough.max(axis=1, keepdims=True)
+        return most
 
     def best(self, values: Floats) -> Bools:
         """What everybody discloses if interactions are worth `values[Z]`: [Z]."""
@@ -115,13 +95,11 @@ class Players:
             table = rows[starts[some][:, None] + np.arange(count)]
             terms = worth[table], units.unwillingness[table], units.sizes[table]
             if count <= ENUMERATED:
-                chosen[table] = choose_all(*terms, self.limits(users[some]))
+                for here in slices(len(table), max(1, 2**22 >> count)):
+                    chosen[table[here]] = choose_all(self, users[some][here], *(term[here] for term in terms))
                 continue
-            for at, user in enumerate(users[some]):
-                values_of, weights, sizes = (term[at] for term in terms)
-                chosen[table[at]], gaps[user] = choose_one(
-                    values_of, weights, sizes, self.limits(users[some][[at]])
-                )
+            for at, user in enumerate(users[some].tolist()):
+                chosen[table[at]], gaps[user] = choose_one(self, user, *(term[at] for term in terms))
         return chosen[units.of], gaps
 
     def paid(self, selection: Bools) -> Floats:
@@ -131,7 +109,7 @@ class Players:
     def payoffs(self, values: Floats, selection: Bools) -> Floats:
         """What each user gets from their own part of `selection[Z]` if rows are worth `values[Z]`: [N]."""
         gain = sum_by(self.owners, values * selection, self.n_users)
-        return gain - self.price * self.wishes.cost(self.paid(selection))
+        return gain - self.costs(self.paid(selection))
 
     def gains(self, values: Floats, selection: Bools) -> Floats:
         """At most what each user could gain by another part in `selection[Z]`, at least 0: [N]."""
@@ -148,17 +126,15 @@ def players_of(problem: Problem, price: float = 0.0) -> Players:
     return Players(problem.train.users, problem.n_users, problem.unwillingness, price, problem.wishes)
 
 
-def choose_all(values: Floats, weights: Floats, sizes: Ints, limits: Limits) -> Bools:
-    """The best of all 2^U selections for m people at once; arguments [m, U]: [m, U]."""
-    count = values.shape[1]
-    bits = all_choices(count).astype(np.float64)
-    chosen = np.empty(values.shape, dtype=np.bool_)
-    for here in slices(len(values), max(1, 2**22 >> count)):
-        paid = weights[here] @ bits.T
-        payoff = values[here] @ bits.T - limits.costs(paid)
-        payoff[~limits.of(here).allow(paid, sizes[here] @ bits.T)] = -np.inf
-        chosen[here] = bits[payoff.argmax(axis=1)] > 0
-    return chosen
+def choose_all(players: Players, users: Ints, values: Floats, weights: Floats, sizes: Ints) -> Bools:
+    """The best of all 2^U selections for each of `users[m]`; other arguments [m, U]: [m, U]."""
+    choices = all_choices(values.shape[1])
+    bits = choices.astype(np.float64).T
+    paid = weights @ bits
+    payoff = values @ bits - players.costs(paid)
+    payoff[~players.allow(users, paid, sizes @ bits)] = -np.inf
+    best: Bools = choices[payoff.argmax(axis=1)]
+    return best
 
 
 @cache
@@ -169,21 +145,21 @@ def all_choices(count: int) -> Bools:
 
 
 def choose_one(
-    values: Floats, weights: Floats, sizes: Ints, limits: Limits, *, states: int = _STATES
+    players: Players, user: int, values: Floats, weights: Floats, sizes: Ints, *, states: int = _STATES
 ) -> tuple[Bools, float]:
-    """The best selection of one person, [U], and by how much its payoff may be below the optimum.
+    """The best selection of one user, [U], and by how much its payoff may be below the optimum.
 
     Dynamic programming over the U units. A partial selection is dropped if another one pays no more, is worth
     no less and counts no less towards the floor. If more than `states` are left, some of these are dropped
     too; then the second result is a bound, else it is 0.
     """
-    budget, floor = float(limits.budget[0]), int(limits.floor[0])
+    budget, floor = float(players.budget[user]), int(players.floor[user])
     order = np.argsort(-values / np.maximum(weights, _LEAST), kind="stable")
     paid, worth, number = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
     steps: list[tuple[Ints, Bools]] = []
     thinned = False
     for k in order:
-        with_k = np.flatnonzero(fits_into(paid + weights[k], budget))
+        with_k = np.flatnonzero(paid + weights[k] <= up_to_rounding(budget))
         parents = np.concatenate([np.arange(len(paid)), with_k])
         taken = np.arange(len(parents)) >= len(paid)
         paid = np.concatenate([paid, paid[with_k] + weights[k]])
@@ -197,9 +173,9 @@ def choose_one(
             kept, thinned = kept[np.union1d(cheapest, spread)], True
         paid, worth, number = paid[kept], worth[kept], number[kept]
         steps.append((parents[kept], taken[kept]))
-    payoff = np.where(number == number.max(), worth - limits.costs(paid), -np.inf)
+    payoff = np.where(number == number.max(), worth - players.costs(paid), -np.inf)
     state = int(payoff.argmax())
-    gap = max(0.0, _fractional(values, weights, limits) - float(payoff[state])) if thinned else 0.0
+    gap = max(0.0, _fractional(players, budget, values, weights) - float(payoff[state])) if thinned else 0.0
     chosen = np.zeros(len(values), dtype=np.bool_)
     for k, (parents, taken) in zip(order[::-1], reversed(steps), strict=True):
         chosen[k] = taken[state]
@@ -220,20 +196,20 @@ def _undominated(paid: Floats, worth: Floats, number: Ints) -> Ints:
     return np.concatenate(found)
 
 
-def _fractional(values: Floats, weights: Floats, limits: Limits) -> float:
+def _fractional(players: Players, budget: float, values: Floats, weights: Floats) -> float:
     """An upper bound of the payoff: the optimum if units could be divided and there were no floor."""
     order = np.argsort(-values / np.maximum(weights, _LEAST))
     order = order[values[order] > 0]
     ends = np.concatenate([[0.0], np.cumsum(weights[order])])
     worth = np.concatenate([[0.0], np.cumsum(values[order])])
-    most = min(float(limits.budget[0]), float(ends[-1]))
+    most, power = min(budget, float(ends[-1])), players.wishes.power
     points = [ends, np.array([most])]
-    if limits.power > 1 and limits.price > 0:
+    if power > 1 and players.price > 0:
         slopes = values[order] / np.maximum(weights[order], _LEAST)
-        still = (slopes / (limits.price * limits.power)) ** (1 / (limits.power - 1))
+        still = (slopes / (players.price * power)) ** (1 / (power - 1))
         points.append(np.clip(still, ends[:-1], ends[1:]))
     at = np.minimum(np.concatenate(points), most)
-    return float((np.interp(at, ends, worth) - limits.costs(at)).max())
+    return float((np.interp(at, ends, worth) - players.costs(at)).max())
 
 
 def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
@@ -241,12 +217,10 @@ def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
 
     Among equal scores, less unwillingness comes first.
     """
-    unwillingness = problem.unwillingness
-    allowed = budget * float(unwillingness.sum())
-    if not problem.wishes.are_plain:
-        return by_score(players_of(problem), scores, allowed=allowed)
-    order = np.lexsort((unwillingness, -scores))
-    return first(order, fitting(unwillingness[order], allowed))
+    allowed = budget * float(problem.unwillingness.sum())
+    if problem.wishes.are_plain:
+        return PricePath.of(scores, problem.unwillingness).within(allowed)
+    return by_score(players_of(problem), scores, allowed=allowed)
 
 
 def by_score(
@@ -264,19 +238,17 @@ def by_score(
     score of its interactions; among equal scores, less unwillingness comes first.
     """
     units = players.units
-    chosen = (floors_alone(players) if start is None else start)[units.first]
+    chosen = (check_floors(players, allowed) if start is None else start)[units.first]
     paid = np.bincount(units.owners, units.unwillingness * chosen, players.n_users)
     total = float(paid.sum())
-    if start is None:
-        check_floors(players, allowed)
-    worth = units.sums(scores) / units.sizes
+    worth, most = units.sums(scores) / units.sizes, up_to_rounding(players.budget)
     for unit in np.lexsort((units.unwillingness, -worth)).tolist():
         if worth[unit] < least:
             break
         user, cost = units.owners[unit], float(units.unwillingness[unit])
-        if chosen[unit] or units.never[unit] or not fits_into(paid[user] + cost, players.budget[user]):
+        if chosen[unit] or units.never[unit] or paid[user] + cost > most[user]:
             continue
-        if not fits_into(total + cost, allowed):
+        if total + cost > up_to_rounding(allowed):
             break
         chosen[unit] = True
         paid[user] += cost
@@ -286,18 +258,18 @@ def by_score(
 
 def floors_alone(players: Players) -> Bools:
     """What meets everybody's floor at the least unwillingness: [Z]."""
-    minding = Players(players.owners, players.n_users, players.unwillingness, 1.0, players.wishes)
-    return minding.best_within(np.zeros(len(players.owners)))[0]
-
-
-def check_floors(players: Players, allowed: float) -> None:
-    """Raise if a total unwillingness of `allowed` is too little for everybody's floor."""
     if players.wishes.floor is None:
-        return
-    least = float(players.unwillingness[floors_alone(players)].sum())
-    if not fits_into(least, allowed):
-        everything = float(players.unwillingness.sum())
+        return np.zeros(len(players.owners), dtype=np.bool_)
+    return replace(players, price=1.0).best_within(np.zeros(len(players.owners)))[0]
+
+
+def check_floors(players: Players, allowed: float) -> Bools:
+    """`floors_alone`, [Z]; raise if a total unwillingness of `allowed` is too little for it."""
+    floors = floors_alone(players)
+    least, everything = (float(each.sum()) for each in (players.unwillingness[floors], players.unwillingness))
+    if least > up_to_rounding(allowed):
         raise AssentError(
             f"budget {allowed / everything:.3g}: everybody's floor alone discloses {least / everything:.3g} "
             "of All's violation; accepted: at least that, or lower floors"
         )
+    return floors

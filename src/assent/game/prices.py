@@ -5,27 +5,19 @@ break-even prices give the selection at every price and so the whole frontier of
 """
 
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar
 
 import numpy as np
 
 from assent.support.arrays import Bools, Floats, Ints
 
 _ROUNDING = 1e-12
+Amount = TypeVar("Amount", float, Floats)
 
 
-@overload
-def fits_into(paid: float, budget: float) -> bool: ...
-
-
-@overload
-def fits_into(paid: Floats, budget: float | Floats) -> Bools: ...
-
-
-def fits_into(paid: float | Floats, budget: float | Floats) -> bool | Bools:
-    """Whether `paid` is at most `budget`, up to rounding."""
-    fits: bool | Bools = paid <= budget * (1 + _ROUNDING)
-    return fits
+def up_to_rounding(budget: Amount) -> Amount:
+    """The largest sum that counts as at most `budget`."""
+    return budget * (1 + _ROUNDING)
 
 
 def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
@@ -42,14 +34,21 @@ def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class PricePath:
-    """The interactions in the order in which a falling price discloses them."""
+    """Z interactions in the order in which a falling price discloses them.
+
+    `order[Z]` are row numbers by falling break-even price, among equal prices by rising unwillingness.
+    `prices[Z]` and `unwillingness[Z]` are in that order.
+    """
 
     order: Ints
-    """[Z], row numbers by falling break-even price; among equal prices by rising unwillingness."""
     prices: Floats
-    """[Z], break-even prices in that order."""
     unwillingness: Floats
-    """[Z], unwillingness in that order."""
+
+    @classmethod
+    def of(cls, prices: Floats, unwillingness: Floats) -> "PricePath":
+        """The path of interactions with these break-even `prices[Z]`."""
+        order = np.lexsort((unwillingness, -prices))
+        return cls(order, prices[order], unwillingness[order])
 
     @property
     def paid(self) -> Floats:
@@ -58,32 +57,26 @@ class PricePath:
 
     def at_price(self, price: float) -> Bools:
         """The interactions whose break-even price exceeds `price`: [Z]."""
-        return first(self.order, int((self.prices > price).sum()))
+        return self._first(int((self.prices > price).sum()))
 
     def within(self, budget: float) -> Bools:
         """The longest start of the path whose total unwillingness is at most `budget`: [Z]."""
-        return first(self.order, fitting(self.unwillingness, budget))
+        return self._first(self._fitting(budget))
 
     def price_within(self, budget: float) -> float:
         """The lowest price, at least 0, at which at most `budget` unwillingness is disclosed."""
-        count = fitting(self.unwillingness, budget)
+        count = self._fitting(budget)
         return float(self.prices[count]) if count < len(self.prices) else 0.0
+
+    def _fitting(self, budget: float) -> int:
+        return int(np.searchsorted(self.paid, up_to_rounding(budget), side="right"))
+
+    def _first(self, count: int) -> Bools:
+        chosen = np.zeros(len(self.order), dtype=np.bool_)
+        chosen[self.order[:count]] = True
+        return chosen
 
 
 def price_path(values: Floats, unwillingness: Floats) -> PricePath:
     """Sort Z interactions by their break-even prices."""
-    prices = break_even_prices(values, unwillingness)
-    order = np.lexsort((unwillingness, -prices))
-    return PricePath(order=order, prices=prices[order], unwillingness=unwillingness[order])
-
-
-def fitting(unwillingness: Floats, budget: float) -> int:
-    """How many of the first entries of `unwillingness[Z]` sum to at most `budget`."""
-    return int(np.searchsorted(np.cumsum(unwillingness), budget * (1 + _ROUNDING), side="right"))
-
-
-def first(order: Ints, count: int) -> Bools:
-    """The selection of the first `count` interactions of `order[Z]`: [Z]."""
-    chosen = np.zeros(len(order), dtype=np.bool_)
-    chosen[order[:count]] = True
-    return chosen
+    return PricePath.of(break_even_prices(values, unwillingness), unwillingness)

@@ -11,7 +11,7 @@ from enum import StrEnum
 import numpy as np
 
 from assent.game.players import Players
-from assent.game.prices import fits_into
+from assent.game.prices import up_to_rounding
 from assent.support.arrays import Bools, Floats, Ints, Strings, sum_by
 
 
@@ -57,17 +57,16 @@ def reasons_of(
 
     `allowed` is the budget for all, a total unwillingness; `drawn`: the selection was drawn at random.
     """
-    units, paid = players.units, players.paid(selection)
+    units, paid, most = players.units, players.paid(selection), up_to_rounding(players.budget)
     chosen = selection[units.first]
     pays = units.sums(values) > _costs(players, units.owners, units.unwillingness, chosen, paid)
-    disclosing = [(pays, Reason.WORTH), (_needed(players, chosen), Reason.FLOOR)]
+    number = sum_by(units.owners, (units.sizes * chosen).astype(np.float64), players.n_users)
+    is_needed = (number[units.owners] - units.sizes) < players.floor[units.owners]
+    disclosing = [(pays, Reason.WORTH), (is_needed, Reason.FLOOR)]
     withholding = [
         (~pays, Reason.COST),
-        (
-            ~fits_into(paid[units.owners] + units.unwillingness, players.budget[units.owners]),
-            Reason.OWN_BUDGET,
-        ),
-        (~fits_into(float(paid.sum()) + units.unwillingness, allowed), Reason.BUDGET),
+        (paid[units.owners] + units.unwillingness > most[units.owners], Reason.OWN_BUDGET),
+        (float(paid.sum()) + units.unwillingness > up_to_rounding(allowed), Reason.BUDGET),
     ]
     if np.isfinite(allowed):
         disclosing.append((np.ones_like(chosen), Reason.BUDGET))
@@ -86,14 +85,6 @@ def _first(cases: list[tuple[Bools, Reason]], otherwise: Strings | Reason) -> St
     holds, reasons = zip(*cases, strict=True)
     found: Strings = np.select(holds, [np.array(str(each)) for each in reasons], np.array(otherwise))
     return found
-
-
-def _needed(players: Players, chosen: Bools) -> Bools:
-    """Whether its owner would miss their floor without the unit: [U]."""
-    units = players.units
-    number = sum_by(units.owners, (units.sizes * chosen).astype(np.float64), players.n_users)
-    needed: Bools = (number[units.owners] - units.sizes) < players.floor[units.owners]
-    return needed
 
 
 def _costs(players: Players, owners: Ints, unwillingness: Floats, chosen: Bools, paid: Floats) -> Floats:

@@ -15,10 +15,15 @@ the least regret is returned.
 can have; cells are tried by falling bound until no other can be better.
 
 With millions of interactions only the first few cells are held: it costs little reward and saves minutes.
+
+`decide_within` finds the lowest price whose solution fits into a budget. With several anchors the values
+themselves depend on the price, so it is found by bisection. What the budget leaves over goes to the
+interactions with the highest break-even prices, and at price 0 to interactions without value, least
+unwillingness first.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -26,8 +31,9 @@ import numpy as np
 from assent.data.wishes import USUAL_PRIOR
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import only_just, regret_of, response_values, safe
-from assent.game.steering import Held, hold
-from assent.game.turns import Turns
+from assent.game.players import by_score
+from assent.game.prices import break_even_prices, price_path, up_to_rounding
+from assent.game.steering import Held, Turns, hold
 from assent.support.arrays import Bools, Floats, Ints
 
 _WORK = 3 * 10**7
@@ -36,6 +42,12 @@ _ENOUGH = 2e-3
 """If nobody could gain more than this share of the mean loss, no other cell is held."""
 _TURNS = 1000
 """Most turns of single players: a few seconds with long histories."""
+_PRECISION = 1e-2
+"""Relative width of the interval of prices at which bisection stops."""
+_LEAST_PRICE = 1e-6
+"""The first price above 0 if break-even prices suggest none."""
+_DOUBLINGS = 20
+"""Most doublings of the price. Tables that learn from few samples may not fit at any price."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +204,7 @@ class _Game:
         estimates, players, values = self.estimates, self.players, self.influence[t]
         margins = safe(estimates, t, players.best(values)) if safely else only_just(estimates, t)
         evenly = self.objective is Objective.NASH
-        held = hold(estimates, players, values, t, margins, evenly=evenly)
+        held = hold(estimates.anchors, players, values, t, margins, evenly=evenly)
         return [] if held is None else [self._seen(held)]
 
     def _seen(self, held: Held) -> Held:
@@ -212,3 +224,46 @@ class _Game:
 def _cell(held: Held) -> int:
     """The anchor nearest to a selection; of equally near ones the first."""
     return int(held.distances.argmin())
+
+
+def decide_within(
+    estimates: Estimates, play: Callable[[float], Equilibrium], allowed: float, objective: Objective
+) -> tuple[Equilibrium, float]:
+    """The solution that discloses a total unwillingness of at most `allowed`, and its price, at least 0.
+
+    `play` solves the game of `estimates` at a price. The result is the solution at the lowest price that
+    fits, filled up to `allowed`. If no price fits, the values found last only order the interactions. Raises
+    AssentError if everybody's floor alone exceeds `allowed`.
+    """
+
+    def fits(found: Equilibrium) -> bool:
+        return float(estimates.unwillingness[found.selection].sum()) <= up_to_rounding(allowed)
+
+    low, high = 0.0, 0.0
+    found = play(high)
+    for _ in range(_DOUBLINGS):
+        if fits(found):
+            break
+        next_price = price_path(found.values, estimates.unwillingness).price_within(allowed)
+        low, high = high, max(2 * high, next_price, _LEAST_PRICE)
+        found = play(high)
+    while fits(found) and high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        trial = play(middle)
+        if fits(trial):
+            high, found = middle, trial
+        else:
+            low = middle
+    if estimates.wishes.are_plain:
+        path = price_path(found.values, estimates.unwillingness)
+        selection, price = path.within(allowed), path.price_within(allowed)
+    else:
+        # Under wishes a solution that fits is filled up, by units. If none does, the price is the highest at
+        # which something that is left out would pay.
+        players, start = estimates.players(high), found.selection if fits(found) else None
+        worth = players.units.sums(found.values)
+        prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
+        selection = by_score(players, prices, allowed=allowed, start=start)
+        price = high if start is not None else float(prices[~selection].max(initial=0.0))
+    regret = regret_of(estimates, selection, objective=objective, price=price)
+    return replace(found, selection=selection, regret=regret), price

@@ -11,14 +11,14 @@ Products are computed by reverse mode over reverse mode and never form a matrix.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from assent.influence.linearised import TrainSamples, ValidSamples
-from assent.influence.settings import Estimator
+from assent.influence.inverse import Estimator
+from assent.influence.linearised import Linearised
 from assent.models import Evidence, Recommender
-from assent.models.losses import Loss
 from assent.support.arrays import slices
 from assent.support.errors import AssentError
 
@@ -26,82 +26,45 @@ _PROBES = 8
 """Vectors of random signs that estimate the diagonal."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """All parameters of a model as one flat vector [P]; missing derivatives are 0."""
-
-    tensors: tuple[Tensor, ...]
-
-    def zeros(self) -> Tensor:
-        """Return a vector of zeros: [P]."""
-        return self.flat([None] * len(self.tensors))
-
-    def flat(self, parts: Sequence[Tensor | None]) -> Tensor:
-        """Return one tensor (or None for 0) per parameter as one vector: [P]."""
-        filled = zip(parts, self.tensors, strict=True)
-        return torch.cat(
-            [(torch.zeros_like(like) if part is None else part).flatten() for part, like in filled]
-        )
-
-    def slopes(
-        self, output: Tensor, along: Tensor | None = None, *, create: bool = False, retain: bool = False
-    ) -> Tensor:
-        """Return ∇_θ of a number, or of outputs weighted with `along`: [P].
-
-        With `create` the result can be differentiated again, with `retain` the output can.
-        """
-        if not output.requires_grad:
-            return self.zeros()
-        parts = torch.autograd.grad(
-            output, self.tensors, along, create_graph=create, retain_graph=create or retain, allow_unused=True
-        )
-        return self.flat(parts)
-
-    def constants(self, output: Tensor) -> Tensor:
-        """Return ∇_θ of a number as a constant, keeping the number's graph: [P]."""
-        return self.slopes(output, retain=True).detach()
-
-
-@dataclass(frozen=True)
-class Graph:
+class Graph(NamedTuple):
     """The training loss of some rows with its gradient, both differentiable again."""
 
-    o: Tensor
-    """The selection as a variable: [Z]."""
+    o: Tensor  # the selection as a variable: [Z]
     loss: Tensor
-    by_parameters: Tensor
-    """∇_θ F of these rows: [P]."""
+    by_parameters: Tensor  # ∇_θ F of these rows: [P]
 
 
 @dataclass(frozen=True)
-class Autodiff:
-    """The derivatives of any model at an anchor: a `Linearised`, with `damping` on the diagonal of H."""
+class Autodiff(Linearised):
+    """The derivatives of any model at an anchor."""
 
-    model: Recommender
-    samples: TrainSamples
-    valid: ValidSamples
-    loss: Loss
-    full: bool
-    """Full Hessian rather than Gauss-Newton."""
-    damping: float
     keep_up_to: int = 2**17
     """Number of samples up to which the graphs are kept between products."""
 
     @cached_property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> tuple[Tensor, ...]:
         """The parameters θ."""
-        return Parameters(tuple(self.model.parameters()))
+        return tuple(self.model.parameters())
+
+    def _zeros(self) -> Tensor:
+        return _flat([torch.zeros_like(each) for each in self.parameters])
+
+    def _slopes(self, output: Tensor, along: Tensor | None = None, *, create: bool = False) -> Tensor:
+        """Return ∇_θ of a number, or of outputs weighted with `along`, keeping their graph: [P].
+
+        With `create` the result can be differentiated again.
+        """
+        if not output.requires_grad:
+            return self._zeros()
+        options = {"create_graph": create, "retain_graph": True, "materialize_grads": True}
+        return _flat(torch.autograd.grad(output, self.parameters, along, **options))
 
     def product(self, x: Tensor) -> Tensor:
         """Return H x, with the Hessian or the Gauss-Newton matrix of F plus damping."""
-        total = self.damping * x
+        parts = (self._gauss_newton(rows, x) for rows in self._chunks())
         if self.full:
-            for graph in self._graphs():
-                total = total + self.parameters.constants(graph.by_parameters @ x)
-            return total
-        for rows in self._chunks():
-            total = total + self._gauss_newton(rows, x)
-        return total
+            parts = (self._slopes(graph.by_parameters @ x) for graph in self._graphs())
+        return sum(parts, start=self.damping * x)
 
     def precondition(self, x: Tensor) -> Tensor:
         """Return x divided by the estimated diagonal of the damped Gauss-Newton matrix."""
@@ -111,33 +74,32 @@ class Autodiff:
         """Return xᵀ ∂²F/∂θ∂o_k for every training row k: [Z]."""
         total = torch.zeros_like(self.samples.anchor)
         for graph in self._graphs():
-            (by_o,) = torch.autograd.grad(
-                graph.by_parameters @ x, graph.o, retain_graph=True, allow_unused=True
-            )
-            total += 0 if by_o is None else by_o
+            slope = graph.by_parameters @ x
+            (by_o,) = torch.autograd.grad(slope, graph.o, retain_graph=True, materialize_grads=True)
+            total += by_o
         return total
 
     def pull(self, weights: Tensor) -> Tensor:
         """Return Σ_k weights[k] ∂²F/∂θ∂o_k for `weights[Z]`: [P]."""
-        total = self.parameters.zeros()
+        total = self._zeros()
         for graph in self._graphs():
             (by_o,) = torch.autograd.grad(graph.loss, graph.o, create_graph=True)
-            total += self.parameters.constants(by_o @ weights)
+            total += self._slopes(by_o @ weights)
         return total
 
     @cached_property
     def curved(self) -> Tensor:
         """The diagonal of the undamped Gauss-Newton matrix, estimated with random signs: [P]."""
         generator = torch.Generator().manual_seed(0)
-        total = self.parameters.zeros()
+        total = self._zeros()
         for rows in self._chunks():
             logits, penalty, bend = self._forward(rows, self.samples.anchor)
             for _ in range(_PROBES):
                 signs = _signs(logits, generator)
-                total += self.parameters.slopes(logits, signs * bend.sqrt(), retain=True).square() / _PROBES
-            by_penalty = self.parameters.slopes(penalty, create=True)
+                total += self._slopes(logits, signs * bend.sqrt()).square() / _PROBES
+            by_penalty = self._slopes(penalty, create=True)
             signs = _signs(total, generator)
-            total += (self.parameters.constants(by_penalty @ signs) * signs).clamp_min(0)
+            total += (self._slopes(by_penalty @ signs) * signs).clamp_min(0)
         return total
 
     @cached_property
@@ -147,13 +109,13 @@ class Autodiff:
         False for the parameters of unknown users and items, which training never moves.
         """
         generator = torch.Generator().manual_seed(0)
-        depends = self.parameters.zeros().bool()
+        depends = self._zeros().bool()
         for rows in self._chunks():
             logits, penalty, _ = self._forward(rows, torch.ones_like(self.samples.anchor))
             # With random weights, equal derivatives do not cancel.
             along = torch.rand(logits.shape, generator=generator).to(logits)
-            depends |= self.parameters.slopes(logits, along, retain=True) != 0
-            depends |= self.parameters.slopes(penalty, retain=True) != 0
+            depends |= self._slopes(logits, along) != 0
+            depends |= self._slopes(penalty) != 0
         return depends
 
     def row_product(self, row: int, x: Tensor) -> Tensor:
@@ -161,31 +123,30 @@ class Autodiff:
         here = slice(row, row + 1)
         prepared = self._prepare(self.samples.anchor)
         losses = self.model.losses(self.samples.users[here], self.samples.items[here], prepared)
-        gradient = self.parameters.slopes((losses @ self.samples.weights).sum(), create=True)
-        return self.parameters.constants(gradient @ x)
+        gradient = self._slopes((losses @ self.samples.weights).sum(), create=True)
+        return self._slopes(gradient @ x)
 
+    @torch.no_grad()
     def valid_scores(self) -> Tensor:
         """Return the scores of every validation row's candidates: [n, 1 + m]."""
-        with torch.no_grad():
-            prepared = self._prepare(self.samples.anchor)
-            return torch.cat([self._scores(rows, prepared) for rows in self._valid_chunks()])
+        prepared = self._prepare(self.samples.anchor)
+        return torch.cat([self._scores(rows, prepared) for rows in self._valid_rows()])
 
+    @torch.no_grad()
     def valid_losses(self) -> Tensor:
         """Return the loss of every validation row: [n]."""
-        with torch.no_grad():
-            prepared = self._prepare(self.samples.anchor)
-            return torch.cat([self._valid(rows, prepared) for rows in self._valid_chunks()])
+        return self.loss.of(self.valid.scale * self.valid_scores())
 
     def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradient of Σ_n weights[n] L_n by θ, [P], 0 where not `learnt`, and by o, [Z]."""
-        by_parameters = torch.zeros_like(self.learnt, dtype=self.samples.anchor.dtype)
-        by_o = torch.zeros_like(self.samples.anchor)
-        for rows in self._valid_chunks(weights):
+        by_parameters, by_o = self._zeros(), torch.zeros_like(self.samples.anchor)
+        for rows in self._valid_rows(weights):
             o = self.samples.anchor.clone().requires_grad_()
-            value = self._valid(rows, self._prepare(o)) @ weights[rows]
-            *parts, direct = torch.autograd.grad(value, (*self.parameters.tensors, o), allow_unused=True)
-            by_parameters += self.parameters.flat(parts)
-            by_o += torch.zeros_like(o) if direct is None else direct
+            value = self._valid(rows, o) @ weights[rows]
+            inputs = *self.parameters, o
+            *parts, direct = torch.autograd.grad(value, inputs, materialize_grads=True)
+            by_parameters += _flat(parts)
+            by_o += direct
         return torch.where(self.learnt, by_parameters, 0), by_o
 
     def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
@@ -194,14 +155,14 @@ class Autodiff:
         The gradient Σ_n lever_n ∂L_n is taken once for all r; its product with a move is linear in the lever.
         """
         parts = []
-        for rows in self._valid_chunks():
+        for rows in self._valid_rows():
             o = self.samples.anchor.clone().requires_grad_()
-            losses = self._valid(rows, self._prepare(o))
+            losses = self._valid(rows, o)
             lever = torch.ones_like(losses, requires_grad=True)
-            *by_parameters, by_o = torch.autograd.grad(
-                losses, (*self.parameters.tensors, o), lever, create_graph=True, allow_unused=True
-            )
-            slopes = [self.parameters.flat(by_parameters), *([] if by_o is None else [by_o])]
+            inputs = *self.parameters, o
+            found = torch.autograd.grad(losses, inputs, lever, create_graph=True, materialize_grads=True)
+            # A model that reads no evidence has a constant slope by o.
+            slopes = [_flat(found[:-1]), *(each for each in found[-1:] if each.requires_grad)]
             along = [(move, change)[: len(slopes)] for move, change in zip(moves, changes, strict=True)]
             each = [torch.autograd.grad(slopes, lever, one, retain_graph=True)[0] for one in along]
             parts.append(torch.stack(each))
@@ -210,31 +171,26 @@ class Autodiff:
     def _prepare(self, o: Tensor) -> object:
         return self.model.prepare(Evidence(self.samples.users, self.samples.items[:, 0], o))
 
-    def _valid(self, rows: Tensor, prepared: object) -> Tensor:
-        return self.loss.of(self.valid.scale[rows] * self._scores(rows, prepared))
+    def _valid(self, rows: Tensor, o: Tensor) -> Tensor:
+        return self.loss.of(self.valid.scale[rows] * self._scores(rows, self._prepare(o)))
 
     def _scores(self, rows: Tensor, prepared: object) -> Tensor:
         scores: Tensor = self.model(self.valid.users[rows], self.valid.items[rows], prepared)[0]
         return scores
 
-    def _valid_chunks(self, weights: Tensor | None = None) -> tuple[Tensor, ...]:
-        """Return the validation rows of nonzero weight, in blocks that bound memory."""
-        counted = torch.ones(len(self.valid.users)) if weights is None else weights
-        return torch.split(torch.nonzero(counted).flatten(), self._size(self.valid.items))
+    def _valid_rows(self, weights: Tensor | None = None) -> tuple[Tensor, ...]:
+        return self.valid_rows(self.model.samples_at_once, weights)
 
     def _chunks(self) -> Iterator[slice]:
-        return slices(len(self.samples.users), self._size(self.samples.items))
-
-    def _size(self, items: Tensor) -> int:
-        """Return the rows of `items[n, samples]` per block."""
-        return max(1, self.model.samples_at_once // items.shape[1])
+        rows, samples = self.samples.items.shape
+        return slices(rows, max(1, self.model.samples_at_once // samples))
 
     def _make_graphs(self) -> Iterator[Graph]:
         for rows in self._chunks():
             o = self.samples.anchor.clone().requires_grad_()
             losses = self.model.losses(self.samples.users[rows], self.samples.items[rows], self._prepare(o))
             loss = o[rows] @ (losses @ self.samples.weights)
-            yield Graph(o, loss, self.parameters.slopes(loss, create=True))
+            yield Graph(o, loss, self._slopes(loss, create=True))
 
     @cached_property
     def _kept_graphs(self) -> list[Graph] | None:
@@ -260,15 +216,20 @@ class Autodiff:
             )
         logits, penalty, bend = self._forward(rows, self.samples.anchor)
         lever = torch.zeros_like(logits, requires_grad=True)
-        pulled = self.parameters.slopes(logits, lever, create=True)
+        pulled = self._slopes(logits, lever, create=True)
         (moved,) = torch.autograd.grad(pulled @ x, lever, retain_graph=True)
-        by_logits = self.parameters.slopes(logits, bend * moved, retain=True)
-        return by_logits + self.parameters.constants(self.parameters.slopes(penalty, create=True) @ x)
+        by_logits = self._slopes(logits, bend * moved)
+        return by_logits + self._slopes(self._slopes(penalty, create=True) @ x)
 
 
 def knows(model: type[Recommender], estimator: Estimator) -> bool:
     """Return whether an estimator works for a model: Gauss-Newton needs binary cross-entropy."""
     return estimator is not Estimator.GAUSS_NEWTON or model.losses is Recommender.losses
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    """Return one tensor per parameter as one vector: [P]."""
+    return torch.cat([each.flatten() for each in parts])
 
 
 def _signs(like: Tensor, generator: torch.Generator) -> Tensor:

@@ -17,11 +17,9 @@ from torch import Tensor
 
 from assent.data.problem import Problem
 from assent.influence.autodiff import Autodiff
-from assent.influence.inverse import inverse_product
-from assent.influence.linearised import Linearised, ValidSamples, train_samples, valid_samples
-from assent.influence.mf_curvature import Curvature
-from assent.influence.mf_effects import own_in_stars
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.influence.closed_form import Curvature, own_in_stars
+from assent.influence.inverse import Estimator, InfluenceSettings, inverse_product
+from assent.influence.linearised import Linearised, train_samples, valid_samples
 from assent.models import MF
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, slices
@@ -36,16 +34,12 @@ _AT_ONCE = 16
 class Influence:
     """Influence at one anchor."""
 
-    own: Floats
-    """On the owner's loss: [Z]."""
-    social: Floats
-    """On the (weighted) sum of all users' losses: [Z]."""
-    losses: Floats
-    """L_u of the anchor's model: [n_users]."""
+    own: Floats  # on the owner's loss: [Z]
+    social: Floats  # on the (weighted) sum of all users' losses: [Z]
+    losses: Floats  # L_u of the anchor's model: [n_users]
     residual_own: float | None
     """Largest relative residual of the solves for own influence; None for estimators that solve nothing."""
-    residual_social: float | None
-    """Relative residual of the solve for social influence."""
+    residual_social: float | None  # relative residual of the solve for social influence
 
 
 def linearise(
@@ -64,39 +58,26 @@ def linearise(
     training. The training rows `targets`, which the anchor withholds, are appended to the validation rows.
     """
     data = disclose(problem, np.ones(len(problem.train), dtype=np.bool_))
-    if not (
-        np.array_equal(data.user_ids, trained.user_ids) and np.array_equal(data.item_ids, trained.item_ids)
-    ):
+    known = (data.user_ids, trained.user_ids), (data.item_ids, trained.item_ids)
+    if not all(np.array_equal(ours, theirs) for ours, theirs in known):
         raise ValueError("influence: the anchor's model must know the users and items of all training rows")
     model = trained.model.eval()
-    samples = train_samples(
-        data,
-        anchor,
-        draws=settings.draws_for(len(problem.train)),
-        per_row=negatives,
-        seed=seed,
-        dtype=next(model.parameters()).dtype,
-    )
-    valid = valid_samples(problem, np.unique(problem.train.users), np.unique(problem.train.items))
-    if targets is not None:
-        valid = valid.followed_by(problem, data, targets, seed=seed)
+    draws, dtype = settings.draws_for(len(problem.train)), next(model.parameters()).dtype
+    samples = train_samples(data, anchor, draws=draws, per_row=negatives, seed=seed, dtype=dtype)
+    no_rows = np.zeros(0, dtype=np.int64)
+    valid = valid_samples(problem, data, no_rows if targets is None else targets, seed=seed)
     full = settings.estimator is not Estimator.GAUSS_NEWTON
-    plain: Curvature | Autodiff
+    rest = samples, valid, settings.loss, full, settings.damping
+    found: Linearised = Autodiff(model, *rest)
     if type(model) is MF:  # a subclass may score otherwise
-        plain = Curvature(model, samples, valid, settings.loss, full, settings.damping)
-    else:
-        plain = Autodiff(model, samples, valid, settings.loss, full, settings.damping)
+        found = Curvature(model, *rest)
     if settings.loss is not Loss.CALIBRATED:
-        return plain
-    return replace(plain, valid=_calibrated(plain, len(problem.valid)))
-
-
-def _calibrated(model: Linearised, n_valid: int) -> ValidSamples:
-    """Return the validation rows with the best scale for the first `n_valid`, and that for the others."""
-    scores = model.valid_scores()
+        return found
+    # The validation rows have one scale, the targets another.
+    scores, n_valid = found.valid_scores(), len(problem.valid)
     parts = [part for part in (scores[:n_valid], scores[n_valid:]) if len(part)]
-    scale = [torch.full((len(part), 1), Loss.CALIBRATED.scale(part)) for part in parts]
-    return replace(model.valid, scale=torch.cat(scale).to(scores))
+    scale = torch.cat([torch.full((len(part), 1), settings.loss.scale(part)) for part in parts])
+    return replace(found, valid=replace(valid, scale=scale.to(scores)))
 
 
 def influence(
@@ -106,16 +87,11 @@ def influence(
 
     `weights[n_users]` weigh the users' losses in the sum that social influence is about; default: 1 each.
     """
-    own, own_residual = own_influence(model, settings, seed)
+    own, residual_own = own_influence(model, settings, seed)
     of_rows = None if weights is None else weights[model.valid.owners.numpy()]
-    social, social_residual = social_influence(model, settings, seed, of_rows)
-    return Influence(
-        own=own.double().numpy(),
-        social=social.double().numpy(),
-        losses=model.valid.per_user(model.valid_losses()),
-        residual_own=own_residual,
-        residual_social=social_residual,
-    )
+    social, residual_social = social_influence(model, settings, seed, of_rows)
+    losses = model.valid.per_user(model.valid_losses())
+    return Influence(own.double().numpy(), social.double().numpy(), losses, residual_own, residual_social)
 
 
 @flushed()
@@ -139,10 +115,9 @@ def own_influence(
 
     `weights[n]` weigh the validation rows in their owners' losses; default: 1 each.
     """
-    of_rows = _of_rows(model, weights)
     if isinstance(model, Curvature):
-        return own_in_stars(model, settings, seed, of_rows)
-    return own_by_groups(model, settings, seed, of_rows)
+        return own_in_stars(model, settings, seed, _of_rows(model, weights))
+    return own_by_groups(model, settings, seed, _of_rows(model, weights))
 
 
 def _of_rows(model: Linearised, weights: Floats | None) -> Tensor:

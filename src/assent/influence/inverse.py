@@ -1,4 +1,4 @@
-"""H⁻¹ b where only products with H are cheap: conjugate gradients, LiSSA, or no curvature at all.
+"""Settings of influence, and H⁻¹ b where only products with H are cheap: conjugate gradients or LiSSA.
 
 Conjugate gradients solve many independent systems at once. The last axes of a tensor hold one system; `dot`
 says which, by summing over them and keeping the dimensions, so that every system has its own step length.
@@ -6,13 +6,15 @@ says which, by summing over them and keeping the dimensions, so that every syste
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from assent.influence.linearised import Linearised, TrainSamples
-from assent.influence.settings import Estimator, InfluenceSettings
+from assent.models.losses import Loss
 from assent.support.arrays import Ints
 
 Operator = Callable[[Tensor], Tensor]
@@ -23,6 +25,44 @@ _TINY = 1e-30
 """Keeps 0 / 0 of systems with b = 0 at 0."""
 
 
+class Estimator(StrEnum):
+    """How H⁻¹ is approximated."""
+
+    TRUNCATED = "truncated"
+    """The full Hessian, by conjugate gradients that stop after a few steps. Each step carries a change one
+    step further, from user to item to user, like a training run that stops early."""
+    GAUSS_NEWTON = "gauss-newton"
+    """Damped Gauss-Newton, by preconditioned conjugate gradients until convergence."""
+    LISSA = "lissa"
+    """The paper's: N_J recursions with the Hessian of one sampled row each."""
+    GRADIENT_DOT = "gradient-dot"
+    """The identity: influence is the inner product of the gradients."""
+
+
+class InfluenceSettings(BaseModel):
+    """How influence is computed (docs/influence.md says how the defaults were chosen)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    estimator: Estimator = Field(Estimator.TRUNCATED, description="approximation of the inverse Hessian")
+    loss: Loss = Field(Loss.PAIRWISE, description="validation loss that influence is on")
+    damping: float = Field(0.5, gt=0, description="added to the Hessian's diagonal; one sample adds l2")
+    draws: int | None = Field(
+        None,
+        ge=1,
+        description="negatives per row that stand for all of training's; default: 4, above 200k rows 1",
+    )
+    truncation: int = Field(4, ge=1, description="conjugate-gradient steps of the truncated inverse")
+    tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")
+    iterations: int = Field(100, ge=1, description="largest number of steps for Gauss-Newton")
+    lissa_steps: int = Field(20, ge=1, description="N_J, recursions of LiSSA")
+    groups: int = Field(16, ge=1, description="groups of users that own influence is solved for together")
+
+    def draws_for(self, rows: int) -> int:
+        """Return the negatives per row; with many rows, one each is enough."""
+        return self.draws or (4 if rows <= 200_000 else 1)
+
+
 @dataclass(frozen=True)
 class Solution:
     """x ≈ H⁻¹ b."""
@@ -30,17 +70,16 @@ class Solution:
     x: Tensor
     residual: float | None
     """|b − H x| / |b| of the worst system; None where no system was solved."""
-    iterations: int
-    """Products with H."""
+    iterations: int  # products with H
 
 
 def one_system(a: Tensor, b: Tensor) -> Tensor:
-    """Inner product that takes the whole tensor as one system."""
+    """Return the inner product that takes the whole tensor as one system."""
     return (a * b).sum().reshape((1,) * a.dim())
 
 
 def system_per_row(a: Tensor, b: Tensor) -> Tensor:
-    """Inner products that take each row of a matrix as a system."""
+    """Return the inner products that take each row of a matrix as a system."""
     return (a * b).sum(1, keepdim=True)
 
 
@@ -81,14 +120,9 @@ def solve(
     product: Operator, precondition: Operator, b: Tensor, dot: Dot, settings: InfluenceSettings
 ) -> Solution:
     """Return H⁻¹ b by conjugate gradients: cut off for TRUNCATED, otherwise to convergence."""
-    truncated = settings.estimator is Estimator.TRUNCATED
+    steps = settings.truncation if settings.estimator is Estimator.TRUNCATED else settings.iterations
     return conjugate_gradients(
-        product,
-        b,
-        precondition=precondition,
-        dot=dot,
-        tolerance=settings.tolerance,
-        iterations=settings.truncation if truncated else settings.iterations,
+        product, b, precondition=precondition, dot=dot, tolerance=settings.tolerance, iterations=steps
     )
 
 

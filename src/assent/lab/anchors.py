@@ -1,17 +1,16 @@
 """Anchors: models trained on chosen selections, and the influence of every interaction there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from assent.evaluation.metrics import RewardForm
+from assent.influence.closed_form import Curvature, effect_matrix
 from assent.influence.estimate import influence, linearise
+from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.influence.mf_curvature import Curvature
-from assent.influence.mf_effects import effect_matrix
-from assent.influence.settings import InfluenceSettings
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
 from assent.support.arrays import Bools, Floats, Ints
@@ -88,25 +87,22 @@ class InfluenceAt:
         }
 
     def run(self, lab: Lab) -> Found:
-        """Differentiate the anchor's model."""
+        """Differentiate the anchor's model; effects are available for mf alone."""
         [trained] = lab.train([self.anchor])
         model, weights = linearised(lab, self.anchor, trained, self.settings), loss_weights(lab, self.reward)
         with lab.progress.task(self.label, 1):
             if self.effects:
-                [known] = lab.run([InfluenceAt(self.anchor, self.settings, self.reward)])
-                matrix = self._effects(lab, model, known.arrays["own"])
+                if not isinstance(model, Curvature):
+                    name = lab.settings.model
+                    raise AssentError(f"effects on others: not available for model {name}; accepted: mf")
+                [known] = lab.run([replace(self, effects=False)])
+                matrix = effect_matrix(lab.problem, model, known.arrays["own"], self.settings)
                 scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)
                 return Found(scaled.parts(), rests_on=known.cost)
             found = influence(model, self.settings, lab.seed, weights)
         arrays = {"own": found.own, "social": found.social, "losses": found.losses}
         facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
         return Found(arrays, facts, rests_on=trained.cost)
-
-    def _effects(self, lab: Lab, model: Linearised, own: Floats) -> SparseMatrix:
-        if not isinstance(model, Curvature):
-            raise AssentError(f"effects on single others: not available for model {lab.settings.model}; "
-                              "accepted: mf")  # fmt: skip
-        return effect_matrix(lab.problem, model, own, self.settings)
 
 
 def residuals(facts: Sequence[Mapping[str, Any]]) -> dict[str, object]:

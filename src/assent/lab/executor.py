@@ -6,21 +6,23 @@ and the number of workers.
 
 import multiprocessing
 import os
+import signal
 import threading
+import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, forkserver
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar, cast
 
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
 from assent.support.runtime import one_thread
 
-_SECONDS = 0.2
-"""Between two looks at what the workers have reported."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 """Workers are forked from a clean server process that has loaded the libraries once, with one thread."""
+_PRELOADED = ["assent.api", "torch._dynamo"]
+"""Loaded once for all workers; the latter is what the first optimizer of a process loads, in two seconds."""
 _BROKEN = (
     "a worker process was ended from outside, perhaps for lack of memory; finished work is kept: repeat the "
     "command to go on, with fewer jobs if memory is short"
@@ -41,10 +43,9 @@ class Executor(Protocol):
         """How many items are worked on at once."""
 
     def map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
-        """Return `work(shared, item, tell)` of every item, in order.
+        """Return `work(shared, item, tell)` of every item, in order; the first error ends everything.
 
-        `shared` is what all items need; workers get it once. `tell` reports a finished step. The first error
-        ends the others after the step that they are at.
+        `shared` is what all items need; workers get it once. `tell` reports a finished step.
         """
 
 
@@ -71,12 +72,12 @@ class Processes:
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+        self._running: dict[Connection, BaseProcess] = {}
         self._shared: Any = None
 
     def __enter__(self) -> "Processes":
         """Let the server that forks the workers load its libraries while this process goes on."""
-        _CONTEXT.set_forkserver_preload(["assent.lab.lab"])
+        _CONTEXT.set_forkserver_preload(_PRELOADED)
         with one_thread():  # the environment that the workers' libraries read
             forkserver.ensure_running()
         return self
@@ -85,88 +86,78 @@ class Processes:
         self.close()
 
     def close(self) -> None:
-        """End the worker processes."""
-        if self._pool is not None:
-            self._stop.set()
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = self._shared = None
+        """End the worker processes at once, whatever they are at: what they store is whole or absent."""
+        for pipe, process in self._running.items():
+            process.kill()
+            process.join()
+            pipe.close()
+        self._running, self._shared = {}, None
 
     def map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
         """Return the results; a single item is worked on by this process."""
         if len(items) < 2:
             return SERIAL.map(work, items, shared, tell)
-        pool = self._pool_for(shared)
         try:
-            with one_thread():
-                futures = [pool.submit(_step, work, item) for item in items]
-                running = set(futures)
-                while running:
-                    done, running = wait(running, _SECONDS, FIRST_COMPLETED)
-                    for future in done:
-                        if isinstance(refused := future.result(), _Refused):
-                            raise AssentError(refused.words)
-                    while not self._told.empty():
-                        self._told.get()
-                        tell()
-            return [cast(R, future.result()) for future in futures]
-        except BaseException as error:
+            return self._map(work, items, shared, tell)
+        except (EOFError, ConnectionError):
             self.close()
-            if isinstance(error, BrokenProcessPool):
-                raise AssentError(_BROKEN) from None
+            raise AssentError(_BROKEN) from None
+        except BaseException:
+            self.close()
             raise
 
-    def _pool_for(self, shared: Any) -> ProcessPoolExecutor:
-        if self._pool is None or self._shared is not shared:
+    def _map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
+        waiting, free = iter(enumerate(items)), self._free(shared, len(items))
+        at: dict[Connection, int] = {}
+        found: dict[int, R] = {}
+        while len(found) < len(items):
+            for pipe, (number, item) in zip(free, waiting, strict=False):
+                pipe.send((work, item))
+                at[pipe] = number
+            free = []
+            for ready in cast(list[Connection], connection.wait(list(at))):
+                match ready.recv():
+                    case "step", _:
+                        tell()
+                    case "error", error:
+                        raise error
+                    case _, result:
+                        found[at.pop(ready)] = result
+                        free.append(ready)
+        return [found[number] for number in range(len(items))]
+
+    def _free(self, shared: Any, wanted: int) -> list[Connection]:
+        """Return pipes to at most `wanted` workers that hold `shared`; start those that are missing."""
+        if self._shared is not shared:
             self.close()
             self.__enter__()
-            self._told, self._stop = _CONTEXT.SimpleQueue(), _CONTEXT.Event()
-            self._pool = ProcessPoolExecutor(self.workers, _CONTEXT, _begin, (shared, self._told, self._stop))
             self._shared = shared
-        return self._pool
+        while len(self._running) < min(self.workers, wanted):
+            ours, theirs = _CONTEXT.Pipe()
+            process = _CONTEXT.Process(target=_serve, args=(theirs, shared), daemon=True)
+            process.start()
+            theirs.close()  # so that the pipe ends with the worker
+            self._running[ours] = process
+        return list(self._running)[:wanted]
 
 
-class _Refused:
-    """An `AssentError` on its way back from a worker."""
+def _serve(pipe: Connection, shared: Any) -> None:
+    """Work on what the pipe brings, until the process that started this one ends or kills it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    with one_thread():
+        while True:
+            work, item = pipe.recv()
+            try:
+                pipe.send(("result", work(shared, item, lambda: pipe.send(("step", None)))))
+            except Exception as error:
+                if not isinstance(error, AssentError):
+                    error.add_note(f"in a worker process: {traceback.format_exc()}")
+                pipe.send(("error", error))
 
-    def __init__(self, words: str) -> None:
-        self.words = words
 
-
-class _StoppedError(Exception):
-    """Another item has failed: there is no use in going on."""
-
-
-_worker: tuple[Any, Advance]
-"""What all items share, and how this worker reports a step; set by `_begin`."""
-
-
-def _begin(shared: Any, told: Any, stop: Any) -> None:
-    """Set up a worker: it reports its steps, and ends with the process that started it."""
-    global _worker  # noqa: PLW0603
-
-    def tell() -> None:
-        told.put(None)
-        if stop.is_set():
-            raise _StoppedError
-
-    _worker = shared, tell
-    one_thread().__enter__()
+def _leave_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-
-    def leave_with_parent() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=leave_with_parent, daemon=True).start()
-
-
-def _step(work: Work[Any, T, R], item: T) -> R | _Refused | None:
-    """Work on one item in a worker process."""
-    shared, tell = _worker
-    try:
-        return work(shared, item, tell)
-    except AssentError as error:
-        return _Refused(str(error))
-    except _StoppedError:
-        return None
+    parent.join()
+    os._exit(1)

@@ -40,7 +40,7 @@ class Task(Protocol):
         """What progress bars and errors call it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lab:
     """A problem, the settings of its base model and a seed, with the store and the executor to work with.
 
@@ -76,38 +76,28 @@ class Lab:
         progress bar; a single task shows its own.
         """
         keys = [task.key(self) for task in tasks]
-        missing = {digest(key): task for key, task in zip(keys, tasks, strict=True)
-                   if self.store.get(key) is None}  # fmt: skip
-        if missing:
-            self._compute(list(missing.values()), label)
-        return [self._entry(task, key) for task, key in zip(tasks, keys, strict=True)]
+        found = [self.store.get(key) for key in keys]
+        lacking = zip(keys, tasks, found, strict=True)
+        missing = list({digest(key): task for key, task, entry in lacking if entry is None}.values())
+        if len(missing) > 1 and self.executor.workers > 1:
+            with self.progress.task(label, len(missing)) as advance:
+                self.executor.map(_compute_one, missing, self._for_workers, advance)
+        elif missing:
+            SERIAL.map(_compute_one, missing, self, lambda: None)
+        return [entry or self._computed(task, key)
+                for key, task, entry in zip(keys, tasks, found, strict=True)]  # fmt: skip
 
     def train(self, trainings: Sequence["Training"], label: str = "training models") -> list[Trained]:
         """Return a trained model for each training, with its cost; train those that the store lacks."""
-        entries = self.run(trainings, label)
-        return [_model_in(entry) for entry in entries]
-
-    def stored(self, name: str) -> Trained:
-        """Return the trained model whose entry has the digest `name`."""
-        found = self.store.at(name)
-        if found is None:
-            raise AssentError(f"{self.store.folder}: no trained model {name}")
-        return _model_in(found)
-
-    def _compute(self, tasks: Sequence[Task], label: str) -> None:
-        if len(tasks) > 1 and self.executor.workers > 1:
-            with self.progress.task(label, len(tasks)) as advance:
-                self.executor.map(_compute_one, tasks, self._for_workers, advance)
-        else:
-            SERIAL.map(_compute_one, tasks, self, lambda: None)
+        return [_model_in(entry) for entry in self.run(trainings, label)]
 
     @cached_property
     def _for_workers(self) -> "Lab":
         return replace(self, executor=SERIAL, progress=SILENT)
 
-    def _entry(self, task: Task, key: Key) -> Entry:
+    def _computed(self, task: Task, key: Key) -> Entry:
         found = self.store.get(key)
-        if found is None:  # deleted or damaged meanwhile
+        if found is None:  # another process has deleted it meanwhile
             SERIAL.map(_compute_one, [task], self, lambda: None)
             found = self.store.get(key)
         if found is None:
@@ -170,7 +160,9 @@ class Training:
 
     def train(self, lab: Lab) -> Trained:
         """Train, from the checkpoint of a killed process if there is one."""
-        start = None if self.after is None else lab.stored(self.after).model
+        before = None if self.after is None else lab.store.at(self.after)
+        if before is None and self.after is not None:
+            raise AssentError(f"{lab.store.folder}: no trained model {self.after}")
         settings = lab.settings.training
         if self.epochs is not None:
             settings = settings.model_copy(update={"epochs": self.epochs})
@@ -183,7 +175,7 @@ class Training:
             progress=lab.progress,
             label=self.label,
             checkpoint=lab.store.checkpoint(self.key(lab)),
-            start=start,
+            start=None if before is None else _model_in(before).model,
         )
 
 

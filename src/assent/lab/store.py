@@ -16,8 +16,8 @@ nobody needs it any more.
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import blake2b
@@ -67,6 +67,7 @@ class Entry:
 
     file: Path
     """Its JSON file."""
+    key: Key
     facts: Mapping[str, Any]
     cost: Cost
     """Its own, and that of all that it rests on."""
@@ -74,7 +75,7 @@ class Entry:
     """Its own seconds."""
     code: str
     """The state of assent's source that computed it (`code_state`)."""
-    size: int = 0
+    size: int
     """Bytes of its arrays' file; 0 if it has no arrays."""
 
     @cached_property
@@ -109,39 +110,31 @@ class Store:
 
     def get(self, key: Key) -> Entry | None:
         """Return an entry; None where it is missing or damaged."""
-        found = self._read(digest(key))
-        return None if found is None or found[1] != _plain(key) else found[0]
+        found = self.at(digest(key))
+        return None if found is None or found.key != _plain(key) else found
 
     def at(self, name: str) -> Entry | None:
         """Return the entry with the digest `name`; None where it is missing or damaged."""
-        found = self._read(name)
-        return None if found is None else found[0]
-
-    def _read(self, name: str) -> tuple[Entry, Key] | None:
         file = self.folder / f"{name}.json"
         try:
-            found = read_json(file)
-        except (AssentError, OSError):
-            return None
-        match found:
-            case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
-                  "cost": dict(parts), "code": str(code), "size": int(size)}:  # fmt: skip
-                try:
-                    cost = Cost({part: (float(took), int(count)) for part, (took, count) in parts.items()})
-                    is_whole = not size or file.with_suffix(".safetensors").stat().st_size == size
-                except (TypeError, ValueError, OSError):
-                    return None
-                return (Entry(file, facts, cost, seconds, code, size), key) if is_whole else None
+            match read_json(file):
+                case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
+                      "cost": dict(parts), "code": str(code), "size": int(size)}:  # fmt: skip
+                    cost = Cost({part: (float(took), int(n)) for part, (took, n) in parts.items()})
+                    if not size or file.with_suffix(".safetensors").stat().st_size == size:
+                        return Entry(file, key, facts, cost, seconds, code, size)
+        except (AssentError, OSError, TypeError, ValueError):
+            pass
         return None
 
     def put(self, key: Key, found: Found, *, seconds: float) -> None:
         """Keep what took `seconds` to compute; readers see the whole entry or none."""
-        name, content = digest(key), b""
+        content = b""
         if found.arrays:
             content = as_bytes({each: np.ascontiguousarray(array) for each, array in found.arrays.items()})
             write_with(self._file(key, "safetensors"), lambda file: file.write(content))
         total = seconds if found.seconds is None else found.seconds
-        cost = found.rests_on + Cost.of(name, total, found.trainings)
+        cost = found.rests_on + Cost.of(digest(key), total, found.trainings)
         about = {
             "format": FORMAT,
             "assent": _version(),
@@ -163,14 +156,12 @@ class Store:
         """Return the file where the task of `key` may keep its state while it runs."""
         return self._file(key, "progress")
 
-    @contextmanager
-    def held(self, key: Key, *, wait: bool = True) -> Iterator[bool]:
+    def held(self, key: Key, *, wait: bool = True) -> AbstractContextManager[bool]:
         """Hold the work on `key` for this process; False if another process has it and `wait` is off.
 
         The system releases it when the process ends, however that happens.
         """
-        with self._held(digest(key), wait=wait) as held:
-            yield held
+        return self._held(digest(key), wait=wait)
 
     @contextmanager
     def _held(self, name: str, *, wait: bool) -> Iterator[bool]:
@@ -184,46 +175,52 @@ class Store:
 
     def size(self) -> int:
         """The bytes that all files of the store take."""
-        return sum(map(_bytes_of, self._files()))
+        return sum(file.stat().st_size for files in self._files().values() for file in files)
 
     def prune(self, *, days: float = 0.0) -> int:
-        """Delete entries that nobody has written for `days` and no process works on; returns the bytes freed.
+        """Delete what nobody has written for `days`, but for what is being computed; returns the bytes freed.
 
-        A process that is about to read one of them computes it again, or says that its arrays are missing.
+        A running process that has just found one of the deleted entries may end with an error.
         """
         freed = 0
-        by_name: dict[str, list[Path]] = {}
-        for file in self._files():
-            by_name.setdefault(file.name.lstrip(".").partition(".")[0], []).append(file)
-        for name, files in by_name.items():
-            kept = [file for file in files if file.suffix != ".lock"]
-            with self._held(name, wait=False) as held:
-                if held and time.time() - max(map(_written_at, kept), default=0.0) >= days * _DAY:
-                    freed += sum(map(_bytes_of, kept))
-                    for file in sorted(kept, key=lambda file: file.suffix != ".json"):  # it says: complete
-                        file.unlink(missing_ok=True)
+        for name, files in self._files().items():
+            with suppress(FileNotFoundError):  # another process deletes too
+                about = [file.stat() for file in files]
+                if time.time() - max(each.st_mtime for each in about) >= days * _DAY:
+                    with self._held(name, wait=False) as held:
+                        if held:
+                            _delete(files)
+                            freed += sum(each.st_size for each in about)
         return freed
 
     def sweep(self) -> None:
         """Delete half-written files that killed processes left a day ago or earlier."""
-        for file in self._files():
-            if file.suffix == ".tmp" and time.time() - _written_at(file) > _DAY:
-                file.unlink(missing_ok=True)
+        half = [file for files in self._files().values() for file in files if file.suffix == ".tmp"]
+        with suppress(FileNotFoundError):
+            _delete([file for file in half if time.time() - file.stat().st_mtime > _DAY])
 
     def clear(self) -> None:
         """Delete all entries and the folder, unless it holds files that are not the store's."""
-        self.prune()
+        for files in self._files().values():
+            _delete(files)
         with suppress(OSError):
             self.folder.rmdir()
 
-    def _files(self) -> Iterator[Path]:
-        if self.folder.is_dir():
-            for file in self.folder.iterdir():
-                if _OWN.fullmatch(file.name):
-                    yield file
+    def _files(self) -> dict[str, list[Path]]:
+        """The store's files by digest; others in the folder are not touched."""
+        found: dict[str, list[Path]] = {}
+        for file in self.folder.iterdir() if self.folder.is_dir() else ():
+            if own := _OWN.fullmatch(file.name):
+                found.setdefault(own[1], []).append(file)
+        return found
 
     def _file(self, key: Key, kind: str) -> Path:
         return self.folder / f"{digest(key)}.{kind}"
+
+
+def _delete(files: Sequence[Path]) -> None:
+    for file in sorted(files, key=lambda each: each.suffix != ".json"):  # no entry is without its arrays
+        file.unlink(missing_ok=True)
 
 
 @cache
@@ -254,17 +251,3 @@ def _version() -> str:
 def _plain(key: Key) -> Any:
     """A key as it is read back from JSON."""
     return json.loads(json.dumps(dict(key)))
-
-
-def _bytes_of(file: Path) -> int:
-    """The size of a file; 0 if another process has deleted it."""
-    with suppress(FileNotFoundError):
-        return file.stat().st_size
-    return 0
-
-
-def _written_at(file: Path) -> float:
-    """When a file was last written; 0 if another process has deleted it."""
-    with suppress(FileNotFoundError):
-        return file.stat().st_mtime
-    return 0.0

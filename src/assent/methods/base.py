@@ -18,7 +18,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import unsure
 from assent.game.players import by_score, players_of
 from assent.game.solve import Equilibrium
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.lab.lab import Lab
 from assent.results.records import Way
 from assent.support.arrays import Bools, Floats

@@ -10,7 +10,7 @@ from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.lab.anchors import loss_weights
-from assent.lab.lab import Lab, Training, compute, everything
+from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Found, Key, digest
 from assent.methods.base import Method
 from assent.support.arrays import Bools, Floats
@@ -95,7 +95,7 @@ class Explorer:
         keys = [training.key(self.lab) for training in self._path]
         known = [number for number, key in enumerate(keys) if self.lab.store.get(key) is not None]
         for number in range(known[-1] + 1 if known else 0, len(keys)):
-            compute(self.lab, self._path[number])
+            self.lab.run([self._path[number]])
             if number:
                 self.lab.store.remove(keys[number - 1])
 
@@ -121,4 +121,5 @@ class Explored:
             [trained] = lab.train([self.training])
             return Found({"losses": validation_losses(lab.problem, trained)}, rests_on=trained.cost)
         trained = self.training.train(lab)
-        return Found({"losses": validation_losses(lab.problem, trained)}, trainings=1)
+        losses = validation_losses(lab.problem, trained)
+        return Found({"losses": losses}, trainings=1, seconds=trained.seconds)

@@ -11,12 +11,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from assent.game.decide import decide_within
 from assent.game.estimates import Estimates
-from assent.game.paper.algorithms import check_table, solve_table
-from assent.game.paper.tables import Strategy, TableSettings
+from assent.game.paper import Strategy, TableSettings, check_table, solve_table
 from assent.game.players import check_floors, players_of
-from assent.game.solve import Equilibrium, solve
+from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Entry

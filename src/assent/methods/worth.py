@@ -10,10 +10,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from assent.game.decide import decide_within
 from assent.game.estimates import Estimates
 from assent.game.players import check_floors, players_of
-from assent.game.solve import Equilibrium, solve
+from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.support.cost import Clock

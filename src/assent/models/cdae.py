@@ -80,10 +80,9 @@ class CDAE(Recommender):
         """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
         z, lengths = self._hidden(users, prepared)
         out = lookup(self.item_table, items)
-        bias = self.item_bias[items]
-        logits = dot(out, z.unsqueeze(1)) + bias
-        of_biases = self.settings.hidden_bias_decay * squares(self.input_bias)
-        of_biases = of_biases + self.bias_l2 * squares(self.item_bias[:-1])
+        logits = dot(out, z.unsqueeze(1)) + self.item_bias[items]
+        decay = self.settings.hidden_bias_decay
+        of_biases = decay * squares(self.input_bias) + self.bias_l2 * squares(self.item_bias[:-1])
         return logits, 0.5 * (lengths.unsqueeze(1) + self.l2 * squares(out) + of_biases)
 
     def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:

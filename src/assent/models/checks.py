@@ -1,6 +1,5 @@
 """Check that a recommender keeps the contract, before it is trained, and say what is wrong."""
 
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,16 +18,12 @@ def checked_class(found: Any, name: str) -> type[Recommender]:
     """Return `found` if it is a complete recommender class; `name` is what the user called it."""
     if not (isinstance(found, type) and issubclass(found, Recommender)):
         raise AssentError(f"model {name}: not a subclass of assent.Recommender")
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(found.__abstractmethods__))
-        raise AssentError(f"model {name}: does not define {missing}; every recommender must")
-    if not isinstance(getattr(found, "name", None), str):
-        raise AssentError(f"model {name}: has no name; expected a class attribute such as name = 'mine'")
-    settings = getattr(found, "Settings", None)
-    if not (isinstance(settings, type) and issubclass(settings, ModelSettings)):
-        raise AssentError(
-            f"model {name}: has no Settings; expected a subclass of assent.models.ModelSettings"
-        )
+    missing = ", ".join(sorted(found.__abstractmethods__))
+    _require(not missing, name, f"does not define {missing}; every recommender must")
+    named, settings = (getattr(found, attribute, None) for attribute in ("name", "Settings"))
+    _require(isinstance(named, str), name, "has no name; expected a class attribute such as name = 'mine'")
+    is_given = isinstance(settings, type) and issubclass(settings, ModelSettings)
+    _require(is_given, name, "has no Settings; expected a subclass of assent.models.ModelSettings")
     return found
 
 
@@ -62,8 +57,8 @@ def check_contract(model: Recommender, evidence: Evidence) -> None:
 
 
 def _check(model: Recommender, evidence: Evidence) -> None:
-    if not list(model.parameters()):
-        raise AssentError(f"model {model.name}: has no parameters; accepted: at least one nn.Parameter")
+    parameters = dict(model.named_parameters())
+    _require(parameters, model.name, "has no parameters; accepted: at least one nn.Parameter")
     _check_parameters(model, "initialise")
     with _blamed(model.name, "finish"):
         model.finish()
@@ -74,7 +69,19 @@ def _check(model: Recommender, evidence: Evidence) -> None:
     # The order of the items differs per row: a model that ignores the row's own items is caught.
     pairs = torch.stack([items.roll(row) for row in range(len(users))])
     logits = _check_forward(model, users, pairs, prepared)
-    _check_score_all(model, users, pairs, logits, prepared)
+    with _blamed(model.name, "score_all"):
+        scores = model.score_all(users, prepared)
+    asked = f"for users {_shape(users)} and {model.n_items} items"
+    _check_tensor(model, "score_all gave scores", scores, [len(users), model.n_items + 1], asked)
+    apart = (scores.gather(1, pairs) - logits).abs()
+    row, column = divmod(int(apart.argmax()), len(items))
+    user, item = int(users[row]), int(pairs[row, column])
+    _require(
+        bool(apart.max() <= _TOLERANCE * logits.abs().max() + 1e-6),
+        model.name,
+        f"score_all disagrees with forward on user {user} and item {item}: "
+        f"{scores[row, item].item():g} against {logits[row, column].item():g}",
+    )
     if len(evidence.users):
         _check_losses(model, evidence, prepared)
 
@@ -83,36 +90,15 @@ def _check_forward(model: Recommender, users: Tensor, items: Tensor, prepared: A
     """Return the logits of `users[n]` with `items[n, m]` after checking them."""
     with _blamed(model.name, "forward"):
         found = model(users, items, prepared)
-    if not (isinstance(found, tuple) and len(found) == 2):
-        raise AssentError(
-            f"model {model.name}: forward gave a {type(found).__name__}; expected a pair (logits, penalties)"
-        )
+    text = f"forward gave a {type(found).__name__}; expected a pair (logits, penalties)"
+    _require(isinstance(found, tuple) and len(found) == 2, model.name, text)
     asked = f"for users {_shape(users)} and items {_shape(items)}"
     for what, tensor in zip(("logits", "penalties"), found, strict=True):
-        _check_tensor(model, f"forward gave {what}", tensor, tuple(items.shape), asked)
+        _check_tensor(model, f"forward gave {what}", tensor, _shape(items), asked)
     logits: Tensor = found[0]
-    if not logits.requires_grad:
-        raise AssentError(
-            f"model {model.name}: forward gave logits that depend on no parameter; "
-            "expected them to require gradients (no detach, no no_grad)"
-        )
+    expected = "expected them to require gradients (no detach, no no_grad)"
+    _require(logits.requires_grad, model.name, f"forward gave logits that depend on no parameter; {expected}")
     return logits
-
-
-def _check_score_all(model: Recommender, users: Tensor, items: Tensor, logits: Tensor, prepared: Any) -> None:
-    with _blamed(model.name, "score_all"):
-        scores = model.score_all(users, prepared)
-    expected = (len(users), model.n_items + 1)
-    asked = f"for users {_shape(users)} and {model.n_items} items"
-    _check_tensor(model, "score_all gave scores", scores, expected, asked)
-    apart = (scores.gather(1, items) - logits).abs()
-    if apart.max() > _TOLERANCE * logits.abs().max() + 1e-6:
-        row, column = divmod(int(apart.argmax()), items.shape[1])
-        user, item = int(users[row]), int(items[row, column])
-        raise AssentError(
-            f"model {model.name}: score_all disagrees with forward on user {user} and item {item}: "
-            f"{scores[row, item].item():g} against {logits[row, column].item():g}"
-        )
 
 
 def _check_losses(model: Recommender, evidence: Evidence, prepared: Any) -> None:
@@ -123,36 +109,37 @@ def _check_losses(model: Recommender, evidence: Evidence, prepared: Any) -> None
     with _blamed(model.name, "losses"):
         losses = model.losses(users, items, prepared)
     asked = f"for users {_shape(users)} and items {_shape(items)}"
-    _check_tensor(model, "losses gave losses", losses, tuple(items.shape), asked)
+    _check_tensor(model, "losses gave losses", losses, _shape(items), asked)
     parameters = dict(model.named_parameters())
     with _blamed(model.name, "the gradient of losses"):
-        gradients = torch.autograd.grad(losses.mean(), list(parameters.values()), allow_unused=True)
+        gradients = torch.autograd.grad(losses.mean(), list(parameters.values()), materialize_grads=True)
     for name, gradient in zip(parameters, gradients, strict=True):
-        if gradient is not None and not gradient.isfinite().all():
-            raise AssentError(f"model {model.name}: losses gave a gradient of {name} that is not finite")
+        text = f"losses gave a gradient of {name} that is not finite"
+        _require(gradient.isfinite().all(), model.name, text)
 
 
-def _check_tensor(model: Recommender, what: str, found: Any, expected: tuple[int, ...], asked: str) -> None:
-    if not isinstance(found, Tensor):
-        raise AssentError(f"model {model.name}: {what} of type {type(found).__name__}; expected a tensor")
-    if tuple(found.shape) != expected:
-        raise AssentError(
-            f"model {model.name}: {what} of shape {_shape(found)} {asked}; expected {list(expected)}"
-        )
-    if not found.is_floating_point():
-        raise AssentError(f"model {model.name}: {what} of type {found.dtype}; expected floating point")
-    if not found.isfinite().all():
-        raise AssentError(f"model {model.name}: {what} that are not finite {asked}")
+def _check_tensor(model: Recommender, what: str, found: Any, expected: list[int], asked: str) -> None:
+    is_tensor = isinstance(found, Tensor)
+    _require(is_tensor, model.name, f"{what} of type {type(found).__name__}; expected a tensor")
+    shape = _shape(found)
+    _require(shape == expected, model.name, f"{what} of shape {shape} {asked}; expected {expected}")
+    _require(found.is_floating_point(), model.name, f"{what} of type {found.dtype}; expected floating point")
+    _require(found.isfinite().all(), model.name, f"{what} that are not finite {asked}")
 
 
 def _check_parameters(model: Recommender, method: str) -> None:
     for name, value in model.named_parameters():
-        if not value.isfinite().all():
-            raise AssentError(f"model {model.name}: {method} left values in {name} that are not finite")
+        text = f"{method} left values in {name} that are not finite"
+        _require(value.isfinite().all(), model.name, text)
+
+
+def _require(holds: object, model: str, text: str) -> None:
+    if not holds:
+        raise AssentError(f"model {model}: {text}")
 
 
 def _some(known: int, count: int) -> Tensor:
-    """Up to `count` evenly spaced indices from 0 to `known`, the index of the unknown."""
+    """Return up to `count` evenly spaced indices from 0 to `known`, the index of the unknown."""
     return torch.tensor(sorted({round(known * step / (count - 1)) for step in range(count)}))
 
 

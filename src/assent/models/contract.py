@@ -53,10 +53,8 @@ class Sizes:
 
     users: int
     items: int
-    rows: int
-    """Disclosed interactions."""
-    negatives: int
-    """Sampled negatives per interaction and epoch."""
+    rows: int  # disclosed interactions
+    negatives: int  # sampled negatives per interaction and epoch
 
 
 @dataclass(frozen=True)
@@ -67,12 +65,9 @@ class Evidence:
     interaction, 0 for one that must leave no trace. Influence differentiates the scores by the weights.
     """
 
-    users: Tensor
-    """[n]"""
-    items: Tensor
-    """[n]"""
-    weights: Tensor
-    """[n]"""
+    users: Tensor  # [n]
+    items: Tensor  # [n]
+    weights: Tensor  # [n]
 
 
 class Recommender(nn.Module, ABC):

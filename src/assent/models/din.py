@@ -1,8 +1,7 @@
 """DIN: a user is represented by the disclosed items that matter for the item in question."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
@@ -31,8 +30,7 @@ class DINSettings(ModelSettings):
     layer_scale: float = Field(0.1, ge=0, description="size of the initial weights of layers")
 
 
-@dataclass(frozen=True)
-class _Past:
+class _Past(NamedTuple):
     """The histories of some users: `places[p]` among these users, items with embeddings `e[p, d]`."""
 
     places: Tensor
@@ -89,15 +87,13 @@ class DIN(Recommender):
         """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
         past = self._past(users, prepared)
         e = lookup(self.item_table, items)
-        parts = zip(
-            *(torch.split(x, self._columns(past, len(users)), dim=1) for x in (items, e)), strict=True
-        )
-        logits = torch.cat([self._logits(past, some, e_some) for some, e_some in parts], dim=1)
+        columns = self._columns(past, len(users))
+        parts = zip(torch.split(items, columns, dim=1), torch.split(e, columns, dim=1), strict=True)
+        logits = torch.cat([self._logits(past, *part) for part in parts], dim=1)
         of_past = e.new_zeros(len(users)).index_add(0, past.places, past.weights * squares(past.e))
         lengths = of_past.unsqueeze(1) + squares(e)
-        drift = (
-            self.settings.attention_decay * self.attention.drift() + self.settings.decay * self.scorer.drift()
-        )
+        kept = self.settings
+        drift = kept.attention_decay * self.attention.drift() + kept.decay * self.scorer.drift()
         of_biases = self.bias_l2 * squares(self.item_bias[:-1])
         return logits, 0.5 * (self.l2 * lengths + drift + of_biases)
 
@@ -136,11 +132,9 @@ class DIN(Recommender):
         rows = []
         for some in torch.split(users, 64):
             past = self._past(some, prepared)
-            parts = []
-            for items in torch.split(every.expand(len(some), -1), self._columns(past, len(some)), dim=1):
-                e = lookup(self.item_table, items)
-                parts.append(self._logits(past, items, e))
-            rows.append(torch.cat(parts, dim=1))
+            parts = torch.split(every.expand(len(some), -1), self._columns(past, len(some)), dim=1)
+            scores = [self._logits(past, items, lookup(self.item_table, items)) for items in parts]
+            rows.append(torch.cat(scores, dim=1))
         return torch.cat(rows)
 
     @torch.no_grad()

@@ -112,12 +112,9 @@ def prior(samples: float, sizes: Sizes) -> float:
 class Histories:
     """The evidence by user: user u has the rows `start[u] : start[u + 1]`; the unknown user has none."""
 
-    start: Tensor
-    """[n_users + 2]"""
-    items: Tensor
-    """[rows]"""
-    weights: Tensor
-    """[rows]"""
+    start: Tensor  # [n_users + 2]
+    items: Tensor  # [rows]
+    weights: Tensor  # [rows]
 
     @classmethod
     def of(cls, evidence: Evidence, n_users: int, *, latest: int | None = None) -> "Histories":
@@ -128,7 +125,9 @@ class Histories:
         users, items, weights = evidence.users, evidence.items, evidence.weights
         counts = torch.bincount(users, minlength=n_users + 1)
         if latest is not None and len(users) and int(counts.max()) > latest:
-            kept = _later(users, weights.detach() > 0, counts) < latest
+            counted = (weights.detach() > 0).long().cumsum(0)
+            last = counts.cumsum(0)[users] - 1  # of the row's user
+            kept = counted[last] - counted < latest
             users, items, weights = users[kept], items[kept], weights[kept]
             counts = torch.bincount(users, minlength=n_users + 1)
         return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), items, weights)
@@ -141,10 +140,3 @@ class Histories:
         ends = counts.cumsum(0)
         rows = torch.arange(len(places)) + (first - ends + counts)[places]
         return places, self.items[rows], self.weights.index_select(0, rows)
-
-
-def _later(users: Tensor, counted: Tensor, counts: Tensor) -> Tensor:
-    """Return how many counted rows of the same user follow each row: [rows]."""
-    until = counted.long().cumsum(0)
-    last = counts.cumsum(0)[users] - 1
-    return until[last] - until

@@ -26,10 +26,8 @@ class LightGCNSettings(ModelSettings):
 class Propagated(NamedTuple):
     """Embeddings after propagation, the unknown one last."""
 
-    users: Tensor
-    """[n_users + 1, d]"""
-    items: Tensor
-    """[n_items + 1, d]"""
+    users: Tensor  # [n_users + 1, d]
+    items: Tensor  # [n_items + 1, d]
 
 
 class LightGCN(Recommender):
@@ -89,7 +87,12 @@ class LightGCN(Recommender):
         The sparse matrix is kept from one step to the next.
         """
         if self._graph is None or not self._graph.is_of(evidence, base.dtype):
-            self._graph = _Graph.of(evidence, self._edges(evidence).detach(), self.sizes)
+            nodes = self.n_users + self.n_items
+            ends = evidence.users.numpy(), evidence.items.numpy() + self.n_users
+            rows, columns = np.concatenate(ends), np.concatenate(ends[::-1])
+            edges = self._edges(evidence).detach().repeat(2).numpy()
+            matrix = SparseMatrix.of(edges, rows, columns, (nodes, nodes)).rows
+            self._graph = _Graph(evidence, evidence.weights.clone(), matrix)
         mean: Tensor = _MeanOfLayers.apply(base, self._graph.matrix, self.settings.layers)  # type: ignore[no-untyped-call]
         return mean
 
@@ -98,16 +101,14 @@ class LightGCN(Recommender):
         weights = evidence.weights.to(self.user_table.dtype)
         d_users = weights.new_zeros(self.n_users).index_add(0, evidence.users, weights)
         d_items = weights.new_zeros(self.n_items).index_add(0, evidence.items, weights)
-        degrees = _at_least_one(d_users)[evidence.users] * _at_least_one(d_items)[evidence.items]
-        return weights / degrees.sqrt()
+        d_users, d_items = (torch.where(d > 1, d, 1) for d in (d_users, d_items))
+        return weights / (d_users[evidence.users] * d_items[evidence.items]).sqrt()
 
     def forward(self, users: Tensor, items: Tensor, prepared: Propagated) -> tuple[Tensor, Tensor]:
         """Return ê_u · ê_i and c/2 · (|e_u|² + |e_i|²) of `users[n]`, `items[n, m]`: two tensors [n, m]."""
-        p = lookup(prepared.users, users)
-        q = lookup(prepared.items, items)
-        base_p = lookup(self.user_table, users)
-        base_q = lookup(self.item_table, items)
-        lengths = squares(base_p).unsqueeze(1) + squares(base_q)
+        p, q = lookup(prepared.users, users), lookup(prepared.items, items)
+        own = squares(lookup(self.user_table, users))
+        lengths = own.unsqueeze(1) + squares(lookup(self.item_table, items))
         return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
 
     def score_all(self, users: Tensor, prepared: Propagated) -> Tensor:
@@ -116,10 +117,6 @@ class LightGCN(Recommender):
 
     def finish(self) -> None:
         """Do nothing: `prepare` computes the embeddings of the unknown."""
-
-
-def _at_least_one(degrees: Tensor) -> Tensor:
-    return torch.where(degrees > 1, degrees, 1)
 
 
 def _with_mean(table: Tensor) -> Tensor:
@@ -134,14 +131,6 @@ class _Graph:
     evidence: Evidence
     weights: Tensor
     matrix: Tensor
-
-    @classmethod
-    def of(cls, evidence: Evidence, edges: Tensor, sizes: Sizes) -> "_Graph":
-        ends = evidence.users.numpy(), evidence.items.numpy() + sizes.users
-        rows, columns = np.concatenate(ends), np.concatenate(ends[::-1])
-        nodes = sizes.users + sizes.items
-        matrix = SparseMatrix.of(edges.repeat(2).numpy(), rows, columns, (nodes, nodes))
-        return cls(evidence, evidence.weights.clone(), matrix.rows)
 
     def is_of(self, evidence: Evidence, dtype: torch.dtype) -> bool:
         """Return whether this is the graph of `evidence`; its weights may have been overwritten since."""

@@ -89,16 +89,12 @@ class NeuMF(Recommender):
     def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
         """Return the logits of every item, the unknown one last: [n, n_items + 1]."""
         size = max(1, _NUMBERS // (max(self.settings.hidden) * (self.n_items + 1)))
-        return torch.cat([self._score_some(some) for some in torch.split(users, size)])
-
-    def _score_some(self, users: Tensor) -> Tensor:
-        p, p_deep = lookup(self.user_table, users), lookup(self.perceptron_user_table, users)
-        return self._logits(
-            p.unsqueeze(1),
-            self.item_table.unsqueeze(0),
-            p_deep.unsqueeze(1),
-            self.perceptron_item_table.unsqueeze(0),
-        )
+        q, q_deep = self.item_table.unsqueeze(0), self.perceptron_item_table.unsqueeze(0)
+        parts = []
+        for some in torch.split(users, size):
+            p, p_deep = lookup(self.user_table, some), lookup(self.perceptron_user_table, some)
+            parts.append(self._logits(p.unsqueeze(1), q, p_deep.unsqueeze(1), q_deep))
+        return torch.cat(parts)
 
     @torch.no_grad()
     def finish(self) -> None:

@@ -219,7 +219,7 @@ def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
 
 
 def _values(whom: str, reliability: Mapping[str, float]) -> str:
-    """How reliable the values on one level are (`worth.shrinkage.Reliability`)."""
+    """How reliable the values on one level are (`worth.shrinkage`)."""
     explained, measurement = reliability["explained"], reliability["measurement"]
     if not explained and not measurement:
         return (

@@ -28,8 +28,7 @@ from assent.results.plot import charts
 from assent.results.records import Flat, Way
 from assent.results.table import Column, Table
 from assent.results.words import plural
-from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders
-from assent.runs.rank_scores import rank_correlations
+from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders, rank_correlations
 from assent.support.arrays import Bools, Floats
 from assent.support.statistics import correlation
 from assent.worth.estimate import Source

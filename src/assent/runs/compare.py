@@ -29,7 +29,7 @@ def parse_methods(
     are always compared with.
     """
     chosen: dict[tuple[str, str], Method] = {}
-    for part in (text or ",".join(USUAL)).split(","):
+    for part in USUAL if text is None else text.split(","):
         name, _, objective = part.strip().partition(":")
         if name not in METHODS:
             raise AssentError(f"methods {part.strip()}: unknown; accepted: {', '.join(METHODS)}")

@@ -79,6 +79,24 @@ class Run:
 
         return load(self.folder / "model")
 
+    def rows_of(self, user: str, *, needed: bool = True) -> pl.DataFrame:
+        """Return the user's training interactions; raise if there are none and some are `needed`."""
+        rows = self.selection.filter(pl.col("user") == user)
+        if needed and rows.is_empty():
+            example = self.selection["user"][0]
+            raise AssentError(f"user {user}: not in this run; accepted: ids of its data, such as {example}")
+        return rows
+
+    def recommend(self, user: str, k: int = 10) -> list[dict[str, Any]]:
+        """Return the k best items that the user has not disclosed: user, item, title and score of each.
+
+        A user who disclosed nothing gets what an unknown user gets.
+        """
+        best = self.trained.recommend(user, k, exclude=self.rows_of(user).filter("disclosed"))
+        titles = self.selection.select("item", "title").unique("item")
+        titled = best.join(titles, on="item", how="left", maintain_order="left")
+        return titled.select("user", "item", "title", "score").to_dicts()
+
 
 def open_run(folder: str | Path) -> Run:
     """Read a finished run; an unfinished one, another version's or another program's folder is refused."""

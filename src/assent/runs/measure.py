@@ -1,27 +1,102 @@
 """Measuring methods: each chooses, a model is trained on its choice, and the model is tested.
 
-A *cell* is one such measurement, and a task of the lab. Cells of the same model and seed form a group, which
-one worker computes in order, because they share anchors. Groups run beside each other.
+A *cell* is one such measurement, and a task of the lab; its result is a flat record. Cells of the same model
+and seed form a group, which one worker computes in order, because they share anchors. Groups run beside each
+other.
 """
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from assent.data.problem import Problem
+from assent.evaluation.evaluate import evaluate, validation_losses
+from assent.evaluation.metrics import RewardForm
+from assent.game.certificate import wishes_broken, with_truth
+from assent.game.players import players_of
+from assent.lab.anchors import loss_weights
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Task, Training, compute
 from assent.lab.store import Found, Key, Store
-from assent.methods import Choice, Method
+from assent.methods import Choice, GameMethod, Method, influence_settings
 from assent.methods.exploring import check_wishes
-from assent.results.records import check_price
-from assent.runs.records import record
+from assent.results.records import REFERENCES, Record, check_price
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress, timed_task
-from assent.training import Settings
+from assent.training import Settings, Trained
+
+
+def record(
+    lab: Lab,
+    method: Method,
+    choice: Choice,
+    trained: Trained,
+    *,
+    price: float,
+    k: Sequence[int] = (5,),
+    point: float | None = None,
+) -> dict[str, Any]:
+    """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
+
+    `seconds` and `trainings` are those of all that the choice rests on and of the final training, whoever
+    computed them. `price` is that of the rewards; `decision_price` the one at which the method decided, where
+    it knows one; `point` the budget as a share of All's violation, where it had one. All records have all
+    keys.
+    """
+    cost = choice.cost + trained.cost
+    figures = evaluate(lab.problem, trained, choice.selection, price=price, k=k, progress=lab.progress)
+    about = {
+        "dataset": lab.problem.name,
+        "model": lab.settings.model,
+        "method": method.name,
+        "objective": method.plays_for,
+        "price": price,
+        "seed": lab.seed,
+        "k": k[0],
+        "seconds": cost.seconds,
+        "trainings": cost.trainings,
+        "decision_price": choice.price if method.plays_for else None,
+        "point": point,
+    }
+    return Record.from_flat({**about, **figures}).flat()
+
+
+def certificate_of(
+    lab: Lab, method: Method, choice: Choice, trained: Trained, price: float
+) -> dict[str, Any]:
+    """Return a choice's certificate with the true reward of its model and how many wishes it breaks.
+
+    The reward is in the loss and form that the method plays for (`reward_loss`, `reward_form`). It counts the
+    price of the decision where there is one, else `price`.
+    """
+    model, form = lab.settings.model, getattr(method, "reward", RewardForm.SUM)
+    influence = method.influence_for(model) if isinstance(method, GameMethod) else influence_settings(model)
+    players = players_of(lab.problem)
+    costs = lab.problem.wishes.cost(players.paid(choice.selection))
+    losses = validation_losses(lab.problem, trained, influence.loss) * loss_weights(lab, form)
+    at = price if choice.price is None else choice.price
+    certificate = with_truth(choice.certificate, losses, costs, at)
+    certificate |= {"reward_loss": influence.loss.value, "reward_form": form.value}
+    return certificate | wishes_broken(players, choice.selection)
+
+
+def merged(
+    records: Sequence[Mapping[str, Any]], compared: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the records of a run and of its frontier, each model once.
+
+    All and Nothing decide the same with and without a budget: where the frontier has measured them for a
+    seed, its record, which has a point, replaces the run's.
+    """
+
+    def model(of: Mapping[str, Any]) -> tuple[Any, Any]:
+        return of["method"], of["seed"]
+
+    measured = {model(each) for each in compared if each["method"] in REFERENCES}
+    return [dict(each) for each in records if model(each) not in measured] + [dict(each) for each in compared]
 
 
 @dataclass(frozen=True)

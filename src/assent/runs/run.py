@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
 from assent.data.unwillingness import for_the_record
+from assent.game.players import players_of
+from assent.game.prices import break_even_prices
+from assent.game.reasons import Reasons, reasons_of
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Store
@@ -21,13 +25,81 @@ from assent.report.data import ReportData
 from assent.report.page import build_report
 from assent.results.records import REFERENCES, check_price
 from assent.runs.compare import frontier, parse_methods
-from assent.runs.decisions import held_out_table, selection_table
 from assent.runs.folder import FORMAT, REPORT, WORK, Run, claimed, forget_replaced, open_run
-from assent.runs.records import certificate_of, record
+from assent.runs.measure import certificate_of, record
 from assent.support.files import write_json, write_text, write_with
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
 from assent.training.stored import save
+
+
+def selection_table(
+    log: Interactions, problem: Problem, choice: Choice, budget: float | None = None
+) -> pl.DataFrame:
+    """One row per training interaction: what it is, whether it is disclosed, and why.
+
+    `budget` is the share of All's violation that was to be kept within.
+    """
+    nothing = np.full(len(problem.train), None)
+    prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
+    why = _reasons(problem, choice, budget)
+    table = pl.DataFrame(
+        {
+            "user": problem.user_ids[problem.train.users],
+            "item": problem.item_ids[problem.train.items],
+            "unwillingness": problem.unwillingness,
+            "disclosed": choice.selection,
+            "value": nothing if choice.values is None else choice.values,
+            "uncertainty": nothing if choice.errors is None else choice.errors,
+            "price": nothing if prices is None else prices,
+            "reason": nothing if why is None else why.reasons,
+            "cost": nothing if why is None else why.costs,
+            "together": nothing if why is None else why.together,
+        },
+        schema_overrides={
+            **dict.fromkeys(("value", "uncertainty", "price", "cost"), pl.Float64),
+            "reason": pl.String,
+            "together": pl.Int64,
+        },
+    )
+    given = _minded(log).drop("unwillingness")
+    return _with_items(table.join(given, on=["user", "item"], how="left", maintain_order="left"), log)
+
+
+def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons | None:
+    """What decided on each training interaction; None where nothing was weighed against a price."""
+    if choice.values is None or choice.price is None:
+        return None
+    allowed = np.inf if budget is None else budget * float(problem.unwillingness.sum())
+    players = players_of(problem, choice.price)
+    return reasons_of(players, choice.values, choice.selection, allowed=allowed, drawn=choice.drawn)
+
+
+def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
+    """One row per interaction that nobody decides on: what it is, and what it was held out for."""
+    parts = {"validation": problem.valid, "test": problem.test}
+    table = pl.DataFrame(
+        {
+            "user": np.concatenate([problem.user_ids[rows.users] for rows in parts.values()]),
+            "item": np.concatenate([problem.item_ids[rows.items] for rows in parts.values()]),
+            "held_out_for": [part for part, rows in parts.items() for _ in range(len(rows))],
+        },
+        schema_overrides={"held_out_for": pl.String},
+    )
+    return _with_items(table.join(_minded(log), on=["user", "item"], how="left", maintain_order="left"), log)
+
+
+def _minded(log: Interactions) -> pl.DataFrame:
+    """The unwillingness of each pair of user and item, and whether it was given."""
+    given = pl.col("given") if "given" in log.table.columns else pl.lit(True)
+    return log.table.select("user", "item", "unwillingness", given.alias("given"))
+
+
+def _with_items(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:
+    """The table with the title and the categories of each row's item."""
+    about = table.join(log.items, on="item", how="left", maintain_order="left")
+    return about.with_columns(pl.col("category").fill_null([]))
+
 
 _FEW = 0.02
 """Share of the decisions below which a price is said to decide hardly anything."""

@@ -67,10 +67,20 @@ def locked(path: str | Path, *, wait: bool) -> Iterator[bool]:
                 return
 
 
+def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write atomically what `write` puts into a file object.
+
+    `write` works in memory, so that a failing disk raises the same `OSError` whatever library `write` calls.
+    """
+    content = BytesIO()
+    write(content)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write `text` atomically, as UTF-8."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_with(path, lambda file: file.write(text.encode()))
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -89,8 +99,7 @@ def read_json(path: str | Path) -> Any:
 
 
 def _refuse_constant(name: str) -> Never:
-    """Refuse NaN and infinities, which Python's parser accepts though JSON has none."""
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is no number")  # Python's parser accepts NaN and infinities
 
 
 def refuse_to_overwrite(path: str | Path, *, replace: bool) -> None:
@@ -99,23 +108,12 @@ def refuse_to_overwrite(path: str | Path, *, replace: bool) -> None:
         raise AssentError(f"{path}: already exists; accepted: another name, or replace=True")
 
 
-def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write atomically what `write` puts into a file object.
-
-    `write` works in memory, so that a failing disk raises the same `OSError` whatever library `write` calls.
-    """
-    content = BytesIO()
-    write(content)
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content.getbuffer())
-
-
 def check_format(path: Path, description: Any, expected: int) -> None:
     """Refuse a JSON file of another format; the error names the version of assent that wrote it."""
     about = description if isinstance(description, dict) else {"assent": "another program"}
     if about.get("format") != expected:
-        writer = about.get("assent", "an unknown version")
-        raise AssentError(
-            f"{path}: format {about.get('format')} (written by assent {writer}); "
-            f"this is assent {version('assent')}, which reads format {expected}: run the fit again"
+        found = (
+            f"format {about.get('format')} (written by assent {about.get('assent', 'an unknown version')})"
         )
+        here = f"this is assent {version('assent')}, which reads format {expected}: run the fit again"
+        raise AssentError(f"{path}: {found}; {here}")

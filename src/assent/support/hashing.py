@@ -10,6 +10,8 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
+from assent.support.arrays import Floats, Ints
+
 Keys = npt.NDArray[np.uint64]
 """uint64 array of hash values."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -19,11 +21,6 @@ def string_keys(names: Iterable[str]) -> Keys:
     """Hash each name to 64 bits (BLAKE2b), the same on every machine: [len(names)]."""
     digests = b"".join(blake2b(str(name).encode(), digest_size=8).digest() for name in names)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
-
-
-def short_name(described: bytes) -> str:
-    """Hash bytes to twelve hexadecimal digits (BLAKE2b)."""
-    return blake2b(described, digest_size=6).hexdigest()
 
 
 def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
@@ -39,18 +36,18 @@ def mixed(*parts: int) -> int:
     return int(mix(*parts).item()) >> 33
 
 
-def uniform(keys: Keys) -> npt.NDArray[np.float64]:
+def uniform(keys: Keys) -> Floats:
     """Map each key to a number strictly between 0 and 1, made of its upper 52 bits."""
-    numbers: npt.NDArray[np.float64] = ((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    numbers: Floats = ((keys >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     return numbers
 
 
-def uniforms(keys: Keys, count: int) -> npt.NDArray[np.float64]:
+def uniforms(keys: Keys, count: int) -> Floats:
     """Draw `count` numbers strictly between 0 and 1 per key: [len(keys), count]."""
     return uniform(splitmix64(keys[:, None] + np.arange(count, dtype=np.uint64) * _GOLDEN))
 
 
-def below(keys: Keys, bound: int) -> npt.NDArray[np.int64]:
+def below(keys: Keys, bound: int) -> Ints:
     """Map each key to an integer in [0, bound); to 0 if `bound` < 1."""
     return (keys % np.uint64(max(bound, 1))).astype(np.int64)
 

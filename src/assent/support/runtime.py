@@ -31,7 +31,7 @@ def one_thread() -> Iterator[None]:
     from threadpoolctl import threadpool_limits
 
     threads = torch.get_num_threads()
-    variables = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    before = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
         with threadpool_limits(1):
@@ -39,11 +39,9 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        for name, value in variables.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in THREAD_VARIABLES:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @contextmanager
@@ -67,8 +65,7 @@ def are_flushed() -> bool:
     """Whether this thread rounds denormal numbers to 0, found by trying: torch has no getter."""
     import torch
 
-    smallest = torch.tensor(torch.finfo(torch.float32).tiny)
-    return float(smallest / 2) == 0.0
+    return float(torch.tensor(torch.finfo(torch.float32).tiny) / 2) == 0.0
 
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4

@@ -1,4 +1,4 @@
-"""Standard errors over repetitions, paired t tests, Holm's correction, tables of means.
+"""Standard errors over repetitions, paired t tests, Holm's correction.
 
 A figure that cannot be computed from too few values is None, never NaN: every result can be written as JSON.
 """

@@ -1,8 +1,7 @@
 """Train a recommender on disclosed interactions, save it and load it."""
 
 from assent.training.disclosed import Disclosed, disclose
-from assent.training.settings import Settings, defaults_of
 from assent.training.stored import Trained
-from assent.training.trainer import TrainingSettings, train
+from assent.training.trainer import Settings, TrainingSettings, defaults_of, train
 
 __all__ = ["Disclosed", "Settings", "Trained", "TrainingSettings", "defaults_of", "disclose", "train"]

@@ -21,18 +21,12 @@ _ATTEMPTS = 8
 class Disclosed:
     """Training input, in the indices of its own vocabulary."""
 
-    user_ids: Strings
-    """Sorted: [n_users]."""
-    item_ids: Strings
-    """Sorted: [n_items]."""
-    rows: Rows
-    """The disclosed interactions."""
-    row_keys: Keys
-    """Hashes of the rows' ids: [len(rows)]."""
-    valid: Rows
-    """The validation rows; index `n_users` or `n_items` is an unknown one."""
-    valid_keys: Keys
-    """Hashes of the validation rows' ids: [len(valid)]."""
+    user_ids: Strings  # sorted: [n_users]
+    item_ids: Strings  # sorted: [n_items]
+    rows: Rows  # the disclosed interactions
+    row_keys: Keys  # hashes of the rows' ids: [len(rows)]
+    valid: Rows  # the validation rows; index `n_users` or `n_items` is an unknown one
+    valid_keys: Keys  # hashes of the validation rows' ids: [len(valid)]
 
     @cached_property
     def pairs(self) -> Ints:
@@ -92,21 +86,18 @@ def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:
 
 def _undisclosed(data: Disclosed, users: Ints, keys: Keys) -> Ints:
     """Draw an item per key, [n, count], that `users[n]` have not disclosed if there is one."""
-    drawn = below(keys, data.n_items).ravel()
-    if not len(data.pairs):
-        return drawn.reshape(keys.shape)
-    owners = np.repeat(users, keys.shape[1]) * data.n_items
-    keys = keys.ravel()
-    again = np.arange(len(drawn))
+    drawn = below(keys, data.n_items)
+    flat, flat_keys = drawn.reshape(-1), keys.reshape(-1)  # views
+    places = np.arange(drawn.size) if len(data.pairs) else np.zeros(0, dtype=np.int64)
     for _ in range(_ATTEMPTS - 1):
-        wanted = owners[again] + drawn[again]
+        wanted = users[places // keys.shape[1]] * data.n_items + flat[places]
         found = data.pairs[np.minimum(np.searchsorted(data.pairs, wanted), len(data.pairs) - 1)] == wanted
-        again = again[found]
-        if not len(again):
+        places = places[found]
+        if not len(places):
             break
-        keys[again] = mix(keys[again])
-        drawn[again] = below(keys[again], data.n_items)
-    return drawn.reshape(len(users), -1)
+        flat_keys[places] = mix(flat_keys[places])
+        flat[places] = below(flat_keys[places], data.n_items)
+    return drawn
 
 
 def _keys(problem: Problem, rows: Rows) -> Keys:

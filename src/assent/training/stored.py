@@ -1,4 +1,4 @@
-"""A trained recommender: its scores and recommendations, and its files (safetensors and JSON)."""
+"""A trained recommender: its scores, rankings and recommendations, and its files (safetensors and JSON)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import torch
 from pydantic import ValidationError
@@ -20,17 +21,18 @@ from torch import Tensor
 from assent.data.problem import Rows
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import build_model
-from assent.models.ranking import top_candidates
-from assent.support.arrays import Strings, positions, slices
+from assent.support.arrays import Ints, Strings, positions, slices
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import check_format, read_json, write_json, write_with
-from assent.training.checkpoint import copies, named_under
+from assent.support.hashing import mix
 
 FORMAT = 2
 """Version of the files; raised when older files cannot be read any more."""
 _SCORES = 2**22
 """Scores per block of `recommend`: 32 MB."""
+Scores = npt.NDArray[np.floating[Any]]
+"""Floating-point array [rows, candidates]; larger is better, -inf marks an excluded candidate."""
 
 
 def evidence_of(rows: Rows) -> Evidence:
@@ -44,13 +46,10 @@ class Trained:
     """A trained recommender with the ids of its users and items."""
 
     model: Recommender
-    user_ids: Strings
-    """Sorted: [n_users]."""
-    item_ids: Strings
-    """Sorted: [n_items]."""
+    user_ids: Strings  # sorted: [n_users]
+    item_ids: Strings  # sorted: [n_items]
     seed: int
-    epochs: int
-    """The epoch whose parameters were kept."""
+    epochs: int  # the epoch whose parameters were kept
     monitor: float | None
     """Validation NDCG@5 of these parameters, as early stopping measures it; None without validation rows."""
     rows: Rows | None = None
@@ -106,10 +105,9 @@ class Trained:
             top = top_candidates(scores, known[here], k=min(k, scores.shape[1]), seed=0)
             rows, places = np.nonzero(top >= 0)
             columns = top[rows, places]
-            best = {"user": asked[here][rows].tolist(), "item": self.item_ids[columns].tolist()}
-            parts.append(
-                pl.DataFrame(best | {"score": scores[rows, columns], "place": places + 1}, parts[0].schema)
-            )
+            ids = {"user": asked[here][rows].tolist(), "item": self.item_ids[columns].tolist()}
+            figures = {"score": scores[rows, columns], "place": places + 1}
+            parts.append(pl.DataFrame(ids | figures, parts[0].schema))
         return pl.concat(parts)
 
     def _columns_by_user(
@@ -128,6 +126,45 @@ class Trained:
         return found
 
 
+def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
+    """Return the columns of each row's k best candidates, best first: [rows, k], -1 where none is left.
+
+    Candidates with equal scores are ordered by a hash of (`seed`, user, column), where `users[rows]` are the
+    rows' owners. A model that cannot tell items apart thus ranks at chance level, and a row's ranking does
+    not depend on the other rows. A smaller k gives a prefix of the same list. Raises if a score is NaN.
+    """
+    best = torch.topk(torch.from_numpy(scores), min(k + 1, scores.shape[1]))
+    values, columns = best.values.numpy(), best.indices.numpy()
+    if values.size and np.isnan(values[:, 0]).any():  # NaN counts as the largest
+        raise AssentError("scores: the model has diverged (NaN); train it with a lower learning rate")
+    if values.shape[1] > k:
+        # Where candidates tie for the last place, topk would choose among them: the hash does.
+        [tied] = np.nonzero(values[:, k] == values[:, k - 1])
+        last = values[tied, k, None]
+        drawn = mix(seed, users[tied, None], np.arange(scores.shape[1]))
+        drawn[scores[tied] > last] = 0
+        drawn[scores[tied] < last] = np.iinfo(np.uint64).max
+        columns, values = columns[:, :k], values[:, :k]
+        columns[tied] = np.argpartition(drawn, k - 1, axis=1)[:, :k]
+        values[tied] = np.take_along_axis(scores[tied], columns[tied], axis=1)
+    order = np.lexsort((mix(seed, users[:, None], columns), -values), axis=1)
+    top = np.full((len(scores), k), -1, dtype=np.int64)
+    top[:, : order.shape[1]] = np.take_along_axis(np.where(values > -np.inf, columns, -1), order, axis=1)
+    return top
+
+
+def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return contiguous copies of tensors, each with its own memory, as safetensors needs them."""
+    own = torch.contiguous_format
+    return {name: value.detach().clone(memory_format=own) for name, value in tensors.items()}
+
+
+def named_under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors under `prefix`, named without it."""
+    start = f"{prefix}."
+    return {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
+
+
 def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return a model as tensors and a description that JSON can hold.
 
@@ -135,10 +172,7 @@ def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     tensors = {f"model.{name}": value for name, value in copies(trained.model.state_dict()).items()}
     if trained.rows is not None:
-        tensors |= {
-            "evidence.users": torch.from_numpy(trained.rows.users),
-            "evidence.items": torch.from_numpy(trained.rows.items),
-        }
+        tensors |= {f"evidence.{name}": torch.from_numpy(each) for name, each in vars(trained.rows).items()}
     description = {
         "format": FORMAT,
         "assent": version("assent"),
@@ -160,16 +194,11 @@ def trained_from(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) 
         kind = model_class(description["model"])
         model = build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
         model.load_state_dict(named_under("model", tensors))
-        evidence = named_under("evidence", tensors)
-        return Trained(
-            model=model.eval(),
-            user_ids=np.array(description["user_ids"], dtype=np.str_),
-            item_ids=np.array(description["item_ids"], dtype=np.str_),
-            seed=description["seed"],
-            epochs=description["epochs"],
-            monitor=description["monitor"],
-            rows=Rows(evidence["users"].numpy(), evidence["items"].numpy()) if evidence else None,
-        )
+        evidence = {name: each.numpy() for name, each in named_under("evidence", tensors).items()}
+        user_ids, item_ids = (np.array(description[key], dtype=np.str_) for key in ("user_ids", "item_ids"))
+        about = {key: description[key] for key in ("seed", "epochs", "monitor")}
+        rows = Rows(**evidence) if evidence else None
+        return Trained(model.eval(), user_ids, item_ids, **about, rows=rows)
     except (KeyError, TypeError, ValidationError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise AssentError(f"not a model that this assent can read ({reason})") from None
@@ -212,5 +241,4 @@ def files_of(path: Path) -> tuple[Path, Path]:
 
 
 def _digest(content: bytes) -> str:
-    """Return the hash of a parameter file, by which the description recognises it."""
     return blake2b(content, digest_size=16).hexdigest()

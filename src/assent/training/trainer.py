@@ -1,22 +1,38 @@
-"""The trainer of all models: Adam with cosine decay on the disclosed rows, stopped by validation NDCG."""
+"""The trainer of all models: its settings, Adam with cosine decay, early stopping, checkpoints."""
 
+import json
 import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
 
-from assent.models import Evidence, ModelSettings, Recommender, Sizes, model_class
+from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, code_of, model_class
 from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError
+from assent.support.files import write_with
 from assent.support.hashing import mix
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
-from assent.training.checkpoint import Checkpoint, fingerprint
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
-from assent.training.stored import Trained, evidence_of
+from assent.training.stored import Trained, copies, evidence_of, named_under
 
 _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5
@@ -41,6 +57,44 @@ class TrainingSettings(BaseModel):
     def batch(self, rows: int) -> int:
         """Return the rows per step when training on `rows` rows."""
         return self.batch_size or max(2048, rows // 64)
+
+
+class Settings(BaseModel):
+    """The base model and how it is trained; round-trips to JSON.
+
+    A setting that is not given takes the model's own default, or else assent's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(MF.name, description="name of the recommender")
+    model_settings: SerializeAsAny[ModelSettings] = Field(
+        MFSettings(), description="settings of the recommender"
+    )
+    training: TrainingSettings = Field(TrainingSettings(), description="how it is trained")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_model(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = {"model_settings": {}, **values}
+        asked = values.get("training", {})
+        if isinstance(asked, dict):
+            values["training"] = {**defaults_of(values.get("model", MF.name), "training"), **asked}
+        return values
+
+    @field_validator("model_settings", mode="before")
+    @classmethod
+    def _settings_of_the_model(cls, given: Any, info: ValidationInfo) -> Any:
+        if "model" not in info.data:
+            return given
+        return model_class(info.data["model"]).Settings.model_validate(given)
+
+
+def defaults_of(model: str, part: str) -> dict[str, Any]:
+    """Return the defaults of `part` ("training" or "influence") that differ from assent's for a model."""
+    return dict(model_class(model).defaults.get(part, {}))
 
 
 def train(
@@ -99,16 +153,9 @@ def train(
         recommender.load_state_dict(state.best)
     recommender.finish()
     saved.remove()
-    return Trained(
-        recommender.eval(),
-        data.user_ids,
-        data.item_ids,
-        seed,
-        state.best_epoch,
-        state.best_score,
-        data.rows if recommender.reads_evidence else None,
-        saved.seconds,
-    )
+    about = data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score
+    rows = data.rows if recommender.reads_evidence else None
+    return Trained(recommender.eval(), *about, rows, saved.seconds)
 
 
 def _run_epoch(
@@ -128,6 +175,7 @@ def _run_epoch(
     """
     model.train()
     torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
+    advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
     rows = len(data.rows)
     batch = settings.batch(rows)
     steps = math.ceil(rows / batch)
@@ -142,17 +190,14 @@ def _run_epoch(
         here = slice(step * batch, (step + 1) * batch)
         loss = model.losses(users[here], items[here], model.prepare(evidence)).mean()
         if not math.isfinite(loss.item()):
-            raise _diverged(f"the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}", settings)
+            raise AssentError(
+                f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; {advice}"
+            )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     if not all(value.sum().isfinite() for value in model.parameters()):
-        raise _diverged(f"a parameter is not finite after epoch {epoch + 1}", settings)
-
-
-def _diverged(what: str, settings: TrainingSettings) -> AssentError:
-    advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
-    return AssentError(f"training: {what}; {advice}")
+        raise AssentError(f"training: a parameter is not finite after epoch {epoch + 1}; {advice}")
 
 
 def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recommender], float | None]:
@@ -179,3 +224,104 @@ def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recomm
         return float(torch.where(rank < _MONITOR_K, 1 / torch.log2(rank + 2), 0).mean())
 
     return ndcg
+
+
+@dataclass
+class TrainingState:
+    """How far a run is: epochs done, and the best parameters so far."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_score: float | None = None
+    waited: int = 0
+    best: dict[str, Tensor] = field(default_factory=dict)
+
+    def look(self, model: nn.Module, score: float | None) -> None:
+        """Record a validation score; without one (None), the latest parameters are the best."""
+        if score is None or self.best_score is None or score > self.best_score:
+            self.best = copies(model.state_dict())
+            self.best_epoch, self.best_score, self.waited = self.epoch, score, 0
+        else:
+            self.waited += 1
+
+
+class Checkpoint:
+    """One safetensors file: parameters and Adam's moments; counters and seconds spent are its metadata.
+
+    A file with another `key` (of other data, settings or seed) is ignored. With path None nothing is kept.
+    """
+
+    def __init__(self, path: Path | None, key: str, save_every: float) -> None:
+        self._path = path
+        self._key = key
+        self._save_every = save_every
+        self._latest: tuple[dict[str, Tensor], dict[str, str]] | None = None
+        self._started_at = self._saved_at = time.monotonic()
+        self._is_ours = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent on this run so far, by all processes."""
+        return time.monotonic() - self._started_at
+
+    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
+        """Load the saved state into `model` and `optimizer`; return a fresh state if there is none."""
+        if self._path is None:
+            return TrainingState()
+        try:
+            with safe_open(self._path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError):  # none there, or damaged
+            return TrainingState()
+        if metadata.get("fingerprint") != self._key:
+            return TrainingState()
+        counters = json.loads(metadata["state"])
+        model.load_state_dict(named_under("model", tensors))
+        for name, parameter in model.named_parameters():
+            optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
+        self._is_ours = True
+        self._started_at -= float(metadata.get("seconds", 0))
+        return TrainingState(**counters, best=named_under("best", tensors))
+
+    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
+        """Copy the state after an epoch; save it if the last save is `save_every` seconds ago."""
+        if self._path is None:
+            return
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        for name, parameter in model.named_parameters():
+            tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
+        kept = copies(tensors) | {f"best.{name}": value for name, value in state.best.items()}
+        counters = {key: value for key, value in vars(state).items() if key != "best"}
+        self._latest = kept, {"fingerprint": self._key, "state": json.dumps(counters)}
+        if time.monotonic() - self._saved_at >= self._save_every:
+            self._save(self._path, *self._latest)
+
+    def rescue(self) -> Path | None:
+        """Save the latest copy of a failing run; return the file if it belongs to this run."""
+        if self._path is not None and self._latest is not None:
+            self._save(self._path, *self._latest)
+        return self._path if self._is_ours else None
+
+    def _save(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+        content = save(tensors, metadata | {"seconds": str(self.seconds)})
+        write_with(path, lambda file: file.write(content))
+        self._saved_at = time.monotonic()
+        self._is_ours = True
+
+    def remove(self) -> None:
+        """Delete the file of a finished run."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def fingerprint(
+    data: Disclosed, model: str, model_settings: BaseModel, settings: BaseModel, seed: int
+) -> str:
+    """Return the key of a training run: a hash of all that its result depends on."""
+    digest = blake2b(digest_size=16)
+    for array in (data.rows.users, data.rows.items, data.row_keys, data.valid_keys):
+        digest.update(array.tobytes())
+    how = [model, code_of(model), model_settings.model_dump(), settings.model_dump(), seed]
+    digest.update(json.dumps([*how, data.n_users, data.n_items]).encode())
+    return digest.hexdigest()

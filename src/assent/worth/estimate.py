@@ -5,7 +5,7 @@
 3. shrink what was measured towards what counts lead to expect (`shrinkage`);
 4. count the paths between people that lead over each interaction (`paths`);
 5. let each source select alone, train on that, and weigh the sources by validation rows (`trial`);
-6. combine them, while others withdraw (`withdrawal`).
+6. combine them, while others withdraw (`trial.withdrawn`).
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.game.players import by_score, cheapest_first, floors_alone, players_of
 from assent.game.prices import break_even_prices
-from assent.influence.settings import InfluenceSettings
+from assent.influence.inverse import InfluenceSettings
 from assent.lab.anchors import anchor_at, linearised, loss_weights, residuals
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Found, Key, digest
@@ -32,21 +32,10 @@ from assent.support.arrays import Bools, Floats, sum_by
 from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
 from assent.support.hashing import mixed
-from assent.worth.folds import Level, Measured, Pooled, deal, measure, pooled, targets
+from assent.training import Trained
+from assent.worth import trial
+from assent.worth.folds import Measured, deal, measure, pooled, targets
 from assent.worth.paths import Paths, find_paths
-from assent.worth.trial import (
-    BUDGETS,
-    Alike,
-    FromInfluence,
-    FromPaths,
-    Kind,
-    Opinion,
-    Trial,
-    combine,
-    errors,
-    judge,
-)
-from assent.worth.withdrawal import withdrawn
 
 _LEAST = 1e-12
 """What an interaction is worth at least, in units of the loss, where only the order is known."""
@@ -116,61 +105,67 @@ def estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> Worth:
 
 def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[Found, Clock]:
     """Take the steps; the clock has the seconds that no task accounts for."""
-    problem, clock = lab.problem, Clock()
-    weights, loss = loss_weights(lab, settings.reward), settings.influence.loss
+    problem, rows, source = lab.problem, lab.problem.train, settings.source
+    weights, clock, facts = loss_weights(lab, settings.reward), Clock(), dict[str, Any]()
+
+    # 1. Train on everything, and on everything but each fold.
     reference = model_of_everything(lab, settings)
     lab.run([*fold_trainings(lab, settings), reference], "training without each fold")
     [whole] = lab.train([reference])
     cost = whole.cost
     with clock:
-        losses = validation_losses(problem, whole, loss)
-        sources = _Sources(problem, _gained(problem, losses, weights, loss))
-    facts: dict[str, Any] = {}
-    if settings.source is not Source.STRUCTURE:
+        losses = validation_losses(problem, whole, settings.influence.loss)
+
+    if source is not Source.STRUCTURE:
+        # 2. Measure influence at the fold models.
         tasks = [Measuring(t, settings) for t in range(settings.folds)]
         entries = lab.run(tasks, "influence without each fold")
-        measured = [measured_in(entry.arrays, entry.facts) for entry in entries]
         cost = sum((entry.cost for entry in entries), cost)
+        # 3. Shrink it.
         with clock:
-            behind = sum(float(np.dot(each.losses - losses, weights)) for each in measured)
-            fold = deal(len(problem.train), settings.folds, seed=lab.seed)
-            sources.pooled = pooled(measured, fold, problem.train, cost=behind / max(1, len(problem.train)))
+            by_fold = [Measured(**entry.arrays) for entry in entries]
+            behind = sum(float(np.dot(each.losses - losses, weights)) for each in by_fold)
+            fold = deal(len(rows), settings.folds, seed=lab.seed)
+            own, social = pooled(by_fold, fold, rows, cost=behind / max(1, len(rows)))
+            measured = {Objective.NASH: own, Objective.WELFARE: social}
         facts |= residuals([entry.facts for entry in entries])
-        facts |= {"value_own": sources.pooled.own.facts(), "value_social": sources.pooled.social.facts()}
-    if settings.source is not Source.CROSS_FITTED:
+        facts |= {"value_own": own.facts(), "value_social": social.facts()}
+
+    if source is not Source.CROSS_FITTED:
+        # 4. Count paths.
         with clock:
-            sources.paths = find_paths(
-                problem.train.users,
-                problem.train.items,
-                n_users=problem.n_users,
-                n_items=problem.n_items,
-                seed=lab.seed,
-            )
-        facts["value_paths"] = sources.paths.facts()
-    if settings.source is Source.COMBINED:
-        with clock:
-            chosen = _selections(problem, sources.opinions(objective))
-        trainings = [
-            Training(selection, label=f"trial: {budget:.0%} by {kind}") for budget, kind, selection in chosen
-        ]
-        tried = lab.train(trainings, "trials")
-        cost = sum((each.cost for each in tried), cost)
-        with clock:
-            qualities = {
-                (budget, kind): _ndcg_by_user(problem, each)
-                for (budget, kind, _), each in zip(chosen, tried, strict=True)
+            paths = find_paths(rows.users, rows.items, problem.n_users, problem.n_items, seed=lab.seed)
+            structure = {
+                Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
+                Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),
             }
-            sources.trials = [
-                judge(budget, {kind: qualities[budget, kind] for kind in Kind}) for budget in BUDGETS
-            ]
-        facts["value_trials"] = [each.facts() for each in sources.trials]
+        facts["value_paths"] = paths.facts()
+
+    if source is Source.COMBINED:
+        # 5. Try each source.
+        with clock:
+            said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
+        trials, cost = _tried(lab, said[objective], clock, cost)
+        facts["value_trials"] = [each.facts() for each in trials]
+
+    # 6. Combine, while others withdraw.
     with clock:
-        own, social = (
-            sources.values(level, settings.source) for level in (Objective.NASH, Objective.WELFARE)
-        )
-        error = sources.errors(own if objective is Objective.NASH else social, objective, settings.source)
-    arrays = {"own": own, "social": social, "error": error, "losses": losses * weights}
-    return Found(arrays, facts, rests_on=cost), clock
+        match source:
+            case Source.CROSS_FITTED:
+                values = {level: each.values for level, each in measured.items()}
+                error = measured[objective].errors
+            case Source.STRUCTURE:
+                units = _units(problem, paths, settings.influence.loss, losses, weights)
+                values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
+                error = units[objective] * structure[objective].errors
+            case Source.COMBINED:
+                values = {
+                    level: trial.combine(each, trials, problem.unwillingness, mean=measured[level].mean)
+                    for level, each in said.items()
+                }
+                error = trial.errors(said[objective], trials, values[objective])
+    arrays = {"own": values[Objective.NASH], "social": values[Objective.WELFARE], "error": error}
+    return Found(arrays | {"losses": losses * weights}, facts, rests_on=cost), clock
 
 
 def fold_trainings(lab: Lab, settings: WorthSettings) -> list[Training]:
@@ -224,126 +219,70 @@ class Measuring:
         judged = targets(fold, self.t, max(n_valid, 1), seed=lab.seed)
         [trained] = lab.train([anchor])
         model = linearised(lab, anchor, trained, self.settings.influence, judged)
-        weights = loss_weights(lab, self.settings.reward)
+        weights, per_fold = loss_weights(lab, self.settings.reward), self.settings.per_fold
         with lab.progress.task(self.label, 1):
-            found = measure(model, n_valid, weights, self.settings.per_fold, seed=lab.seed, fold=self.t)
-        arrays = asdict(found)
-        facts = {name: arrays.pop(name) for name in ("residual_own", "residual_social")}
-        for level in ("own", "social"):
-            arrays[f"{level}_valid"], arrays[f"{level}_held"] = arrays.pop(level)
-        return Found(arrays, facts, rests_on=trained.cost)
+            found, facts = measure(model, n_valid, weights, per_fold, seed=lab.seed, fold=self.t)
+        return Found(asdict(found), facts, rests_on=trained.cost)
 
 
-def measured_in(arrays: Mapping[str, Floats], facts: Mapping[str, Any]) -> Measured:
-    """Return what a `Measuring` task stored."""
-    return Measured(
-        own=(arrays["own_valid"], arrays["own_held"]),
-        social=(arrays["social_valid"], arrays["social_held"]),
-        losses=arrays["losses"],
-        n_valid=arrays["n_valid"],
-        n_held=arrays["n_held"],
-        residual_own=facts["residual_own"],
-        residual_social=facts["residual_social"],
-    )
+def _tried(
+    lab: Lab, said: Mapping[trial.Kind, trial.Opinion], clock: Clock, cost: Cost
+) -> tuple[list[trial.Trial], Cost]:
+    """Train on what each source selects within each budget; the trials, and `cost` with the trainings.
 
-
-@dataclass
-class _Sources:
-    """What the sources say, as far as the steps have come."""
-
-    problem: Problem
-    gained: float
-    """By how much a model of everything lowers the losses, per interaction."""
-    pooled: Pooled | None = None
-    paths: Paths | None = None
-    trials: list[Trial] | None = None
-
-    def values(self, level: Objective, source: Source) -> Floats:
-        """Return the worth to owners (`nash`) or to everybody (`welfare`): [Z]."""
-        unwillingness = self.problem.unwillingness
-        match source:
-            case Source.CROSS_FITTED:
-                return self._level(level).values
-            case Source.STRUCTURE:
-                said, unit = self._from_paths(level).values(), self._unit(level)
-                return withdrawn(lambda kept: unit * said(kept), unwillingness)
-            case _:
-                mean = FromInfluence(self._level(level)).worth
-                return combine(self.opinions(level), self._trials, unwillingness, mean=mean)
-
-    def errors(self, values: Floats, level: Objective, source: Source) -> Floats:
-        """Return how far the truth may be from `values[Z]` of this level: [Z]."""
-        match source:
-            case Source.CROSS_FITTED:
-                return self._level(level).errors
-            case Source.STRUCTURE:
-                return self._unit(level) * self._from_paths(level).errors()
-            case _:
-                return errors(self.opinions(level), self._trials, values)
-
-    def opinions(self, level: Objective) -> dict[Kind, Opinion]:
-        """Return what each source says of this level."""
-        measured = FromInfluence(self._level(level))
-        return {
-            Kind.UNWILLINGNESS: Alike(measured.spread()),
-            Kind.MEASURED: measured,
-            Kind.STRUCTURE: self._from_paths(level),
-        }
-
-    @property
-    def _trials(self) -> list[Trial]:
-        assert self.trials is not None
-        return self.trials
-
-    def _level(self, level: Objective) -> Level:
-        assert self.pooled is not None
-        return self.pooled.own if level is Objective.NASH else self.pooled.social
-
-    def _from_paths(self, level: Objective) -> FromPaths:
-        assert self.paths is not None
-        if level is Objective.NASH:
-            return FromPaths(self.paths, Paths.own, Paths.own_variance)
-        return FromPaths(self.paths, Paths.social, Paths.social_variance)
-
-    def _unit(self, level: Objective) -> float:
-        """Return the mean worth of an interaction by paths alone, in units of the loss."""
-        everybody = self._from_paths(Objective.WELFARE).mean
-        return self.gained * (self._from_paths(level).mean / everybody if everybody else 1.0)
-
-
-def _gained(problem: Problem, losses: Floats, weights: Floats, loss: Loss) -> float:
-    """Return by how much `losses[n_users]` are below those of scores that are all 0, per interaction."""
-    blank = loss.of(torch.zeros(problem.valid_candidates.shape, dtype=torch.float64)).numpy()
-    untrained = sum_by(problem.valid.users, blank, problem.n_users)
-    gained = float(np.dot(untrained - losses, weights))
-    return max(gained / max(1, len(problem.train)), _LEAST)
-
-
-def _selections(problem: Problem, opinions: Mapping[Kind, Opinion]) -> list[tuple[float, Kind, Bools]]:
-    """Return what each source would select within each budget: budget, source, selection [Z].
-
-    Sources select by what they say without the validation rows, which judge them.
+    Sources select by what they say without the validation rows, which trial.judge them.
     """
-    unwillingness = problem.unwillingness
-    scores = {
-        kind: break_even_prices(withdrawn(each.untold(), unwillingness), unwillingness)
-        for kind, each in opinions.items()
-    }
-    return [
-        (budget, kind, _within(problem, each, budget)) for budget in BUDGETS for kind, each in scores.items()
-    ]
+    problem, minded = lab.problem, lab.problem.unwillingness
+    with clock:
+        scores = {
+            kind: break_even_prices(trial.withdrawn(each.untold, minded), minded)
+            for kind, each in said.items()
+        }
+        tries = [(budget, kind) for budget in trial.BUDGETS for kind in scores]
+        trainings = [
+            Training(_within(problem, scores[kind], budget), label=f"trial: {budget:.0%} by {kind}")
+            for budget, kind in tries
+        ]
+    trained = lab.train(trainings, "trials")
+    with clock:
+        ndcgs = {each: _ndcg_by_user(problem, model) for each, model in zip(tries, trained, strict=True)}
+        trials = [
+            trial.judge(budget, {kind: ndcgs[budget, kind] for kind in trial.Kind})
+            for budget in trial.BUDGETS
+        ]
+    return trials, sum((each.cost for each in trained), cost)
 
 
 def _within(problem: Problem, scores: Floats, budget: float) -> Bools:
-    """Return what `scores[Z]` select within a budget, as far as wishes allow: [Z]."""
+    """What `scores[Z]` select within a budget, as far as wishes allow: [Z]."""
     if problem.wishes.are_plain:
         return cheapest_first(scores, problem, budget)
     players, allowed = players_of(problem), budget * float(problem.unwillingness.sum())
     return by_score(players, scores, allowed=allowed, start=floors_alone(players))
 
 
-def _ndcg_by_user(problem: Problem, trained: Any) -> Floats:
-    """Return the mean validation NDCG@5 of everybody who has validation rows."""
+def _ndcg_by_user(problem: Problem, trained: Trained) -> Floats:
+    """The mean validation NDCG@5 of everybody who has validation rows."""
     rows = np.bincount(problem.valid.users, minlength=problem.n_users)
     sums = sum_by(problem.valid.users, validation_ndcg(problem, trained), problem.n_users)
     return sums[rows > 0] / rows[rows > 0]
+
+
+def _units(
+    problem: Problem, paths: Paths, loss: Loss, losses: Floats, weights: Floats
+) -> dict[Objective, float]:
+    """The mean worth of an interaction by paths alone, in units of the loss.
+
+    To everybody: by how much `losses[n_users]` are below those of scores that are all 0, per interaction. To
+    its owner: the share of that which its own paths have.
+    """
+    blank = loss.of(torch.zeros(problem.valid_candidates.shape, dtype=torch.float64)).numpy()
+    untrained = sum_by(problem.valid.users, blank, problem.n_users)
+    gained = max(float(np.dot(untrained - losses, weights)) / max(1, len(problem.train)), _LEAST)
+    own, everybody = float(paths.own().mean()), float(paths.social().mean())
+    return {Objective.NASH: gained * (own / everybody if everybody else 1.0), Objective.WELFARE: gained}
+
+
+def _scaled(problem: Problem, structure: trial.Opinion, unit: float) -> Floats:
+    """The worth by paths alone, `unit` times what they say, while others withdraw: [Z]."""
+    return trial.withdrawn(lambda kept: unit * structure.values(kept), problem.unwillingness)

@@ -66,11 +66,12 @@ class Paths:
 
     def own(self) -> Floats:
         """What each interaction is worth to its owner, ∂Q_u/∂o_k: [Z]."""
-        return self._begun
+        return self._completed(sum_by(self.steps[0], self._shares, len(self.owners)))
 
     def social(self) -> Floats:
         """What each interaction is worth to everybody, ∂Q/∂o_k: [Z]."""
-        return self._begun + self._passed
+        second, third = (sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
+        return self.own() + (second + third) / self._stood_for
 
     def own_variance(self) -> Floats:
         """The variance of `own`, because pairs come true, and were drawn, by chance: [Z].
@@ -79,7 +80,8 @@ class Paths:
         For users whose pairs were not looked at, the variance between people is added.
         """
         certain = (1 + self.drawn) * self._squares(self.steps[0])
-        return self._completed(certain) + np.where(self._known, 0.0, self._begun[self._typical].var())
+        known = self.begins[self.owners]
+        return self._completed(certain) + np.where(known, 0.0, self.own()[known & self.kept].var())
 
     def social_variance(self) -> Floats:
         """The variance of `social`: [Z].
@@ -91,53 +93,34 @@ class Paths:
         share = self._stood_for
         second, third = (self._squares(step) for step in self.steps[1:])
         passed = (second + third) * (1 + self.drawn / share) / share
-        drawn = (1 - share) / share**2 * self._passed_squares if share < 1 else 0.0
+        if share == 1:
+            return self.own_variance() + passed
+        rows, users = len(self.owners), self.owners[self.steps[0]]
+        places = np.concatenate([users * rows + step for step in self.steps[1:]])
+        place, which = np.unique(places, return_inverse=True)
+        of_user = sum_by(which, np.tile(self._shares, 2), len(place))
+        drawn = (1 - share) / share**2 * sum_by(place % rows, of_user**2, rows)
         return self.own_variance() + passed + drawn
 
     def facts(self) -> dict[str, int]:
         """How many users, pairs and paths the values rest on, for the certificate."""
         return {"users": int(self.begins.sum()), "pairs": len(self.weights), "paths": len(self.pair)}
 
-    @property
-    def _begun(self) -> Floats:
-        """The worth of paths that begin with each interaction; the mean where it is unknown: [Z]."""
-        return self._completed(sum_by(self.steps[0], self._shares, len(self.owners)))
-
     def _completed(self, begun: Floats) -> Floats:
-        """`begun[Z]`, with the mean for users whose pairs were not looked at: [Z]."""
-        typical = self._typical
-        return np.where(self._known, begun, begun[typical].mean() if typical.any() else 0.0)
-
-    @property
-    def _known(self) -> Bools:
-        """The interactions of users whose pairs were looked at: [Z]."""
-        known: Bools = self.begins[self.owners]
-        return known
-
-    @property
-    def _typical(self) -> Bools:
-        """The disclosed ones of these, whose mean stands for the unknown: [Z]."""
-        return self._known & self.kept
-
-    @property
-    def _passed(self) -> Floats:
-        """The worth of paths with each interaction as second or third step: [Z]."""
-        second, third = (sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
-        return (second + third) / self._stood_for
-
-    @property
-    def _passed_squares(self) -> Floats:
-        """Σ_u X_uk²: [Z]."""
-        rows, users = len(self.owners), self.owners[self.steps[0]]
-        places = np.concatenate([users * rows + step for step in self.steps[1:]])
-        place, which = np.unique(places, return_inverse=True)
-        of_user = sum_by(which, np.tile(self._shares, 2), len(place))
-        return sum_by(place % rows, of_user**2, rows)
+        """`begun[Z]`, with the mean of what is disclosed for users whose pairs were not looked at: [Z]."""
+        known = self.begins[self.owners]
+        typical = begun[known & self.kept]
+        return np.where(known, begun, typical.mean() if len(typical) else 0.0)
 
     @property
     def _stood_for(self) -> float:
         """The share of users whose pairs were looked at; they stand for all."""
         return max(float(self.begins.mean()), 1 / len(self.begins))
+
+    @cached_property
+    def _count(self) -> Ints:
+        """p of each pair: [M]."""
+        return np.bincount(self.pair, minlength=len(self.weights))
 
     @cached_property
     def _shares(self) -> Floats:
@@ -151,19 +134,18 @@ class Paths:
         pair, row = np.divmod(place, rows)
         return sum_by(row, self.weights[pair] * (times / (1 + self._count[pair])) ** 2, rows)
 
-    @property
-    def _count(self) -> Ints:
-        """p of each pair: [M]."""
-        return np.bincount(self.pair, minlength=len(self.weights))
-
 
 def find_paths(
-    users: Ints, items: Ints, *, n_users: int, n_items: int, seed: int, effort: Effort | None = None
+    users: Ints, items: Ints, n_users: int, n_items: int, *, seed: int, effort: Effort | None = None
 ) -> Paths:
     """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to pairs that may come true."""
     effort = effort or Effort()
-    rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
-    begins, unit = _sampled(log, rng, effort.walks), 0.0
+    rng, log = np.random.default_rng((seed, 8)), _Log(users, items, n_users, n_items)
+    order = rng.permutation(n_users)
+    few_walks = np.cumsum(log.walks[order]) <= effort.walks
+    few_walks[:1] = True
+    begins, unit = np.zeros(n_users, dtype=np.bool_), 0.0
+    begins[order[few_walks]] = True
     pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins), effort.at_once)
     if len(weights):
         total, steps = float(weights.sum()), log.beyond[pair_items]
@@ -174,48 +156,31 @@ def find_paths(
             pair_users, pair_items = pair_users[chosen], pair_items[chosen]
             unit = total / few
             weights = unit * times.astype(np.float64)
-    pair, a, b, c = _follow_all(log, pair_users, pair_items, effort.at_once)
-    every = np.ones(len(users), dtype=np.bool_)
-    return Paths(weights, pair, (a, b, c), users, begins, kept=every, drawn=unit)
+    pair, a, b, c = _follow(log, pair_users, pair_items, effort.at_once)
+    return Paths(weights, pair, (a, b, c), users, begins, np.ones(len(users), dtype=np.bool_), unit)
 
 
-@dataclass(frozen=True)
 class _Log:
     """Rows by user and by item."""
 
-    users: Ints
-    items: Ints
-    n_users: int
-    n_items: int
-    by_user: "_Groups"
-    by_item: "_Groups"
-    beyond: Floats
-    """[n_items], how many rows the users of each item have."""
-    walks: Floats
-    """[n_users], how many steps lead from a user over shared items to items of others."""
-    keys: Ints
-    """[Z], user · n_items + item of the rows, sorted."""
-
-    @classmethod
-    def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
+    def __init__(self, users: Ints, items: Ints, n_users: int, n_items: int) -> None:
+        self.users, self.items, self.n_users, self.n_items = users, items, n_users, n_items
+        self.by_user, self.by_item = _Groups(users, n_users), _Groups(items, n_items)
         length = np.bincount(users, minlength=n_users).astype(np.float64)
-        groups = _Groups.of(users, n_users), _Groups.of(items, n_items)
-        beyond = sum_by(items, length[users], n_items)
-        walks, keys = sum_by(users, beyond[items], n_users), np.sort(users * n_items + items)
-        return cls(users, items, n_users, n_items, *groups, beyond, walks, keys)
+        self.beyond = sum_by(items, length[users], n_items)
+        """[n_items], how many rows the users of each item have."""
+        self.walks = sum_by(users, self.beyond[items], n_users)
+        """[n_users], how many steps lead from a user over shared items to items of others."""
+        self.keys = np.sort(users * n_items + items)
+        """[Z], user · n_items + item of the rows, sorted."""
 
 
-@dataclass(frozen=True)
 class _Groups:
     """Rows by a key: the rows of key n are `order[starts[n] : starts[n + 1]]`."""
 
-    order: Ints
-    starts: Ints
-
-    @classmethod
-    def of(cls, keys: Ints, length: int) -> "_Groups":
-        starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=length))])
-        return cls(np.argsort(keys, kind="stable"), starts)
+    def __init__(self, keys: Ints, length: int) -> None:
+        self.starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=length))])
+        self.order = np.argsort(keys, kind="stable")
 
     def rows(self, keys: Ints) -> tuple[Ints, Ints]:
         """All rows of `keys[n]` one after the other: the place of their key, and the rows."""
@@ -223,16 +188,6 @@ class _Groups:
         which = np.repeat(np.arange(len(keys)), sizes)
         within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return which, self.order[self.starts[keys][which] + within]
-
-
-def _sampled(log: _Log, rng: np.random.Generator, walks: float) -> Bools:
-    """Random users with at most `walks` steps together, at least one user: [n_users]."""
-    order = rng.permutation(log.n_users)
-    few = np.cumsum(log.walks[order]) <= walks
-    few[:1] = True
-    sampled = np.zeros(log.n_users, dtype=np.bool_)
-    sampled[order[few]] = True
-    return sampled
 
 
 def _pairs(log: _Log, some: Ints, at_once: int) -> tuple[Ints, Ints, Floats]:
@@ -271,35 +226,26 @@ def _led(log: _Log, has: sparse.csr_array, some: Ints) -> tuple[Ints, Ints, Ints
     seen = positions(log.keys, users * log.n_items + items) < len(log.keys)
     people = (log.by_item.starts[1:] - log.by_item.starts[:-1])[items] - seen
     paths = np.rint(led.data).astype(np.int64) - seen * people
-    return users, items, np.where(paths > 0, 64 * _scale(paths) + _scale(people), -1), seen
+    log_paths, log_people = (np.floor(np.log2(np.maximum(n, 1))).astype(np.int64) for n in (paths, people))
+    return users, items, np.where(paths > 0, 64 * log_paths + log_people, -1), seen
 
 
-def _scale(counts: Ints) -> Ints:
-    """⌊log₂⌋ of each count, 0 for 0: [n]."""
-    return np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64)
-
-
-def _follow_all(log: _Log, users: Ints, items: Ints, at_once: int) -> tuple[Ints, Ints, Ints, Ints]:
+def _follow(log: _Log, users: Ints, items: Ints, at_once: int) -> tuple[Ints, Ints, Ints, Ints]:
     """All paths from `users[n]` to `items[n]`: their pair, and their interactions a, b and c: [N] each."""
     # Each pair also costs a row of a table of items, at about a sixteenth of a step per item.
     parts = np.cumsum(log.beyond[items] + log.n_items / 16) // at_once
     found = [np.zeros((4, 0), dtype=np.int64)]
     for start, end in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(items)]):
-        pair, a, b, c = _follow(log, users[start:end], items[start:end])
-        found.append(np.stack([pair + start, a, b, c]))
+        known, place = np.unique(users[start:end], return_inverse=True)
+        which, row = log.by_user.rows(known)
+        row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)
+        row_of[which, log.items[row]] = row
+        pair, c = log.by_item.rows(items[start:end])
+        pair, c = (each[log.users[c] != users[start:end][pair]] for each in (pair, c))
+        which, b = log.by_user.rows(log.users[c])
+        pair, c = pair[which], c[which]
+        a = row_of[place[pair], log.items[b]].astype(np.int64)
+        there = (a >= 0) & (log.items[b] != items[start:end][pair])
+        found.append(np.stack([each[there] for each in (pair + start, a, b, c)]))
     pair, a, b, c = np.concatenate(found, axis=1)
     return pair, a, b, c
-
-
-def _follow(log: _Log, users: Ints, items: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """The paths of one block, as `_follow_all` returns them."""
-    known, place = np.unique(users, return_inverse=True)
-    which, row = log.by_user.rows(known)
-    row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)
-    row_of[which, log.items[row]] = row
-    pair, c = log.by_item.rows(items)
-    pair, c = (each[log.users[c] != users[pair]] for each in (pair, c))
-    which, b = log.by_user.rows(log.users[c])
-    a = row_of[place[pair[which]], log.items[b]].astype(np.int64)
-    there = (a >= 0) & (log.items[b] != items[pair[which]])
-    return pair[which][there], a[there], b[there], c[which][there]

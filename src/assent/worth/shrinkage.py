@@ -34,6 +34,8 @@ from scipy.optimize import nnls
 from assent.support.arrays import Floats, Ints, sum_by
 from assent.support.statistics import correlation
 
+LEAST = 0.03
+"""Lower limit of a source's values, as a share of the mean: no source alone can rule an interaction out."""
 _SURE = 2.0
 """Standard errors above 0 from which an estimate is significant."""
 ROUNDING = 1e-9
@@ -90,20 +92,8 @@ class Twice:
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """How much of the differences between values is explained by what."""
-
-    explained: float
-    """Share of the variance of y that features explain (adjusted R²)."""
-    measurement: float
-    """Mean of r, the weight of a measured difference from the expectation."""
-    agreement: float
-    """Correlation of v and f."""
-
-
-@dataclass(frozen=True)
 class Shrunk:
-    """The values of Z interactions; arrays [Z], in loss units."""
+    """The values of Z interactions to their owners, or to everybody; arrays [Z], in loss units."""
 
     measured: Floats
     """n y."""
@@ -111,7 +101,7 @@ class Shrunk:
     """n f / n', measured without validation rows."""
     expected: Floats
     """n m."""
-    weight: Floats
+    weight: Floats | float
     """r."""
     held_weight: Floats
     """r if f alone is known."""
@@ -119,21 +109,45 @@ class Shrunk:
     """n² ω² among interactions with about the same m."""
     spread: Floats
     """n² Var(y − m) among them."""
-    reliability: Reliability
-
-    def value(self, weight: Floats | float) -> Floats:
-        """n (m + weight · (y − m)); with `self.weight` it is n E[τ | y]."""
-        return self.expected + weight * (self.measured - self.expected)
+    explained: float
+    """Share of the variance of y that features explain (adjusted R²)."""
+    measurement: float
+    """Mean of r, the weight of a measured difference from the expectation."""
+    agreement: float
+    """Correlation of v and f."""
+    count: float = 0.0
+    """A value added to every interaction alike, in units of `error` (see `folds.pooled`)."""
 
     @property
-    def held_value(self) -> Floats:
-        """n E[τ | f]: the value without the validation rows, so that these can judge it."""
-        return self.expected + self.held_weight * (self.held - self.expected)
+    def values(self) -> Floats:
+        """n E[τ | y], and the value that all have alike: [Z]."""
+        return self.expected + self.weight * (self.measured - self.expected) + self.count * self.error
 
-    def error(self, weight: Floats | float) -> Floats:
-        """Standard error of `value(weight)`."""
-        squared = self.signal * (1 - 2 * weight) + weight**2 * self.spread
+    @property
+    def mean(self) -> float:
+        """The mean value; above 0, unless all are 0."""
+        return max(float(self.values.mean()), LEAST * float(np.abs(self.values).mean()))
+
+    @property
+    def held_values(self) -> Floats:
+        """The values without the validation rows, n E[τ | f], so that these can judge them: [Z]."""
+        return self.expected + self.held_weight * (self.held - self.expected) + self.count * self.error
+
+    @property
+    def errors(self) -> Floats:
+        """Standard errors of the values: [Z]."""
+        squared = self.signal * (1 - 2 * self.weight) + self.weight**2 * self.spread
         return np.sqrt(np.maximum(squared, 0.0))
+
+    @property
+    def error(self) -> float:
+        """Root mean square of `errors`."""
+        return float(np.sqrt(np.mean(self.errors**2)))
+
+    def facts(self) -> dict[str, float]:
+        """How reliable the values are, for the certificate."""
+        names = ("explained", "measurement", "agreement", "count", "error")
+        return {name: getattr(self, name) for name in names}
 
 
 def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
@@ -155,9 +169,13 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
     total = float(np.mean(rows * left**2))
     noise = max(0.0, total - signal * float(rows.mean()))
     weight, held_weight = (_ratio(signal * n, signal * n + noise) for n in (rows, twice.n_held))
-    among = _alike(expected)
-    spread = _means(left**2, among)
-    signals = _ratio(_means(products, among) + _errors(products, among), _means(shared, among))
+    groups = min(_GROUPS, max(1, len(left) // _LEAST)) if np.ptp(expected) > 0 else 1
+    ranks = np.empty(len(left), dtype=np.int64)
+    ranks[np.argsort(-expected, kind="stable")] = np.arange(len(left))
+    among = ranks * groups // len(left)
+    spread, mean = _means(left**2, among), _means(products, among)
+    error = np.sqrt(_means((products - mean) ** 2, among) / np.bincount(among)[among])
+    signals = _ratio(mean + error, _means(shared, among))
     return Shrunk(
         measured=twice.n_valid * measured,
         held=_ratio(twice.n_valid * twice.held, twice.n_held),
@@ -166,7 +184,9 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
         held_weight=held_weight,
         signal=twice.n_valid**2 * np.clip(signals, 0.0, spread),
         spread=twice.n_valid**2 * spread,
-        reliability=Reliability(share, float(weight.mean()), correlation(twice.valid, twice.held) or 0.0),
+        explained=share,
+        measurement=float(weight.mean()),
+        agreement=correlation(twice.valid, twice.held) or 0.0,
     )
 
 
@@ -218,30 +238,12 @@ def _rounded(products: Floats, scale: float) -> Floats:
     return np.where(np.abs(products) > ROUNDING * scale, products, 0.0)
 
 
-def _alike(expected: Floats) -> Ints:
-    """Groups of equal size by falling m, one group if all m are equal: group numbers [Z]."""
-    rows = len(expected)
-    groups = min(_GROUPS, max(1, rows // _LEAST)) if np.ptp(expected) > 0 else 1
-    ranks = np.empty(rows, dtype=np.int64)
-    ranks[np.argsort(-expected, kind="stable")] = np.arange(rows)
-    return ranks * groups // rows
-
-
 def _means(values: Floats, among: Ints) -> Floats:
     """The mean of `values[Z]` in the group of each interaction: [Z]."""
-    means: Floats = (np.bincount(among, weights=values) / np.bincount(among))[among]
-    return means
-
-
-def _errors(values: Floats, among: Ints) -> Floats:
-    """The standard error of the mean of `values[Z]` in the group of each interaction: [Z]."""
-    variance = _means((values - _means(values, among)) ** 2, among)
-    errors: Floats = np.sqrt(variance / np.bincount(among)[among])
-    return errors
+    return sum_by(among, values, 0)[among] / np.bincount(among)[among]
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     """`above` / `below`; 0 where `below` is not positive."""
-    return np.divide(
-        above, below, out=np.zeros(np.broadcast(above, below).shape), where=np.asarray(below) > 0
-    )
+    nothing = np.zeros(np.broadcast(above, below).shape)
+    return np.divide(above, below, out=nothing, where=np.asarray(below) > 0)

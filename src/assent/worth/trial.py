@@ -1,6 +1,6 @@
-"""How much to believe each source of values, by trial, and the values that result.
+"""How much to believe each source of values, by trial, and the values that result while others are withheld.
 
-There are three sources (`Kind`): unwillingness alone, measured influence, and structure (paths). Each is an
+There are three sources (`Kind`): unwillingness alone, measured influence, and structure (paths). Each has an
 `Opinion` on the same Z interactions, in shares of the mean, so that they can be compared.
 
 Each source selects by itself within a budget, a model is trained on the selection, and the validation rows
@@ -13,129 +13,41 @@ that of unwillingness, structure if it is not ahead by two standard errors.
 
 Values are combined by a weighted geometric mean, Π_s x_s^w_s, so that a single source cannot make an
 interaction valuable that all others think little of (`combine`).
+
+Values depend on what else is disclosed: a path over three interactions is lost when one is withheld. So the
+interactions with the least value per unwillingness are withheld first, a few at a time, and the rest is
+valued again (`withdrawn`). The break-even price of an interaction is the price at which it was withheld,
+
+    λ*_k = max(v_k(o) / β_k, the prices of all withheld before it),
+
+and its value is λ*_k β_k. Ordered by these, budgets and prices select what withholding step by step would.
+Interactions withheld at one price get prices that differ by a tiny factor: the higher unwillingness first,
+then the later row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 import numpy as np
 
 from assent.support.arrays import Bools, Floats
-from assent.worth.folds import Level
 from assent.worth.paths import Paths
-from assent.worth.withdrawal import withdrawn
+from assent.worth.shrinkage import LEAST, Shrunk
 
-LEAST = 0.03
-"""Lower limit of a source's values, as a share of the mean: no source alone can rule an interaction out."""
+SURE = 2.0
+"""Standard errors by which structure must be ahead of unwillingness alone to get weight."""
+BUDGETS = (0.5, 0.2)
+"""Budgets of the trials, as shares of All's violation, falling."""
+_STEP = 0.09
+"""Share of the unwillingness still disclosed that is withheld per step."""
+_END = 0.01
+"""When less than this share of all unwillingness is left, nothing is valued again."""
+_HAIR = 1e-12
+"""Relative difference between prices that would be equal."""
 
 ValueAt = Callable[[Bools], Floats]
-"""Values, [Z], while `kept[Z]` are disclosed; called with fewer and fewer kept."""
-
-
-class Opinion(Protocol):
-    """What one source says about Z interactions, in shares of the mean value while all are disclosed."""
-
-    def values(self) -> ValueAt:
-        """The values, none below `LEAST`."""
-
-    def untold(self) -> ValueAt:
-        """The values without what the validation rows say, so that these can judge them."""
-
-    def errors(self) -> Floats:
-        """Standard errors of the values while all are disclosed: [Z]."""
-
-
-@dataclass(frozen=True)
-class Alike:
-    """All interactions are worth the same, so unwillingness alone decides."""
-
-    off: Floats
-    """[Z], standard errors."""
-
-    def values(self) -> ValueAt:
-        """1 for each."""
-        return lambda kept: np.ones(len(self.off))
-
-    untold = values
-
-    def errors(self) -> Floats:
-        """The given ones: [Z]."""
-        return self.off
-
-
-@dataclass(frozen=True)
-class FromInfluence:
-    """Measured influence after shrinkage; it does not depend on what else is disclosed."""
-
-    level: Level
-
-    def values(self) -> ValueAt:
-        """The values in shares of their mean size; all 1 if nothing is significant."""
-        return self._shares(self.level.values)
-
-    def untold(self) -> ValueAt:
-        """The values by the folds alone."""
-        return self._shares(self.level.held_values)
-
-    def errors(self) -> Floats:
-        """Standard errors of empirical Bayes: [Z]."""
-        return relative(self.level.errors, self.worth, least=0.0)
-
-    def spread(self) -> Floats:
-        """Standard errors of the mean as an estimate of each value: [Z]."""
-        everything = np.ones(len(self.level.values), dtype=np.bool_)
-        return np.hypot(self.errors(), self.values()(everything) - 1)
-
-    @property
-    def worth(self) -> float:
-        """The mean value in loss units; above 0, unless all are 0."""
-        values = self.level.values
-        return max(float(values.mean()), LEAST * float(np.abs(values).mean()))
-
-    def _shares(self, values: Floats) -> ValueAt:
-        reliability = self.level.shrunk.reliability
-        is_told = reliability.explained > 0 or reliability.measurement > 0
-        found = relative(values, float(np.abs(values).mean())) if is_told else np.ones(len(values))
-        return lambda kept: found
-
-
-@dataclass(frozen=True)
-class FromPaths:
-    """Structure: the paths over each interaction; fewer as others are withheld."""
-
-    paths: Paths
-    worth_of: Callable[[Paths], Floats]
-    """`Paths.own` or `Paths.social`."""
-    variance_of: Callable[[Paths], Floats]
-
-    def values(self) -> ValueAt:
-        """The values by the paths that `kept` leaves."""
-        left, mean = self.paths, self.mean
-
-        def value_at(kept: Bools) -> Floats:
-            nonlocal left
-            left = left.among(kept)
-            return relative(self.worth_of(left), mean)
-
-        return value_at
-
-    untold = values
-
-    def errors(self) -> Floats:
-        """Standard errors, because pairs come true by chance: [Z]."""
-        return relative(np.sqrt(self.variance_of(self.paths)), self.mean, least=0.0)
-
-    @property
-    def mean(self) -> float:
-        """The mean value in units of Q (`paths`)."""
-        return float(self.worth_of(self.paths).mean())
-
-
-def relative(values: Floats, size: float, least: float = LEAST) -> Floats:
-    """`values[Z]` as shares of `size`, none below `least`; all 1 if `size` is 0: [Z]."""
-    return np.maximum(values / size, least) if size > 0 else np.ones(len(values))
+"""Values, [Z], while `kept[Z]` are disclosed; those of others are ignored."""
 
 
 class Kind(StrEnum):
@@ -149,10 +61,65 @@ class Kind(StrEnum):
     """Paths between people."""
 
 
-SURE = 2.0
-"""Standard errors by which structure must be ahead of unwillingness alone to get weight."""
-BUDGETS = (0.5, 0.2)
-"""Budgets of the trials, as shares of All's violation, falling."""
+@dataclass(frozen=True)
+class Opinion:
+    """What one source says about Z interactions, in shares of the mean value while all are disclosed."""
+
+    values: ValueAt
+    """The values, none below `LEAST`."""
+    untold: ValueAt
+    """The values without what the validation rows say, so that these can judge them."""
+    errors: Floats
+    """[Z], standard errors of the values while all are disclosed."""
+
+    @property
+    def at_first(self) -> Floats:
+        """The values while all are disclosed: [Z]."""
+        return self.values(np.ones(len(self.errors), dtype=np.bool_))
+
+
+def opinions(measured: Shrunk, structure: Opinion) -> dict[Kind, Opinion]:
+    """What each source says; `structure` comes from `by_paths`."""
+    influence, one = by_influence(measured), np.ones(len(measured.values))
+    alike = Opinion(lambda kept: one, lambda kept: one, np.hypot(influence.errors, influence.at_first - 1))
+    return {Kind.UNWILLINGNESS: alike, Kind.MEASURED: influence, Kind.STRUCTURE: structure}
+
+
+def by_influence(measured: Shrunk) -> Opinion:
+    """Influence after shrinkage, in shares of its mean size; all 1 if nothing is significant.
+
+    It does not depend on what else is disclosed.
+    """
+    is_told = measured.explained > 0 or measured.measurement > 0
+    told, untold = (
+        _relative(values, float(np.abs(values).mean())) if is_told else np.ones(len(values))
+        for values in (measured.values, measured.held_values)
+    )
+    errors = _relative(measured.errors, measured.mean, least=0.0)
+    return Opinion(lambda kept: told, lambda kept: untold, errors)
+
+
+def by_paths(
+    paths: Paths, worth_of: Callable[[Paths], Floats], variance_of: Callable[[Paths], Floats]
+) -> Opinion:
+    """Structure: the paths over each interaction; fewer as others are withheld.
+
+    `worth_of` is `Paths.own` or `Paths.social`, with its variance.
+    """
+    mean, left = float(worth_of(paths).mean()), paths
+
+    def values(kept: Bools) -> Floats:
+        nonlocal left
+        # While fewer and fewer are kept, only the paths left by the last call have to be searched.
+        left = (paths if (kept & ~left.kept).any() else left).among(kept)
+        return _relative(worth_of(left), mean)
+
+    return Opinion(values, values, _relative(np.sqrt(variance_of(paths)), mean, least=0.0))
+
+
+def _relative(values: Floats, size: float, least: float = LEAST) -> Floats:
+    """`values[Z]` as shares of `size`, none below `least`; all 1 if `size` is 0: [Z]."""
+    return np.maximum(values / size, least) if size > 0 else np.ones(len(values))
 
 
 @dataclass(frozen=True)
@@ -173,23 +140,16 @@ class Trial:
 def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
     """Weights of the sources from the ranking quality of their models for n people, `qualities[kind][n]`."""
     means = {kind: float(each.mean()) if len(each) else 0.0 for kind, each in qualities.items()}
-    heard = [kind for kind in Kind if _is_heard(kind, qualities)]
+    ahead = {kind: each - qualities[Kind.UNWILLINGNESS] for kind, each in qualities.items()}
+    heard = [Kind.UNWILLINGNESS]
+    if ahead[Kind.MEASURED].any():
+        heard.append(Kind.MEASURED)
+    if _in_errors(ahead[Kind.STRUCTURE]) >= SURE:
+        heard.append(Kind.STRUCTURE)
     best = qualities[max(heard, key=lambda kind: means[kind])]
     odds = {kind: np.exp(-_in_errors(best - qualities[kind])) if kind in heard else 0.0 for kind in Kind}
     total = sum(odds.values())
     return Trial(budget, means, {kind: float(each / total) for kind, each in odds.items()})
-
-
-def _is_heard(kind: Kind, qualities: Mapping[Kind, Floats]) -> bool:
-    """Whether a source adds anything to unwillingness."""
-    ahead = qualities[kind] - qualities[Kind.UNWILLINGNESS]
-    match kind:
-        case Kind.UNWILLINGNESS:
-            return True
-        case Kind.MEASURED:
-            return bool(ahead.any())
-        case Kind.STRUCTURE:
-            return _in_errors(ahead) >= SURE
 
 
 def _in_errors(differences: Floats) -> float:
@@ -221,11 +181,12 @@ def combine(
 
     None is negative: what seems to do harm is withheld first, but disclosed at price 0.
     """
-    said, total = {kind: each.values() for kind, each in opinions.items()}, float(unwillingness.sum())
+    total = float(unwillingness.sum())
 
     def value_at(kept: Bools) -> Floats:
         weights = weights_at(float(unwillingness[kept].sum()) / total if total else 1.0, trials)
-        product: Floats = np.prod([worth(kept) ** weights[kind] for kind, worth in said.items()], axis=0)
+        said = [each.values(kept) ** weights[kind] for kind, each in opinions.items()]
+        product: Floats = np.prod(said, axis=0)
         return product
 
     found = withdrawn(value_at, unwillingness)
@@ -240,11 +201,33 @@ def errors(opinions: Mapping[Kind, Opinion], trials: Sequence[Trial], values: Fl
     while all is disclosed.
     """
     weights, unit = weights_at(1.0, trials), float(values.mean()) if len(values) else 0.0
-    everything = np.ones(len(values), dtype=np.bool_)
     squares = [
-        weights[kind] * ((unit * each.errors()) ** 2 + (unit * each.values()(everything) - values) ** 2)
+        weights[kind] * ((unit * each.errors) ** 2 + (unit * each.at_first - values) ** 2)
         for kind, each in opinions.items()
         if weights[kind] > 0
     ]
     found: Floats = np.sqrt(np.sum(squares, axis=0))
     return found
+
+
+def withdrawn(value_at: ValueAt, unwillingness: Floats) -> Floats:
+    """The values of Z interactions, λ*_k β_k, if the least valuable are withheld first: [Z].
+
+    Interactions of unwillingness 0 are never withheld; they get the value of the last step.
+    """
+    minded = unwillingness > 0
+    kept, prices, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
+    rest = total = float(unwillingness.sum())
+    while True:
+        values, left = value_at(kept), np.flatnonzero(kept & minded)[::-1]
+        order = left[np.lexsort((-unwillingness[left], values[left] / unwillingness[left]))]
+        is_last = rest <= _END * total
+        goes = np.searchsorted(np.cumsum(unwillingness[order]), np.inf if is_last else _STEP * rest)
+        gone = order[: int(goes) + 1]
+        hairs = 1 + _HAIR * np.arange(1, len(gone) + 1, dtype=np.float64)
+        prices[gone] = np.maximum(values[gone] / unwillingness[gone], level) * hairs
+        if is_last:
+            return np.where(minded, prices * unwillingness, values)
+        level = float(prices[gone[-1]])
+        kept[gone] = False
+        rest = float(unwillingness[kept].sum())

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from assent.reproduce.anchors import Approximated
+from assent.reproduce.ours import ESTIMATES, Agreement, Scored
 from assent.runs.store import digest
 from assent.settings import Settings
 
 from assent.reproduce import ITEMS
-from assent.reproduce.anchors import Approximated
 from assent.reproduce.cells import Certified, Measured, Task
-from assent.reproduce.ours import ESTIMATES, Agreement, Scored
 from assent.reproduce.plan import OURS, Plan
 from assent.reproduce.search import Searched
 

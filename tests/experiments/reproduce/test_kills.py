@@ -15,7 +15,7 @@ import pytest
 from assent.reproduce import ITEMS, Plan, reproduce
 from assent.reproduce.run import CELLS
 from assent.runs import pool
-from assent.runs.records import _load_optimizers
+from assent.runs.measure import _load_optimizers
 from assent.support.errors import AssentError
 
 KILLS = 20

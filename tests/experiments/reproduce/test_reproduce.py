@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from assent.reproduce.overall import Overall
 from assent.runs.frontier import parse_methods
 from assent.runs.store import Store
 from assent.settings import Settings
@@ -27,7 +28,6 @@ from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, repro
 from assent.reproduce import run as running
 from assent.reproduce import search as searching
 from assent.reproduce.cells import Cell, Cells, Desk, Measured
-from assent.reproduce.overall import Overall
 from assent.reproduce.plan import DataSource as Source
 from assent.reproduce.plan import Where, problem_of
 from assent.reproduce.run import CELLS, DATA, Chapter
