@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
@@ -12,29 +13,28 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from assent.reproduce.overall import Overall
-from assent.runs.frontier import parse_methods
-from assent.runs.store import Store
-from assent.settings import Settings
-from assent.workbench import Workbench
-from assent.worth.settings import Source as ValueSource
-from tests.conftest import Assent
 
 from assent.cli import reproduce_command
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
+from assent.lab import Lab, Store
+from assent.lab.anchors import random_anchors
+from assent.lab.store import Found, code_state
+from assent.methods import influence_settings, make_method
 from assent.models.losses import Loss
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
-from assent.reproduce import run as running
-from assent.reproduce import search as searching
-from assent.reproduce.cells import Cell, Cells, Desk, Measured
+from assent.reproduce.item import Block, Cell
+from assent.reproduce.plan import OURS, Where, problem_of
 from assent.reproduce.plan import DataSource as Source
-from assent.reproduce.plan import Where, problem_of
-from assent.reproduce.run import CELLS, DATA, Chapter
+from assent.reproduce.run import CELLS, Cells, Chapter
 from assent.results.words import percent
-from assent.runs import store as stores
 from assent.runs.compare import compare
+from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
+from assent.support.files import read_json, write_json
+from assent.support.progress import Advance
+from tests.conftest import Assent
+from tests.small import trained_in
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
 
@@ -46,13 +46,6 @@ def chapter(found: Reproduction, name: str) -> Chapter:
 def missing(cells: Cells, name: str, plan: Plan) -> list[Cell]:
     """Those of an item's cells that are not there."""
     return [cell for cell in ITEMS[name].cells(plan) if not cells.found([cell])]
-
-
-def kill_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("assent.workbench.train", fail)
 
 
 def timeless(chapters: Sequence[Chapter]) -> list[Any]:
@@ -69,19 +62,18 @@ def test_every_item_has_something_to_show(found: Reproduction) -> None:
         assert each.findings.table.rows
         means = [amount.mean for row in each.findings.table.rows for amount in row.amounts.values()]
         assert any(mean is not None for mean in means)
-        assert bool(each.findings.beside) != bool(each.findings.not_comparable)
+        assert bool(each.findings.beside) != bool(each.item.not_comparable)
     assert found.seconds > 0
 
 
 def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan, data: Path) -> None:
     table = chapter(found, "overall").findings.table
-    settings = plan.settings("mf", "diginetica")
+    methods = [plan.method(way, "mf", "diginetica") for way in (("threshold", ""), OURS)]
     rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
     for seed in plan.seeds:
         records = compare(
             problem_of(plan.source("diginetica"), seed, Where(data)),
-            [settings],
-            methods=parse_methods("threshold,ifrqe++:nash"),
+            [(plan.settings("mf"), methods)],
             prices=[1.0],
             seeds=[seed],
         )
@@ -154,9 +146,7 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     for name in ("overall", "price"):
         assert missing(cells, name, available) == []
     keys = {
-        name: {
-            json.dumps(dict(cell.key(Where(data))), sort_keys=True) for cell in ITEMS[name].cells(available)
-        }
+        name: {json.dumps(cell.key(cells.lab(cell)), sort_keys=True) for cell in ITEMS[name].cells(available)}
         for name in ("overall", "more-metrics", "price", "anchors", "scratch")
     }
     assert keys["overall"] == keys["more-metrics"]
@@ -169,7 +159,7 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
     few, item = replace(plan, datasets=("simulation",), repeats=1), ITEMS["overall"]
     cells = item.cells(few)
     broken = [cell for cell in cells if cell.labels["method_name"].startswith("IFRQE")]
-    found = reproduce([_Breaking()], few, tmp_path, data=data)
+    found = reproduce([replace(item, blocks=_breaking)], few, tmp_path, data=data)
     said = {
         "ifrqe": "out of luck",
         "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_",
@@ -178,7 +168,7 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
     for sentence, cell in zip(found.failed, broken, strict=True):
         name = cell.labels["method_name"]
         why = said[name.split()[0].lower()]
-        assert sentence.startswith(f"Breaking, simulation, {name}, mf, repeat 1: {why}")
+        assert sentence.startswith(f"simulation, {name}, mf, repeat 1: {why}")
     (only,) = found.chapters
     assert len(only.records) == len(cells) - len(broken)
     page = unescape(build_page(found))
@@ -188,49 +178,46 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
     assert again.failed == []
     assert len(again.chapters[0].records) == len(cells)
     assert "What went wrong" not in build_page(again)
-    assert not list((tmp_path / CELLS).glob("work-*"))
 
 
 @dataclass(frozen=True)
-class Breaking(Measured):
+class Breaking(MethodCell):
     """Cannot be computed."""
 
-    def run(self, desk: Desk) -> dict[str, Any]:
-        if self.way[0] == "ifrqe":
+    def key(self, lab: Lab) -> dict[str, Any]:
+        return {**super().key(lab), "kind": "broken"}
+
+    def run(self, lab: Lab) -> Found:
+        if self.method.name == "ifrqe":
             raise AssentError("out of luck")
         raise ZeroDivisionError("nobody foresaw it")
 
 
-class _Breaking(Overall):
+def _breaking(plan: Plan, model: str, dataset: str) -> list[Block]:
     """The overall comparison without luck for IFRQE."""
-
-    def cells(self, plan: Plan) -> list[Cell]:
-        return [
-            replace(cell, task=Breaking(cell.task.way, cell.task.price))
-            if isinstance(cell.task, Measured) and cell.task.way[0].startswith("ifrqe")
-            else cell
-            for cell in super().cells(plan)
+    return [
+        [
+            (Breaking(task.method, task.price) if task.method.name.startswith("ifrqe") else task, labels)
+            for task, labels in block
+            if isinstance(task, MethodCell)
         ]
+        for block in ITEMS["overall"].blocks(plan, model, dataset)
+    ]
 
 
-def test_a_file_system_that_fails_ends_it(
-    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr(Store, "put", full)
+def test_a_file_system_that_fails_ends_it(plan: Plan, data: Path, tmp_path: Path) -> None:
+    (tmp_path / CELLS).write_text("a file where a folder should be")
     few = replace(plan, datasets=("simulation",), repeats=1)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(OSError, match=CELLS):
         reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
 
 
-def test_anchors_are_those_of_influence_whatever_values_the_user_asks_for(
+def test_every_estimate_has_its_own_source_whatever_the_user_asks_for(
     found: Reproduction, plan: Plan, data: Path, tmp_path: Path
 ) -> None:
     few = replace(plan, datasets=("simulation",), repeats=1)
-    pooled = replace(few, overrides={**plan.overrides, "value": {"source": "combined"}})
-    (other,) = reproduce([ITEMS["reliability"]], pooled, tmp_path, data=data).chapters
+    other_source = replace(few, overrides={**plan.overrides, "source": "structure"})
+    (other,) = reproduce([ITEMS["reliability"]], other_source, tmp_path, data=data).chapters
     usual = {(each["dataset"], each["seed"], each["estimate"], each["loss"]): each["correlation"]
              for each in chapter(found, "reliability").records}  # fmt: skip
     assert len(other.records) == other.wanted
@@ -246,48 +233,34 @@ def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction
         build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
 
 
-def test_which_state_of_the_code_computed_the_records_is_told(
-    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_state_of_the_code_computed_the_records_is_told(plan: Plan, data: Path, tmp_path: Path) -> None:
     few = replace(plan, datasets=("simulation",), repeats=1)
 
     def said(found: Reproduction) -> str:
         return unescape(build_page(replace(found, chapters=())))
 
     one = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
-    state, number = stores.code_state(), one.chapters[0].wanted
+    state, number = code_state(), one.chapters[0].wanted
     assert one.states == {state: number}
     assert f"Computed by state {state} ({number} cells) of assent's source" in said(one)
     assert one.stale == ""
-    for module in (stores, running):
-        monkeypatch.setattr(module, "code_state", lambda: "edited")
+    for file in (tmp_path / CELLS).glob("*.json"):
+        write_json(file, read_json(file) | {"code": "earlier"})
     old = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
     assert f"{number} of {number} cells come from another state of assent's source than" in old.stale
     assert old.stale in said(old)
     both = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
-    assert both.states.keys() == {state, "edited"}
+    assert both.states.keys() == {state, "earlier"}
     assert f"{number} of {sum(both.states.values())} cells come from another state" in said(both)
     assert timeless(both.chapters[:1]) == timeless(one.chapters)
 
 
-def test_nothing_is_computed_twice(
-    found: Reproduction, plan: Plan, data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_training(monkeypatch)
+def test_nothing_is_computed_twice(found: Reproduction, plan: Plan, data: Path, out: Path) -> None:
+    before = trained_in(Store(out / CELLS))
     again = reproduce(list(ITEMS.values()), plan, out, data=data)
     assert timeless(again.chapters) == timeless(found.chapters)
     assert again.seconds == found.seconds
-
-
-def test_what_a_unit_left_that_was_killed_at_its_very_end_is_deleted(
-    found: Reproduction, plan: Plan, data: Path, out: Path
-) -> None:
-    cells = Cells(Store(out / CELLS), Where(data, out / DATA))
-    available = replace(plan, datasets=found.plan.datasets)
-    for unit in cells._units(ITEMS["overall"].cells(available)):
-        cells.store.work(unit.key).mkdir()
-    reproduce([ITEMS["overall"]], plan, out, data=data)
-    assert not list((out / CELLS).glob("work-*"))
+    assert trained_in(Store(out / CELLS)) == before
 
 
 def test_a_changed_setting_computes_what_it_touches(
@@ -326,24 +299,24 @@ def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Pla
     records = chapter(found, "approximation").records
     record = next(each for each in records if (each["dataset"], each["seed"]) == ("diginetica", 1))
     problem = problem_of(plan.source("diginetica"), 1, Where(data))
-    bench = Workbench(problem, plan.settings("mf", "diginetica"), 1)
-    kept = validation_losses(problem, bench.anchor(0)[1]).sum() / problem.valid_samples().sum()
+    lab = Lab(problem, plan.settings("mf"), 1, Store.temporary())
+    (anchor,) = lab.train(random_anchors(lab, 1, rate=0.9))
+    kept = validation_losses(problem, anchor, Loss.BCE).sum() / problem.valid_samples().sum()
     assert record["unchanged"] == pytest.approx(kept)
     assert record["real"] == pytest.approx(record["ifrqe"], rel=0.2)
     assert record["real"] != record["ifrqe"]
 
 
 def test_items_of_ours_value_as_assent_does_by_default(plan: Plan) -> None:
+    way = ("worth", "welfare")
     for model in ("mf", "lightgcn"):
-        default, found = Settings(model=model), plan.settings_of_ours(model, "diginetica")
-        assert found.influence.loss is default.influence.loss
-        assert found.value.source is default.value.source
-        assert plan.settings(model, "diginetica").influence.loss is Loss.BCE
-    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "value": {"source": "structure"}})
-    assert asked.settings_of_ours("mf", "diginetica").influence.loss is Loss.BCE
-    assert asked.settings_of_ours("mf", "diginetica").value.source is ValueSource.STRUCTURE
-    assert plan.settings_of_ours("mf", "diginetica").influence.loss is Loss.PAIRWISE
-    assert plan.settings_of_ours("lightgcn", "diginetica").influence.loss is Loss.CALIBRATED
+        ours = plan.method_of_ours(way, model)
+        assert ours == make_method("worth", model, objective="welfare", reward="mean")
+        assert plan.method(way, model, "diginetica").model_dump()["influence"]["loss"] is Loss.BCE
+    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "source": "structure"})
+    assert asked.method_of_ours(way, "mf").model_dump()["influence"]["loss"] is Loss.BCE
+    assert asked.method_of_ours(way, "mf").model_dump()["source"] == "structure"
+    assert influence_settings("mf").loss is Loss.PAIRWISE
 
 
 def test_more_anchors_take_longer(found: Reproduction) -> None:
@@ -353,9 +326,8 @@ def test_more_anchors_take_longer(found: Reproduction) -> None:
 
 @pytest.fixture
 def whole(found: Reproduction, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all cells of the tiny plan, which is the quick one here; nothing can be trained."""
+    """A folder with all cells of the tiny plan, which is the quick one here."""
     monkeypatch.setattr(reproduce_command, "quick", lambda _: replace(found.plan, sizes={}))
-    kill_training(monkeypatch)
     return copytree(out, tmp_path / "whole")
 
 
@@ -387,22 +359,29 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
     assert ours["runs"] == "2"
 
 
-def test_the_search_goes_on_where_it_was(
-    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Interrupting:
+    """Progress that interrupts a search before its trial of a number is told to be done."""
+
+    def __init__(self, trial: int) -> None:
+        self.left = trial
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        yield self.advance if label == "trials" else lambda: None
+
+    def advance(self) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_the_search_goes_on_where_it_was(plan: Plan, data: Path, tmp_path: Path) -> None:
     short = replace(plan, datasets=("simulation",), trials=3)
     whole = reproduce([ITEMS["search"]], short, tmp_path / "whole", data=data)
-    rewards = iter([True, True, False])
-    real = searching._reward
-
-    def interrupted(*args: Any) -> float:
-        if not next(rewards, True):
-            raise KeyboardInterrupt
-        return real(*args)
-
-    monkeypatch.setattr(searching, "_reward", interrupted)
+    (cell,), where = ITEMS["search"].cells(short), Where(data)
+    cells = Cells(Store(tmp_path / "killed" / CELLS), where)
     with pytest.raises(KeyboardInterrupt):
-        reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
+        cell.run(replace(cells.lab(cell), progress=Interrupting(2)))
     assert list((tmp_path / "killed" / CELLS).glob("search-*.sqlite"))
     again = reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
     assert timeless(again.chapters) == timeless(whole.chapters)
