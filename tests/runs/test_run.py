@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from assent.data.split import make_problem
 
 from assent.data.interactions import Interactions
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
 from assent.evaluation.evaluate import evaluate
 from assent.lab import Lab, Processes, Training
