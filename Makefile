@@ -49,7 +49,7 @@ chromium:  ## Install Chromium (Debian's package, as root), unless there is a br
 		(apt-get update --quiet && apt-get install --yes --quiet chromium)
 
 browser: dev chromium  ## Test the reproduction's page in a browser
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/experiments/reproduce/test_page.py
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/reproduce/test_page.py
 
 benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; QUICK=1 tries the scripts; some need ASSENT_DATA)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file $(if $(QUICK),--quick) || exit 1; done

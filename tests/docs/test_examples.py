@@ -18,7 +18,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from assent.data.named import NAMED
 from assent.data.simulate import simulate
+from assent.data.unwillingness import REGISTRY
 from tests.conftest import Assent
 from tests.docs.pages import PAGES, ROOT, Block, blocks, name
 
@@ -39,7 +41,7 @@ def shown(file: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with README's files, extended to enough rows; modules that are written there are forgotten."""
+    """A folder with README's files, extended to enough rows; forgets what examples import and register."""
     log = simulate(users=60, items=140, seed=0)
     table = log.table.join(log.items, on="item", how="left", maintain_order="left")
     more = table.select(
@@ -54,7 +56,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
+    registries: list[tuple[dict[str, Any], dict[str, Any]]] = [(NAMED, {**NAMED}), (REGISTRY, {**REGISTRY})]
     yield tmp_path
+    for registry, entries in registries:
+        registry.clear()
+        registry.update(entries)
     for module in set(sys.modules) - before:
         if str(getattr(sys.modules[module], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[module]
