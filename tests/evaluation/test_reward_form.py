@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm, rewards
 from assent.game.estimates import Objective

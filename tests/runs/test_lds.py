@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import HeldOut, candidate_scores, validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
@@ -31,9 +30,8 @@ from assent.runs.lds import (
     predict_orders,
     with_own,
 )
-from assent.support.arrays import Bools, Floats
+from assent.support.arrays import Bools, Floats, mixed
 from assent.support.errors import AssentError
-from assent.support.hashing import mixed
 from assent.training import Settings, TrainingSettings
 from assent.worth.estimate import Source, fold_trainings, model_of_everything
 from tests.small import entries, trained_in
