@@ -10,15 +10,14 @@ from assent.game.prices import price_path
 from assent.game.reasons import Reason
 from assent.report.data import predicted_path
 from assent.report.sections import (
+    FINDINGS,
     MOST_ROWS,
     by_category,
     by_popularity,
     by_unwillingness,
-    category_finding,
     example_users,
+    finding,
     in_words,
-    popularity_finding,
-    unwillingness_finding,
 )
 from assent.results.words import THIN
 
@@ -110,13 +109,16 @@ def test_findings_quote_the_ends_of_their_tables() -> None:
             "unwillingness": [0.6, 0.1],
         }
     )
-    assert popularity_finding(groups).replace(THIN, " ") == (
+    category, unwillingness, popularity = (
+        finding(heading, groups, 0.3).replace(THIN, " ") for heading in FINDINGS
+    )
+    assert popularity == (
         "Items that nobody else has were withheld in 75 % of the cases, items that 1 other has in 20 %."
     )
-    assert unwillingness_finding(groups).replace(THIN, " ").endswith("(1 other) 20 %.")
-    assert "(75 %; mean unwillingness 0.60)" in category_finding(groups, 0.3).replace(THIN, " ")
-    for finding in (popularity_finding, unwillingness_finding, lambda table: category_finding(table, 0.3)):
-        assert "75" in finding(groups.head(1))
+    assert unwillingness.endswith("(1 other) 20 %.")
+    assert "(75 %; mean unwillingness 0.60)" in category
+    for heading in FINDINGS:
+        assert "75" in finding(heading, groups.head(1), 0.3)
 
 
 def test_the_examples_are_mostly_disclosed_half_and_hardly() -> None:

@@ -1,6 +1,5 @@
 """A plan so small that all items take seconds, and a data set for it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 
 from assent.data.simulate import simulate
-from assent.reproduce import ITEMS, Plan, Reproduction, Scale, build_page, reproduce, search
+from assent.reproduce import ITEMS, Plan, Reproduction, Scale, build_page, reproduce
 
 OVERRIDES: dict[str, Any] = {
     "training": {"epochs": 2},
@@ -16,6 +15,11 @@ OVERRIDES: dict[str, Any] = {
     "proactive": {"rounds": 2, "warm_epochs": 1},
     "scratch": {"selections": 2, "rounds": 1},
 }
+RANGES: dict[str, tuple[float, ...]] = {
+    "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
+    "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
+}  # fmt: skip
+"""Of the search: its models train in a moment."""
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +40,7 @@ def plan() -> Plan:
         lds_selections=3,
         lds_seeds=1,
         trials=2,
+        ranges=RANGES,
         overrides=OVERRIDES,
     )
 
@@ -57,18 +62,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("out")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ranges() -> Iterator[None]:
-    """Ranges of the search that train in a moment."""
-    small = {
-        "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
-        "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
-    }  # fmt: skip
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(search, "RANGES", small)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,12 @@ import numpy.typing as npt
 import pytest
 from matplotlib.image import imread
 
-from assent.reproduce import ITEMS, Reproduction
-from assent.reproduce.page import _beside
+from assent.reproduce import ITEMS, Plan, Reproduction, build_page
+from assent.reproduce.item import Findings
 from assent.reproduce.paper import Beside, decimals
+from assent.reproduce.run import Chapter
 from assent.results.plot import COLOURS, Chart, Series
+from assent.results.table import tabulate
 from assent.results.words import MINUS, fixed
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -77,7 +79,8 @@ def test_reasons_stand_at_the_difference_that_they_belong_to() -> None:
         Beside({"model": "MF"}, "reward", -2.0, None, -1.0, None, 2, 3, ("second", "first")),
         Beside({"model": "DIN"}, "F1", 4.1, None, None, None, 2, why=("of what was not measured",)),
     ]
-    html = _beside(numbers, 3)
+    chapter = Chapter(ITEMS["overall"], Findings(tabulate([], {}, []), beside=numbers), [], 0)
+    html = build_page(Reproduction(Plan(repeats=3), [chapter], [], [], [], 0.0))
     assert "<td>5.00 ±0.200</td><td>+0.30</td>" in html
     assert f"<td>1.00, 2 runs</td><td>{MINUS}1.00<sup>1</sup></td>" in html
     assert "<td>+1.00<sup>2, 1</sup></td>" in html

@@ -5,7 +5,6 @@ import pytest
 from assent.evaluation.metrics import RewardForm
 from assent.methods import merged
 from assent.reproduce import ITEMS
-from assent.reproduce.item import METHOD_LABEL, SECONDS
 from assent.reproduce.paper import (
     OWN_SETTINGS,
     Beside,
@@ -21,8 +20,6 @@ from assent.reproduce.plan import OURS, SCR, Plan, full, quick
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, tabulate
 
-NO_TABLE = tabulate([], {}, [])
-PRICES = ITEMS["price"].findings(Plan(), []).table
 GOOD = Column("good", "good %", 100, 1, 1)
 
 
@@ -101,13 +98,12 @@ def test_fewer_selections_of_scr_than_the_papers_are_said() -> None:
     fewer = replace(SAME, overrides={"scratch": {"selections": 100}})
     assert "L = 100 selections here, 1000 in the paper" in why("diginetica", fewer, method="SCR")
     assert "L =" not in why("diginetica", method="SCR")
-    table = tabulate(
-        [{"dataset": "diginetica", "model": "mf", "method_name": way_name(way), "seed": 0, "seconds": seconds}
-         for way, seconds in ((SCR, 60.0), (OURS, 3.0))],
-        METHOD_LABEL, [SECONDS], name="scratch", title="title",
-    )  # fmt: skip
+    lines = [
+        {"dataset": "diginetica", "model": "mf", "method_name": way_name(way), "seed": 0, "seconds": seconds}
+        for way, seconds in ((SCR, 60.0), (OURS, 3.0))
+    ]
     for plan, explored in ((SAME, 1000), (fewer, 100)):
-        speed, paper = ITEMS["scratch"].said(plan, table, [])
+        speed, paper, _ = ITEMS["scratch"].findings(plan, lines).said
         assert speed == (
             f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with L = {explored} "
             "(the paper's seconds, L = 1000: 94 times)."
@@ -124,7 +120,9 @@ def test_odd_numbers_of_the_paper_are_judged_by_the_row_that_is_shown() -> None:
     assert printed("scratch", "diginetica", "MF", "IFRQE++")["reward"] == -2.08
     assert printed("overall", "MF", "IFRQE++", "diginetica")["reward"] == -1.92
     assert printed("overall", "MF", "Nothing", "diginetica") == {}
-    found = ITEMS["price"].beside(replace(SAME, datasets=("diginetica",), prices=(0.1,)), PRICES)
+    found = ITEMS["price"].beside(
+        replace(SAME, datasets=("diginetica",), prices=(0.1,)), tabulate([], {}, [])
+    )
     (given,) = (each for each in found if {"model": "MF", "method": "Base"}.items() <= each.labels.items())
     assert not any("untrained" in each or "no loss" in each for each in given.why)
 
@@ -135,10 +133,10 @@ def test_the_full_plan_is_the_papers() -> None:
     theirs = numbers()["settings"]
     assert list(plan.anchors.values()) == theirs["T"]
     assert plan.prices == (0.1, 0.5, 1.0, 2.0)
-    ours = plan.method(OURS, "mf", "diginetica").model_dump()
-    assert (ours["anchors"], ours["reward"], plan.explored("diginetica")) == (8, RewardForm.MEAN, 1000)
+    method = plan.method(OURS, "mf", "diginetica").model_dump()
+    assert (method["anchors"], method["reward"], plan.explored("diginetica")) == (8, RewardForm.MEAN, 1000)
     assert plan.settings("mf").model_settings.model_dump()["dimension"] == 64
-    assert ours["anchor_rate"] == pytest.approx(1 - theirs["drop_ratio"][0])
+    assert method["anchor_rate"] == pytest.approx(1 - theirs["drop_ratio"][0])
     assert full(3).repeats == 3
 
 
@@ -186,14 +184,14 @@ def test_more_anchors_are_held_against_one_by_repeat() -> None:
         for number, rewards in {1: (0.1, 0.3, 0.5), 8: (0.2, 0.41, 0.6), 10: (9.0, 9.0, 9.0)}.items()
         for seed, reward in enumerate(rewards)
     ]
-    (said,) = ITEMS["anchors"].said(Plan(), NO_TABLE, lines)
+    said, _ = ITEMS["anchors"].findings(Plan(), lines).said
     assert said.startswith(
         "diginetica, mf: the reward with T = 8 minus that with T = 1 is +0.1033 on average"
     )
     assert "(3 repeats, paired t-test: p = 0.001" in said
-    (said,) = ITEMS["anchors"].said(Plan(anchors={}), NO_TABLE, lines)
+    said, _ = ITEMS["anchors"].findings(Plan(anchors={}), lines).said
     assert "T = 10 minus that with T = 1" in said
-    assert list(ITEMS["anchors"].said(Plan(), NO_TABLE, lines[:3])) == []
+    assert len(ITEMS["anchors"].findings(Plan(), lines[:3]).said) == 1  # the legend alone
 
 
 def test_the_frontier_goes_from_all_down_to_nothing() -> None:

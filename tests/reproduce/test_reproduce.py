@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
@@ -16,24 +17,24 @@ import pytest
 from assent.cli import reproduce_command
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
-from assent.lab import Found, Lab, Store, Task
+from assent.lab import Lab, Store
 from assent.lab.anchors import random_anchors
-from assent.lab.store import Key, code_state
-from assent.methods import influence_settings
-from assent.methods.base import GameMethod
-from assent.methods.worth import WorthMethod
+from assent.lab.store import Found, code_state
+from assent.methods import influence_settings, make_method
 from assent.models.losses import Loss
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
-from assent.reproduce.cells import Cell, Cells
+from assent.reproduce.item import Block, Cell
 from assent.reproduce.plan import OURS, Where, problem_of
 from assent.reproduce.plan import DataSource as Source
-from assent.reproduce.run import CELLS, DATA, Chapter
+from assent.reproduce.run import CELLS, Cells, Chapter
 from assent.results.words import percent
 from assent.runs.compare import compare
 from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
-from assent.worth.estimate import Source as WorthSource
+from assent.support.files import read_json, write_json
+from assent.support.progress import Advance
 from tests.conftest import Assent
+from tests.small import trained_in
 
 TIMES = ("seconds", "seconds_error", "seconds_p")
 
@@ -45,11 +46,6 @@ def chapter(found: Reproduction, name: str) -> Chapter:
 def missing(cells: Cells, name: str, plan: Plan) -> list[Cell]:
     """Those of an item's cells that are not there."""
     return [cell for cell in ITEMS[name].cells(plan) if not cells.found([cell])]
-
-
-def kept(out: Path) -> dict[str, float]:
-    """The entries of a folder's store, and when each was written."""
-    return {file.name: file.stat().st_mtime for file in (out / CELLS).glob("*.json")}
 
 
 def timeless(chapters: Sequence[Chapter]) -> list[Any]:
@@ -150,10 +146,7 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     for name in ("overall", "price"):
         assert missing(cells, name, available) == []
     keys = {
-        name: {
-            json.dumps(dict(cell.key(cells.lab(cell))), sort_keys=True)
-            for cell in ITEMS[name].cells(available)
-        }
+        name: {json.dumps(cell.key(cells.lab(cell)), sort_keys=True) for cell in ITEMS[name].cells(available)}
         for name in ("overall", "more-metrics", "price", "anchors", "scratch")
     }
     assert keys["overall"] == keys["more-metrics"]
@@ -162,57 +155,74 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     assert keys["scratch"] & keys["overall"]
 
 
-@dataclass(frozen=True)
-class Breaking:
-    """A task that cannot be computed."""
-
-    task: Task
-    label: str = "breaking"
-
-    def key(self, lab: Lab) -> Key:
-        return self.task.key(lab)
-
-    def run(self, lab: Lab) -> Found:
-        if isinstance(self.task, MethodCell) and self.task.method.name == "ifrqe":
-            raise AssentError("out of luck")
-        raise ZeroDivisionError("nobody foresaw it")
-
-
 def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, tmp_path: Path) -> None:
     few, item = replace(plan, datasets=("simulation",), repeats=1), ITEMS["overall"]
-    cells = [
-        replace(cell, task=Breaking(cell.task)) if cell.labels["method_name"].startswith("IFRQE") else cell
-        for cell in item.cells(few)
-    ]
-    broken = [cell for cell in cells if isinstance(cell.task, Breaking)]
-    failed = Cells(Store(tmp_path / CELLS), Where(data, tmp_path / DATA)).compute(cells)
-    said = {"ifrqe": "out of luck", "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_"}
-    assert len(failed) == len(broken) == 2
-    for sentence, cell in zip(failed, broken, strict=True):
+    cells = item.cells(few)
+    broken = [cell for cell in cells if cell.labels["method_name"].startswith("IFRQE")]
+    found = reproduce([replace(item, blocks=_breaking)], few, tmp_path, data=data)
+    said = {
+        "ifrqe": "out of luck",
+        "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_",
+    }
+    assert len(found.failed) == len(broken) == 2
+    for sentence, cell in zip(found.failed, broken, strict=True):
         name = cell.labels["method_name"]
-        assert sentence.startswith(f"simulation, {name}, mf, repeat 1: {said[name.split()[0].lower()]}")
-    found = reproduce([item], few, tmp_path, data=data, compute=False)
+        why = said[name.split()[0].lower()]
+        assert sentence.startswith(f"simulation, {name}, mf, repeat 1: {why}")
     (only,) = found.chapters
     assert len(only.records) == len(cells) - len(broken)
-    page = unescape(build_page(replace(found, failed=failed)))
+    page = unescape(build_page(found))
     assert "What went wrong" in page
-    assert all(sentence in page for sentence in failed)
+    assert all(sentence in page for sentence in found.failed)
     again = reproduce([item], few, tmp_path, data=data)
     assert again.failed == []
     assert len(again.chapters[0].records) == len(cells)
     assert "What went wrong" not in build_page(again)
 
 
-def test_a_file_system_that_fails_ends_it(
-    plan: Plan, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError("no space left")
+@dataclass(frozen=True)
+class Breaking(MethodCell):
+    """Cannot be computed."""
 
-    monkeypatch.setattr(Store, "put", full)
+    def key(self, lab: Lab) -> dict[str, Any]:
+        return {**super().key(lab), "kind": "broken"}
+
+    def run(self, lab: Lab) -> Found:
+        if self.method.name == "ifrqe":
+            raise AssentError("out of luck")
+        raise ZeroDivisionError("nobody foresaw it")
+
+
+def _breaking(plan: Plan, model: str, dataset: str) -> list[Block]:
+    """The overall comparison without luck for IFRQE."""
+    return [
+        [
+            (Breaking(task.method, task.price) if task.method.name.startswith("ifrqe") else task, labels)
+            for task, labels in block
+            if isinstance(task, MethodCell)
+        ]
+        for block in ITEMS["overall"].blocks(plan, model, dataset)
+    ]
+
+
+def test_a_file_system_that_fails_ends_it(plan: Plan, data: Path, tmp_path: Path) -> None:
+    (tmp_path / CELLS).write_text("a file where a folder should be")
     few = replace(plan, datasets=("simulation",), repeats=1)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(OSError, match=CELLS):
         reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
+
+
+def test_every_estimate_has_its_own_source_whatever_the_user_asks_for(
+    found: Reproduction, plan: Plan, data: Path, tmp_path: Path
+) -> None:
+    few = replace(plan, datasets=("simulation",), repeats=1)
+    other_source = replace(few, overrides={**plan.overrides, "source": "structure"})
+    (other,) = reproduce([ITEMS["reliability"]], other_source, tmp_path, data=data).chapters
+    usual = {(each["dataset"], each["seed"], each["estimate"], each["loss"]): each["correlation"]
+             for each in chapter(found, "reliability").records}  # fmt: skip
+    assert len(other.records) == other.wanted
+    for each in other.records:
+        assert each["correlation"] == usual["simulation", 0, each["estimate"], each["loss"]]
 
 
 @pytest.mark.parametrize("step", [2, 3, 5, 1000])
@@ -235,22 +245,22 @@ def test_which_state_of_the_code_computed_the_records_is_told(plan: Plan, data: 
     assert f"Computed by state {state} ({number} cells) of assent's source" in said(one)
     assert one.stale == ""
     for file in (tmp_path / CELLS).glob("*.json"):
-        file.write_text(file.read_text().replace(f'"code": "{state}"', '"code": "edited"'))
+        write_json(file, read_json(file) | {"code": "earlier"})
     old = reproduce([ITEMS["sparsity"]], few, tmp_path, data=data)
     assert f"{number} of {number} cells come from another state of assent's source than" in old.stale
     assert old.stale in said(old)
     both = reproduce([ITEMS["sparsity"], ITEMS["willingness"]], few, tmp_path, data=data)
-    assert both.states.keys() == {state, "edited"}
+    assert both.states.keys() == {state, "earlier"}
     assert f"{number} of {sum(both.states.values())} cells come from another state" in said(both)
     assert timeless(both.chapters[:1]) == timeless(one.chapters)
 
 
 def test_nothing_is_computed_twice(found: Reproduction, plan: Plan, data: Path, out: Path) -> None:
-    before = kept(out)
+    before = trained_in(Store(out / CELLS))
     again = reproduce(list(ITEMS.values()), plan, out, data=data)
     assert timeless(again.chapters) == timeless(found.chapters)
     assert again.seconds == found.seconds
-    assert kept(out) == before
+    assert trained_in(Store(out / CELLS)) == before
 
 
 def test_a_changed_setting_computes_what_it_touches(
@@ -289,10 +299,10 @@ def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Pla
     records = chapter(found, "approximation").records
     record = next(each for each in records if (each["dataset"], each["seed"]) == ("diginetica", 1))
     problem = problem_of(plan.source("diginetica"), 1, Where(data))
-    lab = Lab(problem, plan.settings("mf"), 1)
-    [anchor] = lab.train(random_anchors(lab, 1, rate=0.9))
-    unchanged = validation_losses(problem, anchor).sum() / problem.valid_samples().sum()
-    assert record["unchanged"] == pytest.approx(unchanged)
+    lab = Lab(problem, plan.settings("mf"), 1, Store.temporary())
+    (anchor,) = lab.train(random_anchors(lab, 1, rate=0.9))
+    kept = validation_losses(problem, anchor, Loss.BCE).sum() / problem.valid_samples().sum()
+    assert record["unchanged"] == pytest.approx(kept)
     assert record["real"] == pytest.approx(record["ifrqe"], rel=0.2)
     assert record["real"] != record["ifrqe"]
 
@@ -300,17 +310,13 @@ def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Pla
 def test_items_of_ours_value_as_assent_does_by_default(plan: Plan) -> None:
     way = ("worth", "welfare")
     for model in ("mf", "lightgcn"):
-        ours, theirs = plan.method_of_ours(way, model), plan.method(OURS, model, "diginetica")
-        assert isinstance(ours, WorthMethod)
-        assert isinstance(theirs, GameMethod)
-        assert ours.influence_for(model).loss is influence_settings(model).loss
-        assert ours.source is WorthMethod().source
-        assert theirs.influence_for(model).loss is Loss.BCE
-    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "worth": {"source": "structure"}})
-    other = asked.method_of_ours(way, "mf")
-    assert isinstance(other, WorthMethod)
-    assert other.influence_for("mf").loss is Loss.BCE
-    assert other.source is WorthSource.STRUCTURE
+        ours = plan.method_of_ours(way, model)
+        assert ours == make_method("worth", model, objective="welfare", reward="mean")
+        assert plan.method(way, model, "diginetica").model_dump()["influence"]["loss"] is Loss.BCE
+    asked = replace(plan, overrides={"influence": {"loss": "bce"}, "source": "structure"})
+    assert asked.method_of_ours(way, "mf").model_dump()["influence"]["loss"] is Loss.BCE
+    assert asked.method_of_ours(way, "mf").model_dump()["source"] == "structure"
+    assert influence_settings("mf").loss is Loss.PAIRWISE
 
 
 def test_more_anchors_take_longer(found: Reproduction) -> None:
@@ -353,16 +359,31 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
     assert ours["runs"] == "2"
 
 
+class Interrupting:
+    """Progress that interrupts a search before its trial of a number is told to be done."""
+
+    def __init__(self, trial: int) -> None:
+        self.left = trial
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
+        yield self.advance if label == "trials" else lambda: None
+
+    def advance(self) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
 def test_the_search_goes_on_where_it_was(plan: Plan, data: Path, tmp_path: Path) -> None:
-    """Killed after a trial: the record is lost, the storage of trials is there."""
     short = replace(plan, datasets=("simulation",), trials=3)
-    whole = reproduce([ITEMS["search"]], short, tmp_path, data=data)
-    [storage] = (tmp_path / CELLS).glob("search-*.sqlite")
-    before = storage.read_bytes()
-    for file in (tmp_path / CELLS).glob("*.json"):
-        file.unlink()
-    again = reproduce([ITEMS["search"]], short, tmp_path, data=data)
-    assert storage.read_bytes() == before  # no trial was repeated
+    whole = reproduce([ITEMS["search"]], short, tmp_path / "whole", data=data)
+    (cell,), where = ITEMS["search"].cells(short), Where(data)
+    cells = Cells(Store(tmp_path / "killed" / CELLS), where)
+    with pytest.raises(KeyboardInterrupt):
+        cell.run(replace(cells.lab(cell), progress=Interrupting(2)))
+    assert list((tmp_path / "killed" / CELLS).glob("search-*.sqlite"))
+    again = reproduce([ITEMS["search"]], short, tmp_path / "killed", data=data)
     assert timeless(again.chapters) == timeless(whole.chapters)
     (record,) = again.chapters[0].records
     assert record["best_dimension"] in (2, 4)

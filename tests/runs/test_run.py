@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from assent.data.interactions import Interactions
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import evaluate
 from assent.lab import Lab, Processes, Training
 from assent.methods import make_method

@@ -26,6 +26,13 @@ _GLOSSARY = {
     "reward": "what a person gets: minus their loss on the validation interactions, minus price times the "
     "unwillingness that is disclosed of them.",
 }
+_LIMITS = (
+    "Quality was measured on held-out interactions of a log. How people would react to the "
+    "recommendations, or to being asked, is not in it.",
+    "What people marked as “never” was left out from the start: it is in no figure, not even in All’s.",
+    "A value is an estimate of what one interaction does to a loss. It can be wrong for single interactions, "
+    "and does not add up exactly over many.",
+)
 _SAMPLED = (
     "Ranking among sampled items is easier than among all, and may order methods differently; "
     "the protocol “full” ranks among all."
@@ -34,25 +41,22 @@ _SAMPLED = (
 
 def background_section(data: ReportData) -> Html:
     """Settings and seeds, glossary, limits."""
+    users, items = (data.selection[column].n_unique() for column in ("user", "item"))
+    seeds = sorted({record["seed"] for record in (*data.records, *data.frontier)})
+    ranked = f" ({_RANKED[data.protocol]})" if data.protocol in _RANKED else ""
+    done = (
+        f"{data.dataset}: {plural(data.selection.height, 'training interaction')} of {plural(users, 'user')} "
+        f"with {plural(items, 'item')}. Protocol {data.protocol}{ranked}. "
+        f"Models were trained with {plural(len(seeds), 'seed')}: {listed([str(seed) for seed in seeds])}."
+    )
     return section(
         "What was done",
-        tag("p", _done(data)),
+        tag("p", done),
         tag("div", *_setting_tables(data.settings), class_="settings"),
         tag("h3", "Six words"),
         tag("dl", *(join([tag("dt", word), tag("dd", text)]) for word, text in _GLOSSARY.items())),
         tag("h3", "What this cannot tell"),
-        bullets(_limits(data)),
-    )
-
-
-def _done(data: ReportData) -> str:
-    users, items = (data.selection[column].n_unique() for column in ("user", "item"))
-    seeds = sorted({record["seed"] for record in (*data.records, *data.frontier)})
-    ranked = f" ({_RANKED[data.protocol]})" if data.protocol in _RANKED else ""
-    return (
-        f"{data.dataset}: {plural(data.selection.height, 'training interaction')} of {plural(users, 'user')} "
-        f"with {plural(items, 'item')}. Protocol {data.protocol}{ranked}. "
-        f"Models were trained with {plural(len(seeds), 'seed')}: {listed([str(seed) for seed in seeds])}."
+        bullets([*_LIMITS, _SAMPLED] if "paper-tables" in data.protocol else _LIMITS),
     )
 
 
@@ -97,17 +101,6 @@ def _spaced(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _limits(data: ReportData) -> list[str]:
-    limits = [
-        "Quality was measured on held-out interactions of a log. How people would react to the "
-        "recommendations, or to being asked, is not in it.",
-        "What people marked as “never” was left out from the start: it is in no figure, not even in All’s.",
-        "A value is an estimate of what one interaction does to a loss. It can be wrong for "
-        "single interactions, and does not add up exactly over many.",
-    ]
-    return [*limits, _SAMPLED] if "paper-tables" in data.protocol else limits
-
-
 def build_report(data: ReportData) -> str:
     """The whole report as one HTML file; the same data give the same bytes."""
     check(data)
@@ -146,26 +139,22 @@ def page(title: str, *sections: str) -> str:
 
 def _opening(data: ReportData) -> Html:
     """The headline, the figures behind it and three large ones."""
-    kicker = tag("p", f"assent report · {data.dataset} · {name(data.way)}", class_="kicker")
-    lede = tag("p", " ".join(in_figures(data)), class_="lede")
-    return tag("header", kicker, tag("h1", f"{headline(data)}."), lede, _large_figures(data))
-
-
-def _large_figures(data: ReportData) -> Html:
     run = data.of(data.way)
     violation, everything = mean(run, "violation"), mean(data.of(ALL), "violation")
     disclosed, rows = int(data.selection["disclosed"].sum()), data.selection.height
     decimals = decimals_for([everything])
-    return tag(
-        "div",
-        _large(
-            share(mean(run, "violation_share")),
-            "of the unwillingness is disclosed",
-            f"{fixed(violation, decimals)} of {fixed(everything, decimals)} per person",
-        ),
+    per_person = f"{fixed(violation, decimals)} of {fixed(everything, decimals)} per person"
+    cards = [
+        _large(share(mean(run, "violation_share")), "of the unwillingness is disclosed", per_person),
         _large(share(disclosed / rows), "of the interactions are disclosed", f"{disclosed:,} of {rows:,}"),
         _quality(data),
-        class_="cards",
+    ]
+    return tag(
+        "header",
+        tag("p", f"assent report · {data.dataset} · {name(data.way)}", class_="kicker"),
+        tag("h1", f"{headline(data)}."),
+        tag("p", " ".join(in_figures(data)), class_="lede"),
+        tag("div", *cards, class_="cards"),
     )
 
 

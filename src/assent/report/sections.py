@@ -81,49 +81,40 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def category_finding(groups: pl.DataFrame, mean_unwillingness: float) -> str:
-    """The categories most and least often withheld, with how much people mind."""
-    first, last = _ends(groups)
-    if groups.height == 1:
-        return (
-            f"{first['group']}, the only category, was withheld in {share(first['withheld'])} of the cases."
-        )
-    return (
-        f"Of the largest categories, {first['group']} was withheld most often ({share(first['withheld'])}; "
-        f"mean unwillingness {fixed(first['unwillingness'], 2)}) and {last['group']} least often "
-        f"({share(last['withheld'])}; {fixed(last['unwillingness'], 2)}). "
-        f"Over all interactions the mean unwillingness is {fixed(mean_unwillingness, 2)}."
+FINDINGS = {
+    "By category": (
+        "{first[group]}, the only category, was withheld in {first[withheld]} of the cases.",
+        "Of the largest categories, {first[group]} was withheld most often ({first[withheld]}; mean "
+        "unwillingness {first[minded]}) and {last[group]} least often ({last[withheld]}; {last[minded]}). "
+        "Over all interactions the mean unwillingness is {average}.",
+    ),
+    "By unwillingness": (
+        "All unwillingness lies in {first[group]}; {first[withheld]} was withheld.",
+        "Of what people mind least ({first[group]}) {first[withheld]} was withheld, of what they mind most "
+        "({last[group]}) {last[withheld]}.",
+    ),
+    "By how many others have the item": (
+        "Every item is one that {first[group]} {first[have]}; {first[withheld]} was withheld.",
+        "Items that {first[group]} {first[have]} were withheld in {first[withheld]} of the cases, items that "
+        "{last[group]} {last[have]} in {last[withheld]}.",
+    ),
+}
+"""What a table of groups shows, by its heading: where it has one row, and the first against the last row."""
+
+
+def finding(heading: str, groups: pl.DataFrame, average: float) -> str:
+    """What one of the tables shows; `average` is the mean unwillingness of all interactions."""
+    first, last = (
+        {
+            "group": row["group"],
+            "withheld": share(row["withheld"]),
+            "minded": fixed(row["unwillingness"], 2),
+            "have": "has" if row["group"] in (_POPULARITY[0], _POPULARITY[1]) else "have",
+        }
+        for row in (groups.row(0, named=True), groups.row(-1, named=True))
     )
-
-
-def unwillingness_finding(groups: pl.DataFrame) -> str:
-    """The lowest band against the highest."""
-    first, last = _ends(groups)
-    if groups.height == 1:
-        return f"All unwillingness lies in {first['group']}; {share(first['withheld'])} was withheld."
-    return (
-        f"Of what people mind least ({first['group']}) {share(first['withheld'])} was withheld, "
-        f"of what they mind most ({last['group']}) {share(last['withheld'])}."
-    )
-
-
-def popularity_finding(groups: pl.DataFrame) -> str:
-    """The rarest items against the most common."""
-    first, last = _ends(groups)
-    if groups.height == 1:
-        return f"Every item is one that {_have(first)}; {share(first['withheld'])} was withheld."
-    return (
-        f"Items that {_have(first)} were withheld in {share(first['withheld'])} of the cases, "
-        f"items that {_have(last)} in {share(last['withheld'])}."
-    )
-
-
-def _have(group: dict[str, Any]) -> str:
-    return f"{group['group']} {'has' if group['group'] in list(_POPULARITY.values())[:2] else 'have'}"
-
-
-def _ends(groups: pl.DataFrame) -> tuple[dict[str, Any], dict[str, Any]]:
-    return groups.row(0, named=True), groups.row(-1, named=True)
+    said = FINDINGS[heading][groups.height > 1]
+    return said.format(first=first, last=last, average=fixed(average, 2))
 
 
 def frontier_section(data: ReportData) -> Html:
@@ -199,8 +190,7 @@ def method_tables(data: ReportData) -> dict[str, Table]:
     for point in sorted({record["point"] for record in measured}, reverse=True):
         at_point = [record for record in measured if record["point"] == point]
         groups[f"Up to {share(point)} of All’s violation"] = at_point
-    everything = [record for group in groups.values() for record in group]
-    columns = _columns(everything)
+    columns = _columns([record for group in groups.values() for record in group])
     unranked_rewards = [
         replace(each, better=0) if each.key.startswith("reward") else each for each in columns
     ]
@@ -245,13 +235,18 @@ def _decided(record: Flat) -> float | None:
 
 def methods_section(data: ReportData) -> Html:
     """Every figure of every method."""
-    ways = list(dict.fromkeys(way_of(record) for record in (*data.records, *data.frontier)))
+    records = (*data.records, *data.frontier)
+    ways = list(dict.fromkeys(map(way_of, records)))
+    prices = {record.get("price") for record in records}
+    compared = "Rewards compare only at the same price."
+    if len(prices) == 1 and (price := prices.pop()) is not None:
+        compared = f"Both are at a price of {number(price)}."
     notes = [
         "Means with standard errors over seeds; violation, as a share of All’s, and metrics in percent. The "
         "best at each point is in bold, which means little where another is within the standard error.",
         "Reward (sum) counts each person’s validation loss summed over their samples, as the definition "
         "says; reward (mean) counts the mean, as published tables do, and puts Nothing ahead whenever the "
-        f"price is large. {_reward_prices(data)} The column Price has the price at which a method decided, "
+        f"price is large. {compared} The column Price has the price at which a method decided, "
         "where it knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
@@ -263,13 +258,6 @@ def methods_section(data: ReportData) -> Html:
     )
 
 
-def _reward_prices(data: ReportData) -> str:
-    prices = {record.get("price") for record in (*data.records, *data.frontier)}
-    if len(prices) == 1 and (price := prices.pop()) is not None:
-        return f"Both are at a price of {number(price)}."
-    return "Rewards compare only at the same price."
-
-
 def withheld_section(selection: pl.DataFrame) -> Html:
     """What kind of interaction was withheld."""
     withheld = selection.height - int(selection["disclosed"].sum())
@@ -277,40 +265,47 @@ def withheld_section(selection: pl.DataFrame) -> Html:
     if withheld in (0, selection.height):
         what = "Every interaction was withheld" if withheld else "No interaction was withheld"
         return section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
-    opening = tag(
-        "p",
-        f"{withheld:,} of {plural(selection.height, 'interaction')} were withheld, "
-        f"{share(withheld / selection.height)} of all.",
+    average = float(selection.select(pl.col("unwillingness").mean()).item())
+    tables = zip(
+        FINDINGS,
+        ("Category", "Unwilling\u00adness", "Also had by"),
+        (by_category(selection), by_unwillingness(selection), by_popularity(selection)),
+        strict=True,
     )
-    parts = []
-    if (groups := by_category(selection)).height:
-        average = float(selection.select(pl.col("unwillingness").mean()).item())
-        parts.append(_kinds("By category", "Category", groups, category_finding(groups, average)))
-    groups = by_unwillingness(selection)
-    parts.append(_kinds("By unwillingness", "Unwilling\u00adness", groups, unwillingness_finding(groups)))
-    groups, heading = by_popularity(selection), "By how many others have the item"
-    parts.append(_kinds(heading, "Also had by", groups, popularity_finding(groups)))
-    return section(title, opening, *parts)
+    all_of = plural(selection.height, "interaction")
+    return section(
+        title,
+        tag("p", f"{withheld:,} of {all_of} were withheld, {share(withheld / selection.height)} of all."),
+        *(
+            join(
+                [
+                    tag("h3", heading),
+                    tag("p", finding(heading, groups, average)),
+                    _kinds(heading, first, groups),
+                ]
+            )
+            for heading, first, groups in tables
+            if groups.height
+        ),
+    )
 
 
-def _kinds(title: str, column: str, groups: pl.DataFrame, finding: str) -> Html:
-    rows = (
-        tag(
-            "tr",
-            header(tag("bdi", row["group"]), scope="row"),
-            tag("td", _bar(row["withheld"]), tag("span", share(row["withheld"])), class_="bar"),
-            tag("td", f"{row['interactions']:,}"),
-            tag("td", fixed(row["unwillingness"], 2)),
+def _kinds(heading: str, first: str, groups: pl.DataFrame) -> Html:
+    rows = []
+    for row in groups.iter_rows(named=True):
+        filled = tag("span", style=f"width:{100 * row['withheld']:.1f}%")
+        track = tag("span", filled, class_="track", aria_hidden="true")
+        rows.append(
+            tag(
+                "tr",
+                header(tag("bdi", row["group"]), scope="row"),
+                tag("td", track, tag("span", share(row["withheld"])), class_="bar"),
+                tag("td", f"{row['interactions']:,}"),
+                tag("td", fixed(row["unwillingness"], 2)),
+            )
         )
-        for row in groups.iter_rows(named=True)
-    )
-    top = (column, "Withheld", "Interactions", "Mean unwilling\u00adness")
-    return join([tag("h3", title), tag("p", finding), grid(top, [rows], title, "kinds")])
-
-
-def _bar(fraction: float) -> Html:
-    width = f"width:{100 * fraction:.1f}%"
-    return tag("span", tag("span", style=width), class_="track", aria_hidden="true")
+    top = (first, "Withheld", "Interactions", "Mean unwilling\u00adness")
+    return grid(top, [rows], heading, "kinds")
 
 
 def example_users(selection: pl.DataFrame) -> list[str]:
@@ -335,23 +330,16 @@ def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
 def _in_words(row: dict[str, Any], objective: str) -> str:
     if row["reason"] is None:
         return "no estimate"
-    reason, worth = Reason(row["reason"]), _worth(row["value"], objective)
-    if reason is Reason.NO_HELP:
+    worth = f"estimated not to help {'its owner' if objective == 'nash' else 'on the whole'}"
+    if row["value"] > 0:
+        worth = f"worth {number(row['value'])} loss units"
+    if Reason(row["reason"]) is Reason.NO_HELP:
         return worth
+    cost = "nothing" if row["unwillingness"] == 0 else f"{number(row['cost'])} at this price"
     what = "its category" if row["together"] > 1 else "it"
-    decided = _DECIDED.get((reason, row["disclosed"]))
-    return f"{worth}, {_cost(row)}" + (f"; {decided.format(what)}" if decided else "")
-
-
-def _worth(value: float, objective: str) -> str:
-    if value > 0:
-        return f"worth {number(value)} loss units"
-    return "estimated not to help its owner" if objective == "nash" else "estimated not to help on the whole"
-
-
-def _cost(row: dict[str, Any]) -> str:
-    costs = "costs" if row["disclosed"] else "would cost"
-    return f"{costs} nothing" if row["unwillingness"] == 0 else f"{costs} {number(row['cost'])} at this price"
+    decided = _DECIDED.get((Reason(row["reason"]), row["disclosed"]), "").format(what)
+    verb = "costs" if row["disclosed"] else "would cost"
+    return f"{worth}, {verb} {cost}" + (f"; {decided}" if decided else "")
 
 
 def examples_section(data: ReportData) -> Html:

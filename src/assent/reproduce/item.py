@@ -6,25 +6,15 @@ their tasks, columns and sentences.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from statistics import median
 from typing import Any, ClassVar
 
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
 from assent.methods import Method
-from assent.reproduce.cells import Cell
 from assent.reproduce.paper import Beside
-from assent.reproduce.plan import (
-    CHANCE,
-    DATASETS,
-    NOTHING,
-    OURS,
-    PAPER_METHODS,
-    SIMULATION,
-    DataSource,
-    Plan,
-)
+from assent.reproduce.plan import CHANCE, DATASETS, NOTHING, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
 from assent.results.comparison import sentences
 from assent.results.plot import Chart
 from assent.results.records import ALL, METHOD, Flat, Way
@@ -32,6 +22,7 @@ from assent.results.records import name as way_name
 from assent.results.table import Column, Table, rows_by, tabulate
 from assent.results.words import plural, share
 from assent.runs.measure import Cell as MethodCell
+from assent.training import Settings
 
 NO_FIGURE = "The paper has no such figure."
 PICTURE_ONLY = "The paper shows this as a picture, without numbers to put beside ours."
@@ -51,8 +42,46 @@ CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactiv
 """Those that train no model for everything they try."""
 
 Labels = Mapping[str, Any]
+Kind = tuple[str, ...]
+"""What is measured first, then where: the longer a beginning two kinds share, the more they are alike."""
 Block = Sequence[tuple[Task, Labels]]
 """Tasks of one repeat, each with the labels of its record."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One record that an item needs: a task, where it is run, and what the item calls its record.
+
+    Cells of the same source, settings, seed and task are the same, whatever their labels: items share them.
+    """
+
+    source: DataSource
+    settings: Settings
+    seed: int
+    task: Task
+    labels: Labels = field(default_factory=dict)
+    alone: bool = False
+    """Whether it shares nothing with others and is better computed beside them."""
+
+    @property
+    def kind(self) -> Kind:
+        """What it takes about as long as."""
+        what = f"{type(self.task).__name__} {self.labels.get('method_name', '')}"
+        return what, self.source.name, self.settings.model
+
+    @property
+    def label(self) -> str:
+        """What it is called where it fails."""
+        labels = dict.fromkeys([*map(str, self.labels.values()), self.settings.model])
+        return f"{', '.join(labels)}, repeat {self.seed + 1}"
+
+    def key(self, lab: Lab) -> Key:
+        """Return the key of its task."""
+        return self.task.key(lab)
+
+    def run(self, lab: Lab) -> Found:
+        """Do its task."""
+        return self.task.run(lab)
 
 
 @dataclass(frozen=True)

@@ -8,29 +8,150 @@
 A killed run goes on where it was; another process may work in the same folder at the same time.
 """
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.store import Entry, Store, code_state
-from assent.reproduce.cells import Cell, Cells
-from assent.reproduce.item import Findings, Item
-from assent.reproduce.plan import Plan, Where, problem_of
+from assent.lab.lab import Lab
+from assent.lab.store import Entry, Store, code_state, digest
+from assent.reproduce.item import Cell, Findings, Item, Kind
+from assent.reproduce.plan import DataSource, Plan, Where, problem_of
 from assent.results.words import NONE, plural
 from assent.results.writers import write
+from assent.runs.measure import Cell as MethodCell
+from assent.runs.measure import run_groups
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
+from assent.training import Settings
 
 CELLS = "cells"
 DATA = "data"
 PAGE = "index.html"
+_SECONDS = 30.0
+"""Between two looks into the store."""
+
+
+class Waiting(NamedTuple):
+    """A cell that may not be there yet."""
+
+    kind: Kind
+    find: Callable[[], Entry | None]
+    rows: int
+    """How many rows its data set has."""
+
+
+@dataclass
+class TimeLeft:
+    """Seconds until all `waiting` cells are there, at `jobs` of them at once; None while none is known.
+
+    A cell is expected to take what a row of those that are there took, of its kind or else of the most
+    similar. The first of those that wait are being computed, since the last one came.
+    """
+
+    waiting: Sequence[Waiting]
+    jobs: int
+    clock: Callable[[], float] = time.monotonic
+    _spent: defaultdict[Kind, float] = field(default_factory=lambda: defaultdict(float))
+    _rows: Counter[Kind] = field(default_factory=Counter)
+    _looked: float | None = None
+    _came: float = 0.0
+
+    def __call__(self) -> float | None:
+        """The seconds, as of now; who has come is looked up now and then."""
+        now = self.clock()
+        if self._looked is None or now - self._looked >= _SECONDS:
+            self._look(now)
+        if not self._rows:
+            return None
+        expected, jobs = [self._expected(cell) for cell in self.waiting], max(self.jobs, 1)
+        begun = sum(min(seconds, now - self._came) for seconds in expected[:jobs])
+        return (sum(expected) - begun) / jobs
+
+    def _look(self, now: float) -> None:
+        still = []
+        for cell in self.waiting:
+            if (kept := cell.find()) is None:
+                still.append(cell)
+                continue
+            for length in range(len(cell.kind) + 1):
+                self._spent[cell.kind[:length]] += kept.seconds
+                self._rows[cell.kind[:length]] += cell.rows
+        if self._looked is None or len(still) < len(self.waiting):
+            self._came = now
+        self._looked, self.waiting = now, still
+
+    def _expected(self, cell: Waiting) -> float:
+        kinds = (cell.kind[:length] for length in range(len(cell.kind), -1, -1))
+        known = next(kind for kind in kinds if self._rows[kind])
+        return self._spent[known] / self._rows[known] * cell.rows
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Cells of one lab."""
+
+    tasks: tuple[Cell, ...]
+
+    def lab(self, shared: "Cells") -> Lab:
+        return shared.lab(self.tasks[0])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where cells are kept, and where their data is."""
+
+    store: Store
+    where: Where
+
+    def lab(self, cell: Cell) -> Lab:
+        """Return the lab of a cell."""
+        return _lab(cell.source, cell.settings, cell.seed, self.store, self.where)
+
+    def find(self, cell: Cell) -> Entry | None:
+        """Return a cell's entry, if it is there."""
+        return self.store.get(cell.key(self.lab(cell)))
+
+    def found(self, cells: Sequence[Cell]) -> list[tuple[Cell, Entry]]:
+        """Return those of the cells that are there, in order."""
+        looked = ((cell, self.find(cell)) for cell in cells)
+        return [(cell, entry) for cell, entry in looked if entry is not None]
+
+    def compute(
+        self, cells: Sequence[Cell], *, executor: Executor = SERIAL, progress: Progress = SILENT
+    ) -> list[str]:
+        """Compute what is missing; another process may do so at the same time.
+
+        Returns which cells could not be computed and why, in sentences: the others are computed still.
+        """
+        once = list({digest(cell.key(self.lab(cell))): cell for cell in cells}.values())
+        by_lab: dict[Any, list[Cell]] = {}
+        for cell in once:
+            is_alone = cell.alone or (isinstance(cell.task, MethodCell) and cell.task.method.retrains)
+            if self.find(cell) is None:
+                place = id(cell) if is_alone else (cell.source, cell.settings, cell.seed)
+                by_lab.setdefault(place, []).append(cell)
+        groups = [_Group(tuple(members)) for members in by_lab.values()]
+        waiting = [
+            Waiting(cell.kind, partial(self.find, cell), len(self.lab(cell).problem.train)) for cell in once
+        ]
+        left = TimeLeft(waiting, min(executor.workers, len(groups)))
+        return run_groups(
+            groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
+        )
+
+
+@cache
+def _lab(source: DataSource, settings: Settings, seed: int, store: Store, where: Where) -> Lab:
+    return Lab(problem_of(source, seed, where), settings, seed, store)
 
 
 @dataclass(frozen=True)
@@ -164,16 +285,11 @@ def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
     files.append(folder / "records.parquet")
     write_with(files[-1], pl.DataFrame(chapter.records, infer_schema_length=None).write_parquet)
     if chapter.findings.beside:
+        columns = ("figure", "paper", "paper_error", "ours", "error", "runs", "difference")
         lines = [
             {
                 **each.labels,
-                "figure": each.figure,
-                "paper": each.paper,
-                "paper_error": each.paper_error,
-                "ours": each.ours,
-                "error": each.error,
-                "runs": each.runs,
-                "difference": each.difference,
+                **{name: getattr(each, name) for name in columns},
                 "not_comparable": " ".join(each.why),
             }
             for each in chapter.findings.beside
