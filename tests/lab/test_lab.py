@@ -1,11 +1,13 @@
 """Tasks are run once, whoever asks for them; trainings have the same bytes wherever they are run."""
 
+import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,6 +147,31 @@ def test_work_that_another_process_has_is_left_or_waited_for(lab: Lab, log: Path
     assert compute(lab, task, wait=False)
     assert compute(lab, task)
     assert lines(log) == [1]
+
+
+def _run(lab: Lab, log: Path, barrier: Any) -> None:
+    barrier.wait(60)
+    lab.run([Slowly(number, log) for number in range(8)])
+
+
+class Slowly(Squared):
+    """Takes long enough for another process to come by."""
+
+    def run(self, lab: Lab) -> Found:
+        time.sleep(0.02)
+        return super().run(lab)
+
+
+def test_two_processes_that_ask_for_the_same_compute_it_once(lab: Lab, log: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(2)
+    both = [context.Process(target=_run, args=(lab, log, barrier)) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join(60)
+    assert [each.exitcode for each in both] == [0, 0]
+    assert sorted(lines(log)) == list(range(8))
 
 
 def trainings_of(problem: Problem) -> list[Training]:

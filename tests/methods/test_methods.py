@@ -19,7 +19,7 @@ from assent.game.paper import Strategy, TableSettings, solve_table
 from assent.game.prices import break_even_prices, price_path
 from assent.game.solve import solve
 from assent.influence.inverse import Estimator, InfluenceSettings
-from assent.lab import Lab, everything
+from assent.lab import Lab
 from assent.lab.anchors import InfluenceAt, effects_in, random_anchors
 from assent.lab.store import digest
 from assent.methods import METHODS, Choice, Method, influence_settings, make_method, merged, method_settings
@@ -588,5 +588,4 @@ def test_everything_is_disclosed_where_nobody_minds(problem: Problem) -> None:
     free = lab_of(replace(problem, unwillingness=np.zeros(len(problem.train))))
     for name in ("random", "threshold", "occurrence"):
         assert make_method(name).within(free, 0.1).selection.all()
-    np.testing.assert_array_equal(quick("worth").at_price(free, 9.0).selection.mean(), 1.0)
-    assert everything(problem).all()
+    assert quick("worth").at_price(free, 9.0).selection.all()
