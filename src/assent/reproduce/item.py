@@ -14,10 +14,10 @@ from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
 from assent.methods import Method
 from assent.reproduce.paper import Beside
-from assent.reproduce.plan import CHANCE, DATASETS, NOTHING, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
+from assent.reproduce.plan import CHANCE, DATASETS, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
 from assent.results.comparison import sentences
 from assent.results.plot import Chart
-from assent.results.records import ALL, METHOD, Flat, Way
+from assent.results.records import ALL, METHOD, NOTHING, Flat, Way
 from assent.results.records import name as way_name
 from assent.results.table import Column, Table, rows_by, tabulate
 from assent.results.words import plural, share

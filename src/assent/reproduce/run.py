@@ -23,7 +23,7 @@ from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab
 from assent.lab.store import Entry, Store, code_state, digest
 from assent.reproduce.item import Cell, Findings, Item, Kind
-from assent.reproduce.plan import DataSource, Plan, Where, problem_of
+from assent.reproduce.plan import DataSource, Plan, Where, problem_of, size_of
 from assent.results.words import NONE, plural
 from assent.results.writers import write
 from assent.runs.measure import Cell as MethodCell
@@ -267,12 +267,9 @@ def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list
     with progress.task("reading data sets", len(plan.datasets)) as advance:
         for name in plan.datasets:
             try:
-                problem = problem_of(plan.source(name), 0, where)
+                sizes[name] = size_of(plan.source(name), where)
             except AssentError as error:
                 missing.append(str(error))
-            else:
-                rows = sum(map(len, (problem.train, problem.valid, problem.test)))
-                sizes[name] = problem.n_users, problem.n_items, rows
             advance()
     return replace(plan, datasets=tuple(sizes), sizes=sizes), missing
 
