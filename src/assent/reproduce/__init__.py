@@ -28,16 +28,6 @@ ITEMS: dict[str, Item] = {
 """Every item by name; a new one is a description and an entry here."""
 
 __all__ = [
-    "ITEMS",
-    "PAGE",
-    "Findings",
-    "Item",
-    "Plan",
-    "Reproduction",
-    "Scale",
-    "build_page",
-    "full",
-    "quick",
-    "reproduce",
-    "write_chapter",
-]
+    "ITEMS", "PAGE", "Findings", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
+    "reproduce", "write_chapter",
+]  # fmt: skip

@@ -8,18 +8,7 @@ from assent.reproduce import paper
 from assent.reproduce.paper import Beside, data_reasons
 from assent.reproduce.run import Chapter, Reproduction
 from assent.results.words import MINUS, NONE, fixed, plural
-from assent.results.writers import (
-    Html,
-    bullets,
-    fewer_runs,
-    grid,
-    header,
-    html,
-    join,
-    row_labels,
-    section,
-    tag,
-)
+from assent.results.writers import Html, bullets, fewer_runs, grid, header, html, row_labels, section, tag
 
 PROTOCOL = (
     "Split: the last interaction of each user is the test row, the one before it the validation row, each "
@@ -103,10 +92,10 @@ def _chapter(chapter: Chapter, repeats: int) -> Html:
     item, findings, done = chapter.item, chapter.findings, len(chapter.records)
     partial = [] if done == chapter.wanted else [f"{done} of {chapter.wanted} cells are there so far."]
     title, is_short = findings.table.title, len(findings.table.rows) <= _SHORT
-    figures = []
+    figures: list[Html] = []
     for small, some in groupby(findings.charts, lambda chart: chart.small):
         drawn = [tag("figure", chart.html()) for chart in some]
-        figures.append(tag("div", *drawn, class_="multiples") if small else join(drawn))
+        figures += [tag("div", *drawn, class_="multiples")] if small else drawn
     return section(
         item.title,
         tag("p", f"{item.where} · assent reproduce {item.name}", class_="note"),
