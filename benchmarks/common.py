@@ -21,10 +21,9 @@ import polars as pl
 
 from assent.data.interactions import Interactions
 from assent.data.named import cut
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.readers import read_interactions
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.data.unwillingness import assign
 from assent.evaluation import evaluate as evaluation
 from assent.lab import SERIAL, Executor, Lab, Processes, Training, everything

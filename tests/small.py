@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.lab import Store
 from assent.support.arrays import Bools
 from assent.support.files import read_json

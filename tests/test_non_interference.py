@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from assent.settings import Settings
-from assent.workbench import Workbench
 from hypothesis import assume, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from safetensors import safe_open
 
+from assent.lab import Lab, Store, Training
+from assent.methods import make_method
 from assent.models import MFSettings
 from assent.support.progress import SILENT, Advance, Progress
 from assent.testing.subject import (
@@ -33,7 +33,7 @@ from assent.testing.subject import (
     problem_of,
     split_log,
 )
-from assent.training import Trained, TrainingSettings, disclose, train
+from assent.training import Settings, Trained, TrainingSettings, disclose, train
 from assent.training.stored import save
 
 MODEL = MFSettings(dimension=4)
@@ -224,14 +224,14 @@ def test_withheld_rows_leave_no_trace_in_a_checkpoint(change: Change, tmp_path: 
 
 
 def test_what_the_anchors_know_does_not_reach_the_final_model(tmp_path: Path) -> None:
-    """A workbench that has trained on withheld rows, and kept that on disk, does not pass it on."""
+    """A lab that has trained on withheld rows, and kept that on disk, does not pass it on."""
     table = split_log(seed=0, share=0.6)
     settings = Settings(model_settings=MODEL, training=STEADY)
     problem, selection = problem_of(table)
-    bench = Workbench(problem, settings, seed=7, folder=tmp_path / "work")
-    bench.estimates(2)
-    after_anchors = files_of(bench.final(selection), tmp_path / "a")
-
+    lab = Lab(problem, settings, 7, Store(tmp_path / "work"))
+    for name in ("worth", "ifrqe++"):
+        make_method(name).at_price(lab, 0.1)
+    [after] = lab.train([Training(selection)])
     clean, its_selection = problem_of(drop_all(table, np.random.default_rng(0)))
-    alone = Workbench(clean, settings, seed=7).final(its_selection)
-    assert after_anchors == files_of(alone, tmp_path / "b")
+    [alone] = Lab(clean, settings, 7).train([Training(its_selection)])
+    assert files_of(after, tmp_path / "a") == files_of(alone, tmp_path / "b")

@@ -28,6 +28,11 @@ def test_every_target_is_phony() -> None:
     assert set(line.split()) == targets()
 
 
+def test_files_that_targets_name_exist() -> None:
+    for file in re.findall(r"\b(?:tests|benchmarks)/[\w/]+\.py\b", MAKEFILE):
+        assert (ROOT / file).is_file(), f"Makefile: no such file: {file}"
+
+
 def test_the_workflow_runs_the_commands_of_the_readme() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     [job] = workflow["jobs"].values()

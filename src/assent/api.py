@@ -4,11 +4,10 @@ read_interactions → assign (unwillingness) → make_problem → Lab → make_m
 """
 
 from assent.data.interactions import Interactions
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem, make_problem_from_parts
 from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
-from assent.data.split import make_problem, make_problem_from_parts
 from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
 from assent.evaluation.evaluate import HeldOut, evaluate

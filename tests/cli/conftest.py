@@ -41,20 +41,16 @@ def records(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def killed_at(labels: list[str], *arguments: object) -> int:
-    """Give a fit in a process of its own, which kills itself when a task with one of the labels begins.
-
-    A label that ends in * stands for all that begin so. Returns the exit code.
-    """
+def killed_at(label: str, *arguments: object) -> int:
+    """Give a fit in a process that kills itself when the task `label` begins; returns the exit code."""
     script = f"""
 import os, sys
-from fnmatch import fnmatch
 from assent.cli import fit_commands
 from assent.cli.app import main
 from assent.support.progress import SILENT
 class Killer:
     def task(self, label, total):
-        if any(fnmatch(label, each) for each in {labels!r}):
+        if label == {label!r}:
             os.kill(os.getpid(), 9)
         return SILENT.task(label, total)
 fit_commands.watcher = Killer

@@ -6,10 +6,13 @@ import time
 from pathlib import Path
 
 import polars as pl
+import pytest
 
+from assent.cli import fit_commands
 from assent.runs.lds import SCORES
 from tests.cli.conftest import QUICK, killed_at, records
 from tests.conftest import Assent
+from tests.small import Listener
 
 KEYS = {
     "dataset",
@@ -135,13 +138,19 @@ def test_what_a_run_depends_on_is_kept_with_it(run_folder: Path) -> None:
     assert kept["training"]["epochs"] == 2
 
 
-def test_a_killed_fit_goes_on_and_ends_the_same(log_file: Path, run_folder: Path, tmp_path: Path) -> None:
+def test_a_killed_fit_goes_on_and_ends_the_same(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "killed"
     command = [log_file, "--out", folder, *QUICK]
-    assert killed_at(["fold 2"], *command) == -9
+    assert killed_at("fold 2", *command) == -9
     assert list((folder / ".work").glob("*.json"))
     assert not (folder / "report.html").exists()
-    assert killed_at(["fold 1"], *command) == 0  # which is there, so that it is not trained again
+    listener = Listener()
+    monkeypatch.setattr(fit_commands, "watcher", lambda: listener)
+    assert assent("fit", *command)[0] == 0
+    assert {"fold 2", "fold 3"} <= set(listener.labels)
+    assert "fold 1" not in listener.labels
     assert not (folder / ".work").exists()
     for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
         assert (folder / name).read_bytes() == (run_folder / name).read_bytes()

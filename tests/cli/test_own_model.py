@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from assent.influence.inverse import Estimator
-from assent.runs.run import open_run
+from assent.runs.folder import open_run
 from assent.support.errors import AssentError
 from tests.cli.conftest import records
 from tests.conftest import Assent

@@ -62,7 +62,7 @@ def test_a_pipe_gets_tables_wide_enough_for_names(asked: dict[str, str], whole: 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_bars_are_for_terminals(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console.err, "_force_terminal", is_terminal)
+    monkeypatch.setattr(console, "err", Console(file=StringIO(), force_terminal=is_terminal))
     assert isinstance(watcher(), TerminalProgress) is is_terminal
     assert (watcher() is SILENT) is not is_terminal
 

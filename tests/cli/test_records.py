@@ -7,8 +7,12 @@ import pytest
 
 from assent.cli import fit_commands
 from assent.data.simulate import simulate
+from assent.runs.folder import Run
+from assent.runs.run import fit
+from assent.training import Settings
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
+from tests.small import QUICK as SETTINGS
 
 KEYS = [
     "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",
@@ -51,6 +55,12 @@ def test_fit_alone_has_the_same_keys(run_folder: Path) -> None:
 def test_demo(tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch) -> None:
     small = simulate(preference="learnable", users=40, items=150, seed=0)
     monkeypatch.setattr(fit_commands, "simulate", lambda **_: small)
+
+    def fit_briefly(log: Any, problem: Any, out: Any, plan: Any, settings: Settings, **how: Any) -> Run:
+        return fit(log, problem, out, plan, settings.model_copy(update={"training": small_training}), **how)
+
+    small_training = SETTINGS.training
+    monkeypatch.setattr(fit_commands, "fit", fit_briefly)
     code, _, err = assent("demo", "--jobs", 1, "--out", tmp_path / "demo", "--json", tmp_path / "demo.json")
     assert code == 0, err
     found = records(tmp_path / "demo.json")

@@ -36,6 +36,8 @@ def test_it_writes_a_page_and_says_what_is_missing(
     code, again, _ = assent("reproduce", "overall,sparsity", *TINY, "--out", out, "--report-only")
     assert (code, again) == (0, text)
     assert (out / "index.html").read_text() == page
+    code, everything, _ = assent("reproduce", "sparsity, all", *TINY, "--out", out, "--report-only")
+    assert (code, everything) == (0, text)
     code, one, _ = assent("reproduce", "overall", *TINY, "--out", out, "--report-only")
     assert code == 0
     assert "sparsity:" not in one
@@ -93,6 +95,8 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
     ("arguments", "message"),
     [
         (["everything"], "everything: no item; accepted: all, overall, more-metrics, price"),
+        (["overall, everything"], "everything: no item"),
+        (["overall", "--set", "scratch.magic=1"], "unknown setting"),
         (["overall", "--datasets", "movies"], "--datasets movies: unknown; accepted: simulation, diginetica"),
         (["overall", "--models", "mf,bpr"], "--models bpr: unknown; accepted: mf, neumf"),
         (["overall", "--set", "training.epochs"], "--set training.epochs: accepted: KEY=VALUE"),

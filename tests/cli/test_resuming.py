@@ -1,44 +1,73 @@
 """A run that was killed goes on; one that failed at once stands in nobody's way."""
 
+import resource
+import shutil
 from pathlib import Path
 
 import pytest
 
+from assent.cli import fit_commands
 from assent.runs.folder import FILES
 from tests.cli.conftest import QUICK, killed_at
 from tests.conftest import Assent
+from tests.small import Listener
 
 DIVERGING = ["--set", "training.learning_rate=1e30"]
-TRAININGS = ["fold *", "trial*", "final model", "all", "nothing"]
-"""Labels of all trainings of a run."""
+
+
+@pytest.fixture(scope="module")
+def killed(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed while its page was drawn."""
+    out = tmp_path_factory.mktemp("killed") / "run"
+    assert killed_at("report", log_file, "--out", out, *QUICK) == -9
+    assert not (out / "report.html").exists()
+    return out
+
+
+@pytest.fixture
+def out(killed: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(killed, tmp_path / "run"))
 
 
 def test_a_run_killed_while_its_page_is_drawn_trains_nothing_twice(
-    log_file: Path, run_folder: Path, tmp_path: Path
+    log_file: Path, run_folder: Path, out: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "run"
-    assert killed_at(["report"], log_file, "--out", out, *QUICK) == -9
-    assert list((out / ".work").glob("*.json"))
-    assert not (out / "report.html").exists()
-    assert killed_at(TRAININGS, log_file, "--out", out, *QUICK) == 0
+    first, second = Listener(), Listener()
+    for folder, seen in ((out.with_name("new"), first), (out, second)):
+        monkeypatch.setattr(fit_commands, "watcher", lambda seen=seen: seen)
+        assert assent("fit", log_file, "--out", folder, *QUICK)[0] == 0
+    trainings = [*(f"fold {fold}" for fold in (1, 2, 3)), "final model", "all", "nothing"]
+    assert set(trainings) <= set(first.labels)
+    assert not [label for label in second.labels if label in trainings or label.startswith("trial")]
     assert not (out / ".work").exists()
     for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
         assert (out / name).read_bytes() == (run_folder / name).read_bytes()
 
 
-def test_every_training_is_watched(log_file: Path, tmp_path: Path) -> None:
-    for label in TRAININGS:
-        assert killed_at([label], log_file, "--out", tmp_path / "run", *QUICK) == -9
+def test_a_damaged_model_is_trained_again(
+    log_file: Path, run_folder: Path, out: Path, assent: Assent
+) -> None:
+    (out / "model.safetensors").write_bytes(b"half")
+    for entry in (out / ".work").glob("*.safetensors"):
+        entry.write_bytes(b"half")
+    assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
+    assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
 
-def test_a_damaged_model_is_written_again(
+def test_what_knows_withheld_rows_is_gone_before_the_page_is_there(
     log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
 ) -> None:
-    out = tmp_path / "run"
-    assert killed_at(["report"], log_file, "--out", out, *QUICK) == -9
-    (out / "model.safetensors").write_bytes(b"half")
-    entry = max((out / ".work").glob("*.safetensors"), key=lambda file: file.stat().st_size)
-    entry.write_bytes(b"half")
+    # A limit on the size of files lets all be written but the page, which is the largest.
+    out, before = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((run_folder / "report.html").stat().st_size // 2, before[1]))
+    try:
+        code, _, err = assent("fit", log_file, "--out", out, *QUICK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 2
+    assert "report.html: File too large" in err
+    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json", "report.html"}
     assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
     assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
@@ -72,16 +101,14 @@ def test_a_fit_whose_loss_is_not_finite_keeps_the_last_good_state(
         assert f"the state after epoch 1 is kept in {state}" in err
     code, _, err = assent("fit", log_file, "--out", out, *QUICK)
     assert code == 2
-    assert "pass --replace" in err
+    assert "choose another folder, or --replace" in err
     assert assent("fit", log_file, "--out", out, *QUICK, "--replace")[0] == 0
     assert not state.exists()
 
 
 def test_a_fit_that_fails_with_something_to_go_on_from_keeps_it(
-    log_file: Path, tmp_path: Path, assent: Assent
+    log_file: Path, out: Path, assent: Assent
 ) -> None:
-    out = tmp_path / "run"
-    assert killed_at(["report"], log_file, "--out", out, *QUICK) == -9
     before = sorted(path.name for path in (out / ".work").iterdir())
     (out / "report.html").mkdir()
     code, _, _ = assent("fit", log_file, "--out", out, *QUICK)

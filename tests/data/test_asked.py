@@ -6,10 +6,9 @@ import polars as pl
 import pytest
 
 from assent.data.interactions import Interactions
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.data.unwillingness import assign, fill_rest
 from assent.data.wishes import Wishes
 from assent.support.errors import AssentError

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from assent.data.interactions import Interactions
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import Preference, simulate
-from assent.data.split import make_problem
 from assent.data.unwillingness import assign, draw_features
 from assent.support.arrays import Floats, Ints
 from assent.support.errors import AssentError

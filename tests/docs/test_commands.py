@@ -37,11 +37,15 @@ def written() -> Iterator[tuple[str, str]]:
 WRITTEN = sorted(set(written()))
 
 
-def test_scripts_that_are_named_exist() -> None:
+def test_files_that_are_named_exist() -> None:
+    places = (ROOT, ROOT / "src/assent", ROOT / "benchmarks", *(ROOT / "src/assent").iterdir())
     for page in PAGES:
-        if "lab" not in page.parts:
-            for script in re.findall(r"(?:bench|search)_[a-z_]+\.py", page.read_text(encoding="utf-8")):
-                assert (ROOT / "benchmarks" / script).is_file(), f"{name(page)}: no such script: {script}"
+        if "lab" in page.parts:
+            continue  # history
+        titles = {block.title for block in blocks(page)}
+        for file in re.findall(r"`([a-z_/]+\.py)\b", page.read_text(encoding="utf-8")):
+            found = file in titles or any((place / file).is_file() for place in places)
+            assert found, f"{name(page)}: no such file: {file}"
 
 
 @cache

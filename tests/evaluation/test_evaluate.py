@@ -10,9 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import candidate_scores, evaluate, ranked_metrics, validation_losses
 from assent.models import MF, MFSettings, Sizes
 from assent.models.losses import Loss

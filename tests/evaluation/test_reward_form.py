@@ -4,36 +4,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from assent.settings import Settings
-from assent.workbench import Workbench
-from assent.worth.settings import Source, ValueSettings
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import validation_losses
 from assent.evaluation.metrics import RewardForm, rewards
 from assent.game.estimates import Objective
 from assent.influence.estimate import social_influence
 from assent.influence.inverse import Estimator, InfluenceSettings
+from assent.lab import Entry, Lab, Training
+from assent.lab.anchors import InfluenceAt, effects_in, linearised, random_anchors
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.models.losses import Loss
 from assent.runs.measure import certificate_of
-from assent.support.arrays import Floats, sum_by
+from assent.support.arrays import Floats
 from assent.support.sparse import SparseMatrix
-from assent.training import TrainingSettings
+from assent.training import Settings, TrainingSettings
 
 SETTINGS = Settings(
-    model_settings=MFSettings(dimension=4),
-    training=TrainingSettings(epochs=3, learning_rate=0.05),
-    influence=InfluenceSettings(
-        loss=Loss.BCE, estimator=Estimator.GAUSS_NEWTON, tolerance=1e-7, iterations=500
-    ),
-    anchors=2,
-    value=ValueSettings(source=Source.INFLUENCE),
+    model_settings=MFSettings(dimension=4), training=TrainingSettings(epochs=3, learning_rate=0.05)
 )
-MEAN = SETTINGS.model_copy(update={"reward": RewardForm.MEAN})
+INFLUENCE = InfluenceSettings(loss=Loss.BCE, estimator=Estimator.GAUSS_NEWTON, tolerance=1e-7, iterations=500)
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +39,13 @@ def problem() -> Problem:
 
 
 @pytest.fixture(scope="module")
-def both(problem: Problem) -> dict[RewardForm, Workbench]:
-    return {each.reward: Workbench(problem, each, seed=2) for each in (SETTINGS, MEAN)}
+def lab(problem: Problem) -> Lab:
+    return Lab(problem, SETTINGS, seed=2)
+
+
+def influence_at(lab: Lab, form: RewardForm, count: int, *, effects: bool = False) -> list[Entry]:
+    anchors = random_anchors(lab, count, rate=0.9)
+    return lab.run([InfluenceAt(anchor, INFLUENCE, form, effects=effects) for anchor in anchors])
 
 
 def test_weights_turn_sums_into_means(problem: Problem) -> None:
@@ -70,62 +67,44 @@ def test_users_without_validation_rows_weigh_as_the_mean_user() -> None:
     np.testing.assert_array_equal(RewardForm.SUM.weights(np.array([100, 0])), [1, 1])
 
 
-def test_estimates_are_about_the_loss_in_the_reward(
-    problem: Problem, both: dict[RewardForm, Workbench]
-) -> None:
-    by_sum, by_mean = (both[form].estimates(2, effects=True) for form in RewardForm)
+def test_effects_on_others_are_about_the_loss_in_the_reward(problem: Problem, lab: Lab) -> None:
+    by_sum, by_mean = (influence_at(lab, form, 2, effects=True) for form in RewardForm)
     weights = RewardForm.MEAN.weights(problem.valid_samples())
-    np.testing.assert_allclose(by_mean.own, by_sum.own * weights[problem.train.users])
-    np.testing.assert_allclose(by_mean.losses, by_sum.losses * weights)
-    for one, other in zip(by_mean.effects, by_sum.effects, strict=True):
-        np.testing.assert_allclose(one.toarray(), other.toarray() * weights[:, None], rtol=1e-6)
-    truth = validation_losses(problem, both[RewardForm.MEAN].anchor(0)[1])
-    np.testing.assert_allclose(by_mean.losses[0], truth * weights, rtol=1e-5)
+    for one, other in zip(by_mean, by_sum, strict=True):
+        scaled = effects_in(other).toarray() * weights[:, None]
+        np.testing.assert_allclose(effects_in(one).toarray(), scaled, rtol=1e-6)
 
 
-def test_social_influence_is_that_on_the_weighted_sum(
-    problem: Problem, both: dict[RewardForm, Workbench]
-) -> None:
+def test_social_influence_is_that_on_the_weighted_sum(problem: Problem, lab: Lab) -> None:
     """The solve is linear here: what two groups of users count separately adds up."""
-    model = both[RewardForm.SUM].linearise(0)
+    [anchor] = random_anchors(lab, 1, rate=0.9)
+    [trained] = lab.train([anchor])
+    model = linearised(lab, anchor, trained, INFLUENCE)
     weights = RewardForm.MEAN.weights(problem.valid_samples())
     odd = np.arange(problem.n_users) % 2
 
     def social(of_users: Floats) -> Floats:
         of_rows = of_users[problem.valid.users]
-        return social_influence(model, SETTINGS.influence, 2, of_rows)[0].double().numpy()
+        return social_influence(model, INFLUENCE, 2, of_rows)[0].double().numpy()
 
-    found = both[RewardForm.MEAN].estimates(1).social[0]
-    np.testing.assert_allclose(found, social(weights * odd) + social(weights * (1 - odd)), atol=1e-4)
-    np.testing.assert_allclose(both[RewardForm.SUM].estimates(1).social[0], social(np.ones(len(odd))))
-    assert not np.allclose(found / found.std(), social(np.ones(len(odd))) / found.std(), atol=0.1)
+    by_sum, by_mean = (influence_at(lab, form, 1)[0].arrays["social"] for form in RewardForm)
+    np.testing.assert_allclose(by_mean, social(weights * odd) + social(weights * (1 - odd)), atol=1e-4)
+    np.testing.assert_allclose(by_sum, social(np.ones(len(odd))))
+    assert not np.allclose(by_mean / by_mean.std(), by_sum / by_mean.std(), atol=0.1)
 
 
 @pytest.mark.parametrize("objective", list(Objective))
 def test_the_decision_weighs_the_price_against_the_form(
-    objective: Objective, problem: Problem, both: dict[RewardForm, Workbench]
+    objective: Objective, problem: Problem, lab: Lab
 ) -> None:
-    method = make_method("ifrqe", objective)
-    for form, bench in both.items():
-        choice = method.at_price(bench, 0.01)
-        values = bench.estimates(1).values(objective)[0]
+    owners = problem.train.users
+    for form in RewardForm:
+        method = make_method("ifrqe", objective=objective, reward=form, influence=INFLUENCE)
+        choice = method.at_price(lab, 0.01)
+        [known] = influence_at(lab, form, 1)
+        own = known.arrays["own"] * form.weights(problem.valid_samples())[owners]
+        values = own if objective is Objective.NASH else known.arrays["social"]
         np.testing.assert_array_equal(choice.selection, values > 0.01 * problem.unwillingness)
-        if form is RewardForm.MEAN and objective is Objective.NASH:
-            scale = np.maximum(problem.valid_samples(), 1)[problem.train.users]
-            own = both[RewardForm.SUM].estimates(1).own[0]
-            np.testing.assert_array_equal(choice.selection, own > 0.01 * scale * problem.unwillingness)
-
-
-def test_predicted_rewards_are_of_the_form(problem: Problem, both: dict[RewardForm, Workbench]) -> None:
-    anchor = both[RewardForm.MEAN].anchor(0)[0]
-    paid = sum_by(problem.train.users, problem.unwillingness * anchor, problem.n_users)
-    for form, bench in both.items():
-        estimates = bench.estimates(1, effects=True)
-        expected = rewards(
-            validation_losses(problem, bench.anchor(0)[1]), problem.valid_samples(), paid, price=0.3
-        )
-        found = estimates.predicted_rewards(anchor[None], 0.3)[0]
-        np.testing.assert_allclose(found, expected[f"reward_{form}"], rtol=1e-5)
 
 
 def test_rows_of_a_sparse_matrix_are_scaled() -> None:
@@ -136,13 +115,14 @@ def test_rows_of_a_sparse_matrix_are_scaled() -> None:
 
 
 def test_the_certificate_holds_the_prediction_against_a_truth_of_the_same_form(
-    problem: Problem, both: dict[RewardForm, Workbench]
+    problem: Problem, lab: Lab
 ) -> None:
-    for form, bench in both.items():
-        choice = make_method("ifrqe++", Objective.WELFARE).at_price(bench, 0.1)
-        trained = bench.final(choice.selection)
+    for form in RewardForm:
+        method = make_method("ifrqe++", anchors=2, reward=form, influence=INFLUENCE)
+        choice = method.at_price(lab, 0.1)
+        [trained] = lab.train([Training(choice.selection)])
         losses = validation_losses(problem, trained) * form.weights(problem.valid_samples())
         paid = float(problem.unwillingness[choice.selection].sum())
-        found = certificate_of(bench, choice, trained, 0.1)
+        found = certificate_of(lab, method, choice, trained, 0.1)
         expected = -(float(losses.sum()) + 0.1 * paid) / problem.n_users
         assert found["true_reward"] == pytest.approx(expected)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import response_values
 from assent.game.paper import (

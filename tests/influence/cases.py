@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from assent.data.problem import Problem, Protocol, Rows
+from assent.data.problem import Problem, Protocol, Rows, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.influence.closed_form import Curvature
 from assent.influence.estimate import Influence, influence, linearise
 from assent.influence.inverse import Estimator, InfluenceSettings

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.data.unwillingness import assign
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
 from assent.influence.inverse import InfluenceSettings

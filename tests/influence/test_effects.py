@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from assent.data.problem import Protocol
+from assent.data.problem import Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.influence.closed_form import effect_matrix
 from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.lab import Lab, Store

@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from assent.data.problem import Problem, Rows
+from assent.data.problem import Problem, Rows, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.data.wishes import Wishes
 from assent.game.estimates import Objective
 from assent.game.paper import Strategy, TableSettings, solve_table

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.models import MF, Evidence, MFSettings, Recommender, Sizes, model_class, model_name
 from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError

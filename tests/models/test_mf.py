@@ -6,14 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.data.problem import Rows
+from assent.data.problem import Rows, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.models import MF, MFSettings, Sizes, model_class
 from assent.models.layers import noise_edge
-from assent.support.arrays import Ints
+from assent.support.arrays import Ints, mix
 from assent.support.errors import AssentError
-from assent.support.hashing import mix
 from assent.training import Disclosed, TrainingSettings, disclose, train
 
 SIZES = Sizes(users=5, items=7, rows=20, negatives=2)

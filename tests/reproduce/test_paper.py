@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from assent.evaluation.metrics import RewardForm
+from assent.methods import merged
 from assent.reproduce import ITEMS
 from assent.reproduce.paper import (
     OWN_SETTINGS,
@@ -15,7 +16,7 @@ from assent.reproduce.paper import (
     reasons,
     sizes,
 )
-from assent.reproduce.plan import OURS, SCR, Plan, full, merged, quick
+from assent.reproduce.plan import OURS, SCR, Plan, full, quick
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, tabulate
 

@@ -27,7 +27,10 @@ from tests.small import QUICK, Listener, entries, small_problem, timeless, train
 
 Records = list[dict[str, Any]]
 PRICES = (0.0, 0.5)
-OF = {"ifrqe++": {"anchors": 2, "influence": {"loss": "bce"}}, "worth": {"folds": 2}}
+OF: dict[str, dict[str, Any]] = {
+    "ifrqe++": {"anchors": 2, "influence": {"loss": "bce"}},
+    "worth": {"folds": 2},
+}
 
 
 @pytest.fixture(scope="module")

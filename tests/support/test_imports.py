@@ -16,9 +16,9 @@ SUPPORT = ("errors", "files", "progress", "runtime")
     ("modules", "heavy"),
     [
         ([f"assent.support.{name}" for name in SUPPORT], HEAVY | {"numpy"}),
-        (["assent.data.problem", "assent.data.wishes"], HEAVY),
+        (["assent.cli.app"], HEAVY | {"numpy"}),
     ],
-    ids=["support", "data"],
+    ids=["support", "commands"],
 )
 def test_cheap_modules_load_no_heavy_library(modules: list[str], heavy: set[str]) -> None:
     # The package itself offers all public names: an empty one in its place shows what the modules load.

@@ -17,11 +17,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.models import MF, MFSettings, Sizes, model_name
+from assent.support.arrays import mix
 from assent.support.errors import AssentError
-from assent.support.hashing import mix
 from assent.support.progress import SILENT, Advance, Progress
 from assent.training import Disclosed, Trained, TrainingSettings, disclose, train
 from assent.training import stored as storage

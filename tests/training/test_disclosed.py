@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from assent.data.problem import Problem, Rows
+from assent.data.problem import Problem, Rows, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.support.arrays import Bools, Ints, positions
 from assent.training.disclosed import Disclosed, disclose, monitor_candidates, negatives
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 import torch
 
+from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.models import MF, CDAESettings, MFSettings, Sizes
 from assent.runs.folder import Run
 from assent.support.errors import AssentError

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import candidate_scores, ranked_metrics
 from assent.evaluation.metrics import mean_metrics, ranking_metrics, top_hits
 from assent.models import MF, MFSettings, model_name

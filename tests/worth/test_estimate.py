@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tests.small import QUICK, Listener, entries, small_problem, some_of, trained_in
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.data.wishes import Wishes
 from assent.evaluation.evaluate import validation_losses, validation_ndcg
 from assent.evaluation.metrics import RewardForm

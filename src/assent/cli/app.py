@@ -24,10 +24,12 @@ COMMANDS = {
     "fit": Lazy("fit_commands", "fit_command", "Choose what is worth disclosing, train on that, report."),
     "frontier": Lazy("compare_commands", "frontier_command", "Measure quality against violation."),
     "compare": Lazy("compare_commands", "compare_command", "Compare methods at prices by true rewards."),
-    "lds": Lazy("compare_commands", "lds_command", "Can the estimates be trusted? Compare with retraining."),
+    "lds": Lazy(
+        "compare_commands", "lds_command", "Print how well each influence estimator orders selections."
+    ),
     "reproduce": Lazy("reproduce_command", "reproduce_command", "Run the paper's tables and figures again."),
-    "recommend": Lazy("run_commands", "recommend", "Print what a run's model recommends to a person."),
-    "explain": Lazy("run_commands", "explain", "Print what was used of a person's data, and why."),
+    "recommend": Lazy("run_commands", "recommend", "Print the items that the model recommends to a user."),
+    "explain": Lazy("run_commands", "explain", "Print what was used of a user's interactions, and why."),
     "simulate": Lazy("data_commands", "simulate_command", "Write a simulated log with unwillingness."),
     "settings": Lazy("fit_commands", "settings_command", "List every setting, with its default."),
     "store": Lazy("data_commands", "store_command", "Say how large a store is, and prune it."),

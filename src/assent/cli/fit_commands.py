@@ -12,9 +12,8 @@ from assent.cli.command import OutputOptions, spread
 from assent.cli.compare_commands import parse_points, reward_form, show_frontier
 from assent.cli.console import notice, out, say, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
-from assent.data.problem import Protocol
+from assent.data.problem import Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.methods import METHODS, Method, influence_settings, make_method

@@ -11,11 +11,10 @@ import typer
 from assent.cli.command import between, option
 from assent.cli.console import notice
 from assent.data.interactions import Interactions
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem, make_problem_from_parts, parts_of, too_short
 from assent.data.readers import GUESSES, Duplicates, read_interactions
 from assent.data.rules import read_wishes
-from assent.data.split import make_problem, make_problem_from_parts, parts_of, too_short
-from assent.data.unwillingness import RESTS, SOURCES, assign, default_source, without_never
+from assent.data.unwillingness import RESTS, SOURCES, assign, default_source
 from assent.data.wishes import USUAL_PRIOR
 from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
@@ -151,7 +150,7 @@ class ProblemOptions(LogOptions):
         with progress.task("splitting", 1):
             problem = self._split(log)
             problem = wishes.added(log, problem) if wishes else problem
-        if never := without_never(log)[1]:
+        if never := len(log) - len(log.without_never()):
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
         return log, problem, source
 

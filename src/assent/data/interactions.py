@@ -49,6 +49,12 @@ class Interactions:
         columns = [values.alias("unwillingness"), *([] if given is None else [given.alias("given")])]
         return replace(self, table=self.table.drop("given", strict=False).with_columns(columns))
 
+    def without_never(self) -> "Interactions":
+        """Return this log without the rows of unwillingness 1; without any unwillingness it is an error."""
+        if "unwillingness" not in self.table.columns:
+            raise AssentError(f"{self.name}: no column 'unwillingness'; accepted: a log that has one")
+        return replace(self, table=self.table.filter(self.table["unwillingness"] < 1.0))
+
     def categories_of(self, items: pl.Series) -> pl.Series:
         """The first category of each item, null if it has none; an `AssentError` if none has any."""
         first = self.items.select("item", first=pl.col("category").list.first())

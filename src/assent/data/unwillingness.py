@@ -1,13 +1,13 @@
 """Where unwillingness comes from: a column, a file, rules, or a draw.
 
-A new source is a function from a `Request` to one Float64 series in [0, 1], and one entry of `REGISTRY`.
+A new source is a function from a `Request` to one Float64 series in [0, 1], and one entry of `_SOURCES`.
 Draws are keyed by ids: a row keeps its unwillingness however the log is sorted, filtered or cut. They are
 below 1: only a person can say "never".
 """
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -19,9 +19,8 @@ from scipy.special import expit, ndtri
 from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
 from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, read_rules
-from assent.support.arrays import Floats
+from assent.support.arrays import Floats, Keys, string_keys, uniforms
 from assent.support.errors import AssentError
-from assent.support.hashing import Keys, string_keys, uniforms
 
 COLUMN: Final = "unwillingness"
 RESTS: Final = "own-mean, mean, or a number such as 0.5"
@@ -93,12 +92,6 @@ def for_the_record(source: str) -> str:
 def default_source(interactions: Interactions) -> str:
     """The source to use if none is named: the log's own column if it has one, else a draw."""
     return "column" if COLUMN in interactions.table.columns else "random"
-
-
-def without_never(interactions: Interactions) -> tuple[Interactions, int]:
-    """The log without the rows of unwillingness 1, and how many these were."""
-    kept = interactions.table.filter(_column(interactions) < 1.0)
-    return replace(interactions, table=kept), len(interactions) - kept.height
 
 
 def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Series:

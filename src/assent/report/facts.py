@@ -6,12 +6,14 @@ All sentences are computed from the figures, and are as plain where these are ba
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assent.models.losses import Loss
 from assent.report.data import QUALITY, ReportData, mean, reference, spread
 from assent.results.records import ALL, ENDS, METHOD, NOTHING, Way, name, named, way_of
 from assent.results.table import Amount, Column, rows_by, tabulate
 from assent.results.words import decimals_for, fixed, listed, number, percent, plural, share
 from assent.support.statistics import mean_and_error
+
+_LOSS_OF_REWARDS = "bce"
+"""Any other loss is named beside a reward; `models.losses` would load torch."""
 
 _CLEAR_LIFT = 1.1
 """Below this multiple of Nothing's quality, All's is too close to it for shares of it to mean much."""
@@ -293,7 +295,7 @@ def _rewards(figures: Mapping[str, float], certificate: Mapping[str, object]) ->
     at = f" at a price of {number(figures['price'])}" if "price" in figures else ""
     true = f"The true reward{at} after training is {number(figures['true_reward'])} per person"
     if {"reward_loss", "reward_form"} <= certificate.keys():
-        kind = "" if certificate["reward_loss"] == Loss.BCE else f" {certificate['reward_loss']}"
+        kind = "" if certificate["reward_loss"] == _LOSS_OF_REWARDS else f" {certificate['reward_loss']}"
         true += f", by the {certificate['reward_form']} of their{kind} losses"
     if "predicted_reward" not in figures:
         return f"{true}; nothing was predicted."

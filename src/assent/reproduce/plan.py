@@ -12,9 +12,8 @@ import numpy as np
 
 from assent.data.interactions import Interactions
 from assent.data.named import read_named
-from assent.data.problem import Problem, Protocol
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import MOST, simulate
-from assent.data.split import make_problem
 from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, assign
 from assent.evaluation.metrics import RewardForm
 from assent.methods import METHODS, Method, make_method, merged, method_settings
@@ -22,7 +21,7 @@ from assent.models.losses import Loss
 from assent.results.records import Way
 from assent.results.table import shown
 from assent.results.words import listed
-from assent.support.hashing import string_keys
+from assent.support.arrays import string_keys
 from assent.training import Settings
 
 BASE = ("model_settings", "training")

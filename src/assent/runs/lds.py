@@ -32,8 +32,7 @@ from assent.methods.worth import WorthMethod
 from assent.models import model_class
 from assent.models.losses import Loss
 from assent.results.words import listed
-from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
-from assent.support.hashing import mixed
+from assent.support.arrays import Bools, Floats, Ints, mixed, slices, sum_by
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
 from assent.worth.estimate import Source, fold_trainings, model_of_everything

@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
-from assent.data.split import make_problem
 from assent.evaluation.evaluate import evaluate, ranked_metrics
 from assent.evaluation.metrics import ranking_metrics, top_hits
 from assent.influence.estimate import linearise, own_by_groups, social_influence

@@ -6,9 +6,8 @@ import numpy as np
 import polars as pl
 
 from assent.data.interactions import NO_ITEMS, Interactions
-from assent.data.problem import Problem
+from assent.data.problem import Problem, make_problem_from_parts, parts_of
 from assent.data.simulate import simulate
-from assent.data.split import make_problem_from_parts, parts_of
 from assent.support.arrays import Bools
 
 Change = Callable[[pl.DataFrame, np.random.Generator], pl.DataFrame]

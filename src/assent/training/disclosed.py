@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from assent.data.problem import Problem, Rows
-from assent.support.arrays import Bools, Ints, Strings, positions
-from assent.support.hashing import Keys, below, mix
+from assent.support.arrays import Bools, Ints, Keys, Strings, below, mix, positions
 
 _ATTEMPTS = 8
 """Draws per negative; the last one is kept even if it is a positive, for users with nearly every item."""

@@ -21,11 +21,10 @@ from torch import Tensor
 from assent.data.problem import Rows
 from assent.models import Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import build_model
-from assent.support.arrays import Ints, Strings, positions, slices
+from assent.support.arrays import Ints, Strings, mix, positions, slices
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import check_format, read_json, write_json, write_with
-from assent.support.hashing import mix
 
 FORMAT = 2
 """Version of the files; raised when older files cannot be read any more."""

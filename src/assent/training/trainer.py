@@ -26,9 +26,9 @@ from torch import Tensor, nn
 
 from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, code_of, model_class
 from assent.models.checks import check_contract, make_model
+from assent.support.arrays import mix
 from assent.support.errors import AssentError
 from assent.support.files import write_with
-from assent.support.hashing import mix
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives

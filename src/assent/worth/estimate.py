@@ -28,10 +28,9 @@ from assent.lab.anchors import anchor_at, linearised, loss_weights, residuals
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Found, Key, digest
 from assent.models.losses import Loss
-from assent.support.arrays import Bools, Floats, sum_by
+from assent.support.arrays import Bools, Floats, mixed, sum_by
 from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
-from assent.support.hashing import mixed
 from assent.training import Trained
 from assent.worth import trial
 from assent.worth.folds import Measured, deal, measure, pooled, targets

@@ -19,8 +19,7 @@ from assent.data.problem import Rows
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.support.arrays import Floats, Ints
-from assent.support.hashing import mixed
+from assent.support.arrays import Floats, Ints, mixed
 from assent.worth.shrinkage import Shrunk, Twice, features, shrink
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from assent.support.hashing import below, mix, splitmix64, string_keys, uniform, uniforms
+from assent.support.arrays import below, mix, splitmix64, string_keys, uniform, uniforms
 
 numbers = st.integers(0, 2**63 - 1)
 

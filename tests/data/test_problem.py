@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from assent.data.interactions import NO_ITEMS, Interactions
-from assent.data.problem import Problem, Protocol, Rows
+from assent.data.problem import (
+    Problem,
+    Protocol,
+    Rows,
+    make_problem,
+    make_problem_from_parts,
+    parts_of,
+    sample_unseen,
+    too_short,
+)
 from assent.data.readers import read_interactions
-from assent.data.split import make_problem, make_problem_from_parts, parts_of, sample_unseen, too_short
 from assent.data.unwillingness import assign
 from assent.support.arrays import Ints
 from assent.support.errors import AssentError
