@@ -22,7 +22,7 @@ from assent.reproduce.plan import (
     size_of,
 )
 from assent.results.plot import Chart, Series, charts
-from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat, Way
+from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table, rows_by, tabulate
 from assent.results.words import MINUS, listed, percent, plural
@@ -72,16 +72,9 @@ def _overall_charts(table: Table) -> Iterator[Chart]:
             Series(WAYS[row.labels[METHOD]], [row.amounts["violation"].mean or 0.0], [row.amounts["f1"]])
             for row in rows
         ]
-        yield Chart(
-            f"{table.name}-f1-{dataset}-{model}",
-            f"{dataset}, {model}",
-            "wv, violation of a user's willingness",
-            m.F1.heading,
-            series,
-            100,
-            measured=True,
-            small=True,
-        )
+        name, x = f"{table.name}-f1-{dataset}-{model}", "wv, violation of a user's willingness"
+        title = f"{dataset}, {model}"
+        yield Chart(name, title, x, m.F1.heading, series, 100, measured=True, small=True)
     models = {row.labels["model"] for row in table.rows}
     along, split = ("model", "dataset") if len(models) > 1 else ("dataset", "model")
     yield from charts(table, split, along=along, figures="reward_mean", prefix=f"{table.name}-reward_mean")
@@ -192,11 +185,6 @@ SCRATCH = replace(
 )
 
 
-def _anchor_blocks(plan: Plan, model: str, dataset: str) -> Iterator[Block]:
-    for number in plan.numbers_of_anchors:
-        yield at_prices(plan, model, dataset, [OURS], labels={"anchors": number}, anchors=number)
-
-
 def _gains(plan: Plan, _: Table, records: Sequence[Flat]) -> Iterator[str]:
     """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat."""
     few = min(plan.numbers_of_anchors)
@@ -222,7 +210,10 @@ ANCHORS = Item(
     about="IFRQE++ at price 1 with T anchors: reward, and seconds of anchors, game and final training.",
     labels={**m.PLACE, "anchors": "T"},
     columns=(m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS),
-    blocks=_anchor_blocks,
+    blocks=lambda plan, model, dataset: [
+        at_prices(plan, model, dataset, [OURS], labels={"anchors": number}, anchors=number)
+        for number in plan.numbers_of_anchors
+    ],
     models="few_models",
     datasets=("diginetica", "amazon-video-games", SIMULATION),
     subtitle=", IFRQE++, price 1",
@@ -304,28 +295,16 @@ SPARSITY = replace(
 )
 
 
-OUR_WAYS: Sequence[Way] = (
-    ("random", ""),
-    ("threshold", ""),
-    ("occurrence", ""),
-    ("worth", "nash"),
-    ("worth", "welfare"),
-)
+OUR_WAYS = (("random", ""), ("threshold", ""), ("occurrence", ""), ("worth", "nash"), ("worth", "welfare"))
 
 
 def _within_budgets(plan: Plan, model: str, _: str) -> list[Block]:
     """All, each method within each budget, the largest first, and Nothing: in the order of the table."""
     budgets = sorted(plan.points, reverse=True)
     places = [(ALL, 1.0), *((way, point) for point in budgets for way in OUR_WAYS), (NOTHING, 0.0)]
-    return [
-        [
-            (
-                MethodCell(plan.method_of_ours(way, model), 1.0, point),
-                {METHOD: way_name(way), "kept": 100 * point},
-            )
-            for way, point in places
-        ]
-    ]
+    cells = [MethodCell(plan.method_of_ours(way, model), 1.0, point) for way, point in places]
+    labels = [{METHOD: way_name(way), "kept": 100 * point} for way, point in places]
+    return [list(zip(cells, labels, strict=True))]
 
 
 FRONTIER = Item(

@@ -201,13 +201,11 @@ def at_prices(
     **changes: Any,
 ) -> Block:
     """Every method at every price; `changes` are settings of the methods."""
+    methods = [(plan.method(way, model, dataset, **changes), way_name(way)) for way in ways]
     return [
-        (
-            MethodCell(plan.method(way, model, dataset, **changes), price),
-            {METHOD: way_name(way), **(labels or {})},
-        )
+        (MethodCell(method, price), {METHOD: name, **(labels or {})})
         for price in prices
-        for way in ways
+        for method, name in methods
     ]
 
 

@@ -35,13 +35,7 @@ DATASETS: Mapping[str, str] = {
     "amazon-video-games": "amazon_video",
 }
 """Data sets, with their keys in `paper.json`."""
-MODELS: Mapping[str, str] = {
-    "mf": "MF",
-    "neumf": "NeuMF",
-    "lightgcn": "LightGCN",
-    "din": "DIN",
-    "cdae": "CDAE",
-}
+MODELS = {"mf": "MF", "neumf": "NeuMF", "lightgcn": "LightGCN", "din": "DIN", "cdae": "CDAE"}
 """Models, with what the paper calls them."""
 CHANCE = "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
 
