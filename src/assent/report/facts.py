@@ -265,7 +265,15 @@ def _trial(trial: Mapping[str, Any]) -> str:
 
 def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) -> str:
     """What could be gained by deviating; one anchor's best responses leave nothing to gain."""
-    own = _own_gains(figures) if is_welfare and "largest_own_gain" in figures else ""
+    own = ""
+    if is_welfare and "largest_own_gain" in figures:
+        own = " Nor could anybody gain for themselves."
+        if figures["own_gainers"]:
+            own = (
+                f" For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
+                f"{number(figures['largest_own_gain'])} loss units, {number(figures['mean_own_gain'])} on "
+                "average of all users: so much is given for others."
+            )
     gain = "add to the sum of all rewards" if is_welfare else "gain"
     if n_anchors == 1 and not figures["largest_gain"]:
         return (
@@ -280,17 +288,6 @@ def _gains(figures: Mapping[str, float], n_anchors: int, *, is_welfare: bool) ->
     return (
         f"Nobody could {gain} more than {number(figures['largest_gain'])} loss units by deciding otherwise "
         f"alone{share}; on average {number(figures['mean_gain'])}.{but}{own}"
-    )
-
-
-def _own_gains(figures: Mapping[str, float]) -> str:
-    """What people give up by deciding for everybody."""
-    if not figures["own_gainers"]:
-        return " Nor could anybody gain for themselves."
-    return (
-        f" For themselves alone {plural(int(figures['own_gainers']), 'user')} could gain, at most "
-        f"{number(figures['largest_own_gain'])} loss units, {number(figures['mean_own_gain'])} on average of "
-        "all users: so much is given for others."
     )
 
 

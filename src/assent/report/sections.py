@@ -378,16 +378,17 @@ def _person(data: ReportData, user: str) -> Html:
 def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
     decision = "disclosed" if row["disclosed"] else "withheld"
     pill = tag("span", decision, class_=f"pill {decision}")
-    unsaid = [] if row["given"] else [tag("small", not_given(data.settings.get("rest")))]
-    categories = [tag("small", tag("bdi", ", ".join(row["category"])))] if row["category"] else []
+    unsaid = "" if row["given"] else tag("small", not_given(data.settings.get("rest")))
+    categories = tag("small", tag("bdi", ", ".join(row["category"]))) if row["category"] else ""
     cells = [
-        header(tag("bdi", row["title"] or row["item"]), *categories, scope="row"),
-        tag("td", pill, *([tag("small", words)] if words else []), class_="decision"),
-        tag("td", minded(row["unwillingness"]), *unsaid),
+        header(tag("bdi", row["title"] or row["item"]), categories, scope="row"),
+        tag("td", pill, tag("small", words) if words else "", class_="decision"),
+        tag("td", minded(row["unwillingness"]), unsaid),
     ]
     if data.estimated:
-        known = row["uncertainty"] is not None
-        uncertain = [tag("small", f"± {number(row['uncertainty'])}")] if known else []
-        value, price = (NONE if row[key] is None else number(row[key]) for key in ("value", "price"))
-        cells += [tag("td", value, *uncertain), tag("td", price)]
+        value, error, price = (
+            NONE if row[key] is None else number(row[key]) for key in ("value", "uncertainty", "price")
+        )
+        uncertain = "" if error == NONE else tag("small", f"± {error}")
+        cells += [tag("td", value, uncertain), tag("td", price)]
     return tag("tr", *cells)

@@ -2,9 +2,8 @@
 
 from assent.reproduce import comparisons, estimates
 from assent.reproduce.item import Findings, Item
-from assent.reproduce.page import build_page
 from assent.reproduce.plan import Plan, Scale, full, quick
-from assent.reproduce.run import PAGE, Reproduction, reproduce, write_chapter
+from assent.reproduce.run import PAGE, Reproduction, build_page, reproduce, write_chapter
 from assent.reproduce.search import SEARCH
 
 ITEMS: dict[str, Item] = {
@@ -28,16 +27,6 @@ ITEMS: dict[str, Item] = {
 """Every item by name; a new one is a description and an entry here."""
 
 __all__ = [
-    "ITEMS",
-    "PAGE",
-    "Findings",
-    "Item",
-    "Plan",
-    "Reproduction",
-    "Scale",
-    "build_page",
-    "full",
-    "quick",
-    "reproduce",
-    "write_chapter",
-]
+    "ITEMS", "PAGE", "Findings", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
+    "reproduce", "write_chapter",
+]  # fmt: skip

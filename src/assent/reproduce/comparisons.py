@@ -3,40 +3,35 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, median
+from typing import Any
 
 from assent.reproduce import item as m
 from assent.reproduce import paper
 from assent.reproduce.item import Block, Item, Labels, at_prices
 from assent.reproduce.paper import Beside, beside, beside_rows, plan_reasons
 from assent.reproduce.plan import (
-    DATASETS,
     MODELS,
-    NOTHING,
     OURS,
     PAPER_METHODS,
     SCR,
     SIMULATION,
-    THEIR_SELECTIONS,
+    THEIR_L,
     DataSource,
     Plan,
     Where,
-    problem_of,
+    size_of,
 )
 from assent.results.plot import Chart, Series, charts
-from assent.results.records import ALL, METHOD, WAYS, Flat, Way
+from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table, rows_by, tabulate
 from assent.results.words import MINUS, listed, percent, plural
 from assent.runs.measure import Cell as MethodCell
 
 
-def _verdict(_: Plan, table: Table, __: Sequence[Flat]) -> Iterator[str]:
-    return m.verdict(table)
-
-
-def _overall_said(plan: Plan, table: Table, records: Sequence[Flat]) -> Iterator[str]:
+def _overall_said(_: Plan, table: Table, __: Sequence[Flat]) -> Iterator[str]:
     """The verdict, how long Proactive takes, and what the paper's text says of its Table 1."""
-    yield from _verdict(plan, table, records)
+    yield from m.verdict(table)
     both = [
         {row.labels[METHOD]: row.amounts["seconds"].mean for row in rows}
         for rows in rows_by(table.rows, "dataset", "model").values()
@@ -49,7 +44,8 @@ def _overall_said(plan: Plan, table: Table, records: Sequence[Flat]) -> Iterator
             f"{max(ratios):.1f} times as long as IFRQE++ (median {median(ratios):.1f}), the final training "
             "included; the paper says 13.5 times, on average."
         )
-    models, datasets = MODELS.values(), DATASETS.values()
+    models = paper.numbers()["overall"].values()
+    datasets = list(paper.numbers()["datasets"])
     gains = [mean(_their_gain(model, data, "reward") for model in models) for data in datasets]
     f1 = mean(_their_gain(model, data, "f1") for model in models for data in datasets)
     yield (
@@ -60,9 +56,8 @@ def _overall_said(plan: Plan, table: Table, records: Sequence[Flat]) -> Iterator
     )
 
 
-def _their_gain(model: str, dataset: str, figure: str) -> float:
+def _their_gain(rows: Mapping[str, Any], dataset: str, figure: str) -> float:
     """By what share of the base model's the paper's IFRQE++ is above it."""
-    rows = paper.numbers()["overall"][model]
     base, ours = (float(rows[method][dataset][figure][0]) for method in ("Base", "IFRQE++"))
     return (ours - base) / abs(base)
 
@@ -77,16 +72,9 @@ def _overall_charts(table: Table) -> Iterator[Chart]:
             Series(WAYS[row.labels[METHOD]], [row.amounts["violation"].mean or 0.0], [row.amounts["f1"]])
             for row in rows
         ]
-        yield Chart(
-            f"{table.name}-f1-{dataset}-{model}",
-            f"{dataset}, {model}",
-            "wv, violation of a user's willingness",
-            m.F1.heading,
-            series,
-            100,
-            measured=True,
-            small=True,
-        )
+        name, x = f"{table.name}-f1-{dataset}-{model}", "wv, violation of a user's willingness"
+        title = f"{dataset}, {model}"
+        yield Chart(name, title, x, m.F1.heading, series, 100, measured=True, small=True)
     models = {row.labels["model"] for row in table.rows}
     along, split = ("model", "dataset") if len(models) > 1 else ("dataset", "model")
     yield from charts(table, split, along=along, figures="reward_mean", prefix=f"{table.name}-reward_mean")
@@ -142,7 +130,7 @@ PRICE = replace(
         columns=[m.REWARD],
         models=plan.few_models,
     ),
-    said=_verdict,
+    said=lambda _, table, __: m.verdict(table),
 )
 
 _SCRATCH_DATASETS = ("diginetica", "amazon-video-games")
@@ -158,21 +146,15 @@ def _speeds(plan: Plan, table: Table, _: Sequence[Flat]) -> Iterator[str]:
         if row.labels["method_name"] == way_name(SCR) and ours and scratch:
             yield (
                 f"{dataset}, {model}: IFRQE++ is {scratch / ours:.0f} times as fast as SCR with "
-                f"L = {plan.explored(dataset)} (the paper's seconds, L = {THEIR_SELECTIONS}: "
-                f"{_their_ratio(dataset, model):.0f} times)."
+                f"L = {plan.explored(dataset)} (the paper's seconds, L = {THEIR_L}: "
+                f"{paper.scratch_ratio(dataset, model):.0f} times)."
             )
-    ratios = [_their_ratio(dataset, model) for dataset in _SCRATCH_DATASETS for model in MODELS]
+    ratios = [paper.scratch_ratio(dataset, model) for dataset in _SCRATCH_DATASETS for model in MODELS]
     yield (
         "The paper's text says “about 20.3 times”, which its own seconds do not give: their ratios go from "
         f"{min(ratios):.0f} to {max(ratios):,.0f}, with median {median(ratios):.0f} and mean "
         f"{mean(ratios):.0f}."
     )
-
-
-def _their_ratio(dataset: str, model: str) -> float:
-    """Seconds of SCR over those of IFRQE++ in the paper's table."""
-    rows = paper.numbers()["scratch"][DATASETS[dataset]][MODELS[model]]
-    return float(rows["SCR"]["seconds"] / rows["IFRQE++"]["seconds"])
 
 
 SCRATCH = replace(
@@ -203,11 +185,6 @@ SCRATCH = replace(
 )
 
 
-def _anchor_blocks(plan: Plan, model: str, dataset: str) -> Iterator[Block]:
-    for number in plan.numbers_of_anchors:
-        yield at_prices(plan, model, dataset, [OURS], labels={"anchors": number}, anchors=number)
-
-
 def _gains(plan: Plan, _: Table, records: Sequence[Flat]) -> Iterator[str]:
     """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat."""
     few = min(plan.numbers_of_anchors)
@@ -233,7 +210,10 @@ ANCHORS = Item(
     about="IFRQE++ at price 1 with T anchors: reward, and seconds of anchors, game and final training.",
     labels={**m.PLACE, "anchors": "T"},
     columns=(m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS),
-    blocks=_anchor_blocks,
+    blocks=lambda plan, model, dataset: [
+        at_prices(plan, model, dataset, [OURS], labels={"anchors": number}, anchors=number)
+        for number in plan.numbers_of_anchors
+    ],
     models="few_models",
     datasets=("diginetica", "amazon-video-games", SIMULATION),
     subtitle=", IFRQE++, price 1",
@@ -278,7 +258,7 @@ WILLINGNESS = Item(
     charts=lambda table: charts(
         table, "dataset", "model", along="setting", x="setting of (a1, a2, a3)", figures="reward_mean"
     ),
-    said=_verdict,
+    said=lambda _, table, __: m.verdict(table),
     not_comparable=m.PICTURE_ONLY,
 )
 
@@ -291,9 +271,7 @@ def _sizes(plan: Plan, _: Table) -> Iterator[Beside]:
     """How many interactions the simulation has."""
     column = Column("interactions", "interactions", decimals=0)
     for source, labels in _sparser(plan, plan.source(SIMULATION)):
-        problem = problem_of(source, 0, Where())
-        rows = sum(map(len, (problem.train, problem.valid, problem.test)))
-        eta = f"{labels['eta']:g}"
+        eta, rows = f"{labels['eta']:g}", size_of(source, Where())[2]
         theirs = paper.look_up("simulation_interactions_by_eta", eta)
         why = plan_reasons(plan) if plan.reduced else ()
         yield from beside({"η": eta}, column, theirs, Amount(float(rows), None), why)
@@ -317,28 +295,16 @@ SPARSITY = replace(
 )
 
 
-OUR_WAYS: Sequence[Way] = (
-    ("random", ""),
-    ("threshold", ""),
-    ("occurrence", ""),
-    ("worth", "nash"),
-    ("worth", "welfare"),
-)
+OUR_WAYS = (("random", ""), ("threshold", ""), ("occurrence", ""), ("worth", "nash"), ("worth", "welfare"))
 
 
 def _within_budgets(plan: Plan, model: str, _: str) -> list[Block]:
     """All, each method within each budget, the largest first, and Nothing: in the order of the table."""
     budgets = sorted(plan.points, reverse=True)
     places = [(ALL, 1.0), *((way, point) for point in budgets for way in OUR_WAYS), (NOTHING, 0.0)]
-    return [
-        [
-            (
-                MethodCell(plan.method_of_ours(way, model), 1.0, point),
-                {METHOD: way_name(way), "kept": 100 * point},
-            )
-            for way, point in places
-        ]
-    ]
+    cells = [MethodCell(plan.method_of_ours(way, model), 1.0, point) for way, point in places]
+    labels = [{METHOD: way_name(way), "kept": 100 * point} for way, point in places]
+    return [list(zip(cells, labels, strict=True))]
 
 
 FRONTIER = Item(

@@ -5,7 +5,7 @@ true: combined values of two seeds share the structure that they rest on. `ESTIM
 interactions that are judged; another one is an entry there.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
@@ -287,6 +287,16 @@ _OTHER_SEED = 10_000
 """Added to a repeat's seed for the other training."""
 
 
+ESTIMATES: Mapping[str, tuple[str, Source | None, int]] = {
+    "own influence, two anchors": ("own", None, 2),
+    "social influence, two anchors": ("social", None, 2),
+    "social, influence, two seeds": ("social", None, 1),
+    "social, cross-fitted, two seeds": ("social", Source.CROSS_FITTED, 1),
+    "social, combined, two seeds": ("social", Source.COMBINED, 1),
+}
+"""Estimates that are judged: whose loss, the source of worth (None: influence), how many anchors per seed."""
+
+
 @dataclass(frozen=True)
 class Agreement(Measurement):
     """A task: how far two valuations of the same interactions agree."""
@@ -298,7 +308,7 @@ class Agreement(Measurement):
 
     def run(self, lab: Lab) -> Found:
         """Return Pearson's and Spearman's correlation over interactions; None for constants."""
-        first, second = ESTIMATES[self.estimate](self, lab)
+        first, second = self._valued(lab)
         plain = correlation(first, second)
         (of_ranks,) = rank_correlations(first[:, None], second[:, None])
         found = {
@@ -308,41 +318,23 @@ class Agreement(Measurement):
         }
         return Found(facts=found)
 
-    def own_at_anchors(self, lab: Lab) -> list[Floats]:
-        """Return own influence at two anchors, weighted as in the reward: [Z], [Z]."""
-        weights = loss_weights(lab, self.ifrqe.reward)[lab.problem.train.users]
-        return [each * weights for each in self.at_anchors(lab, "own", 2)]
-
-    def at_anchors(self, lab: Lab, level: str, anchors: int) -> list[Floats]:
-        """Return influence at the first anchors, each for itself: [Z] each."""
-        settings = self.ifrqe.influence_for(lab.settings.model)
-        drawn = random_anchors(lab, anchors, rate=self.ifrqe.anchor_rate)
-        found = lab.run([InfluenceAt(anchor, settings, self.ifrqe.reward) for anchor in drawn])
-        return [entry.arrays[level] for entry in found]
-
-    def worth_by(self, lab: Lab, source: Source) -> Floats:
-        """Return social worth from a source: [Z]."""
-        return self.worth.model_copy(update={"source": source}).estimate(lab).social
-
-
-def _two_seeds(lab: Lab) -> list[Lab]:
-    return [lab, replace(lab, seed=lab.seed + _OTHER_SEED)]
-
-
-ESTIMATES: Mapping[str, Callable[[Agreement, Lab], list[Floats]]] = {
-    "own influence, two anchors": Agreement.own_at_anchors,
-    "social influence, two anchors": lambda task, lab: task.at_anchors(lab, "social", 2),
-    "social, influence, two seeds": lambda task, lab: [
-        task.at_anchors(each, "social", 1)[0] for each in _two_seeds(lab)
-    ],
-    "social, cross-fitted, two seeds": lambda task, lab: [
-        task.worth_by(each, Source.CROSS_FITTED) for each in _two_seeds(lab)
-    ],
-    "social, combined, two seeds": lambda task, lab: [
-        task.worth_by(each, Source.COMBINED) for each in _two_seeds(lab)
-    ],
-}
-"""What every interaction is worth, valued twice independently: [Z], [Z]."""
+    def _valued(self, lab: Lab) -> list[Floats]:
+        """Return what every interaction is worth, valued twice independently: [Z], [Z]."""
+        level, source, anchors = ESTIMATES[self.estimate]
+        labs = [lab] if anchors == 2 else [lab, replace(lab, seed=lab.seed + _OTHER_SEED)]
+        if source is not None:
+            worth = self.worth.model_copy(update={"source": source})
+            return [worth.estimate(each).social for each in labs]
+        settings, reward = self.ifrqe.influence_for(lab.settings.model), self.ifrqe.reward
+        found = []
+        for each in labs:
+            drawn = random_anchors(each, anchors, rate=self.ifrqe.anchor_rate)
+            entries = each.run([InfluenceAt(anchor, settings, reward) for anchor in drawn])
+            found += [entry.arrays[level] for entry in entries]
+        if level == "own":
+            weights = loss_weights(lab, reward)[lab.problem.train.users]
+            found = [values * weights for values in found]
+        return found
 
 
 def _agreements(plan: Plan, model: str, dataset: str) -> Iterator[Block]:

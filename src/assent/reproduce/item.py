@@ -14,10 +14,10 @@ from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
 from assent.methods import Method
 from assent.reproduce.paper import Beside
-from assent.reproduce.plan import CHANCE, DATASETS, NOTHING, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
+from assent.reproduce.plan import CHANCE, DATASETS, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
 from assent.results.comparison import sentences
 from assent.results.plot import Chart
-from assent.results.records import ALL, METHOD, Flat, Way
+from assent.results.records import ALL, METHOD, NOTHING, Flat, Way
 from assent.results.records import name as way_name
 from assent.results.table import Column, Table, rows_by, tabulate
 from assent.results.words import plural, share
@@ -201,13 +201,11 @@ def at_prices(
     **changes: Any,
 ) -> Block:
     """Every method at every price; `changes` are settings of the methods."""
+    methods = [(plan.method(way, model, dataset, **changes), way_name(way)) for way in ways]
     return [
-        (
-            MethodCell(plan.method(way, model, dataset, **changes), price),
-            {METHOD: way_name(way), **(labels or {})},
-        )
+        (MethodCell(method, price), {METHOD: name, **(labels or {})})
         for price in prices
-        for way in ways
+        for method, name in methods
     ]
 
 

@@ -9,18 +9,7 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
-from assent.methods import method_settings
-from assent.reproduce.plan import (
-    BASE,
-    CHANCE,
-    DATASETS,
-    MODELS,
-    PAPER_METHODS,
-    SCR,
-    SIMULATION,
-    THEIR_SELECTIONS,
-    Plan,
-)
+from assent.reproduce.plan import CHANCE, DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, THEIR_L, Plan
 from assent.results.records import METHOD, Way
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table
@@ -66,6 +55,12 @@ def sizes(dataset: str) -> tuple[int, int, int]:
     """Users, items and interactions of a data set."""
     users, items, interactions = numbers()["datasets"][DATASETS[dataset]]
     return users, items, interactions
+
+
+def scratch_ratio(dataset: str, model: str) -> float:
+    """Seconds of SCR over those of IFRQE++ in the paper's table."""
+    rows = numbers()["scratch"][DATASETS[dataset]][MODELS[model]]
+    return float(rows["SCR"]["seconds"] / rows["IFRQE++"]["seconds"])
 
 
 _CLOSE = 0.05
@@ -174,18 +169,21 @@ def reasons(
         yield "Other machines and other programs: seconds show orders of magnitude only."
     if method in _METHOD_REASONS:
         yield _METHOD_REASONS[method]
-    if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_SELECTIONS:
-        yield f"SCR explores L = {explored} selections here, {THEIR_SELECTIONS} in the paper."
-    yield from _odd(figure, row or {})
+    if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_L:
+        yield f"SCR explores L = {explored} selections here, {THEIR_L} in the paper."
+    if figure == "reward" and row and {"reward", "wv"} <= row.keys():
+        loss = -row["reward"] - row["wv"]
+        if loss < 0:
+            yield "The paper's reward is above −λ · wv, which no loss allows."
+        if abs(loss - math.log(2)) < _UNTRAINED:
+            yield "The paper's loss here is ln 2, that of an untrained model."
 
 
 def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
     """What the user or the scale has changed; for a row of the paper's tables, of what that method reads."""
     if plan.reduced:
         yield "This run is a smaller version of the paper's: compare the order, not the figures."
-    way = {**PAPER_METHODS, "SCR": SCR}.get(method or "")
-    heads = {setting.partition("=")[0].partition(".")[0] for setting in plan.altered}
-    if any(head in BASE or way is None or method_settings(way[0], {head: {head: 0}}) for head in heads):
+    if plan.changed({**PAPER_METHODS, "SCR": SCR}.get(method or "")):
         yield "Settings of this run are the user's own, not the plan's (see “How it was run”)."
 
 
@@ -216,13 +214,3 @@ _METHOD_REASONS = {
     "SCR": "No code of SCR was published: ours is a re-implementation.",
 }
 """What is not known of the paper's methods, or is not what the paper says of them."""
-
-
-def _odd(figure: str, row: Mapping[str, float]) -> Iterator[str]:
-    """What the paper's own numbers of a row at price 1 say of each other; nothing without its violation."""
-    if figure == "reward" and {"reward", "wv"} <= row.keys():
-        loss = -row["reward"] - row["wv"]
-        if loss < 0:
-            yield "The paper's reward is above −λ · wv, which no loss allows."
-        if abs(loss - math.log(2)) < _UNTRAINED:
-            yield "The paper's loss here is ln 2, that of an untrained model."

@@ -35,13 +35,7 @@ DATASETS: Mapping[str, str] = {
     "amazon-video-games": "amazon_video",
 }
 """Data sets, with their keys in `paper.json`."""
-MODELS: Mapping[str, str] = {
-    "mf": "MF",
-    "neumf": "NeuMF",
-    "lightgcn": "LightGCN",
-    "din": "DIN",
-    "cdae": "CDAE",
-}
+MODELS = {"mf": "MF", "neumf": "NeuMF", "lightgcn": "LightGCN", "din": "DIN", "cdae": "CDAE"}
 """Models, with what the paper calls them."""
 CHANCE = "The simulated data carry no preference: every model ranks at chance (F1 of 1.67 %)."
 
@@ -84,6 +78,12 @@ def problem_of(source: DataSource, seed: int, where: Where) -> Problem:
     return make_problem(log, Protocol.PAPER_TABLES, seed=seed, negatives=source.negatives)
 
 
+def size_of(source: DataSource, where: Where) -> tuple[int, int, int]:
+    """Users, items and interactions of a data set."""
+    problem = problem_of(source, 0, where)
+    return problem.n_users, problem.n_items, sum(map(len, (problem.train, problem.valid, problem.test)))
+
+
 @cache
 def _log(source: DataSource, where: Where) -> Interactions:
     if source.name == SIMULATION:
@@ -104,7 +104,10 @@ def _fewer(log: Interactions, users: int | None) -> Interactions:
     if users is None or users >= len(people):
         return log
     queue = people.gather(np.argsort(string_keys(people))).to_list()
-    items_of, users_of = (_lists(log, key, other) for key, other in (("user", "item"), ("item", "user")))
+    items_of, users_of = (
+        dict(log.table.group_by(key, maintain_order=True).agg(other).iter_rows())
+        for key, other in (("user", "item"), ("item", "user"))
+    )
     chosen: dict[str, None] = {}
     for start in queue:
         near = deque([start])
@@ -114,11 +117,6 @@ def _fewer(log: Interactions, users: int | None) -> Interactions:
                 chosen[person] = None
                 near.extend(other for item in items_of[person] for other in users_of[item])
     return replace(log, table=log.table.filter(log.table["user"].is_in(list(chosen))))
-
-
-def _lists(log: Interactions, key: str, other: str) -> dict[str, list[str]]:
-    """For each value of the column `key`, those of the column `other` on its rows."""
-    return dict(log.table.group_by(key, maintain_order=True).agg(other).iter_rows())
 
 
 OURS: Way = ("ifrqe++", "nash")
@@ -134,12 +132,8 @@ PAPER_METHODS: Mapping[str, Way] = {
 """The rows of the paper's tables."""
 SCR: Way = ("scratch", "nash")
 """Trains a model for everything it tries."""
-THEIR_SELECTIONS = 1000
+THEIR_L = 1000
 """L of the paper's SCR."""
-NOTHING: Way = ("nothing", "")
-"""In every table of ours."""
-
-
 RANGES: Mapping[str, Sequence[float]] = {
     "learning_rate": (0.001, 0.01, 0.05),
     "batch_size": (1024, 2048, 4096),
@@ -269,7 +263,7 @@ class Plan:
             "influence": {"loss": Loss.BCE},
             "anchors": self.anchors.get(dataset, 3),
             "proactive": {"warm_epochs": 5},
-            "scratch": {"selections": THEIR_SELECTIONS},
+            "scratch": {"selections": THEIR_L},
         }
         return _made(way, model, merged(merged(paper, self.overrides), changes))
 
@@ -280,6 +274,13 @@ class Plan:
     def setting(self, way: Way, dataset: str, name: str) -> Any:
         """Return a setting of a method as the paper's tables have it."""
         return self.method(way, self.models[0], dataset).model_dump()[name]
+
+    def changed(self, way: Way | None) -> bool:
+        """Whether the user has changed settings that a method reads; for None, any."""
+        heads = {setting.partition("=")[0].partition(".")[0] for setting in self.altered}
+        return any(
+            head in BASE or way is None or method_settings(way[0], {head: {head: 0}}) for head in heads
+        )
 
     def explored(self, dataset: str) -> int:
         """Return how many selections SCR explores, L."""

@@ -10,19 +10,7 @@ from typing import Any
 import polars as pl
 
 from assent.evaluation.metrics import RewardForm
-from assent.results.records import (
-    FIGURES,
-    METHOD,
-    METRICS,
-    NOTHING,
-    Flat,
-    Way,
-    k_of,
-    metric_keys,
-    name,
-    named,
-    way_of,
-)
+from assent.results.records import METHOD, NOTHING, Flat, Way, figure_keys, k_of, name, named, way_of
 from assent.results.table import Amount, Column, Row, Table, metric_columns, rows_by, shown, tabulate
 from assent.results.words import plural
 from assent.results.writers import markdown, starred
@@ -63,13 +51,11 @@ def sentences(table: Table, key: str) -> Iterator[str]:
     (reference,) = (table.reference or {}).values()
     for rival, each in wins(table, key).items():
         where = f" ({'; '.join(each.below)})" if each.below else ""
-        tested = (
-            f", significantly above in {each.significantly_above}, significantly below in "
-            f"{len(each.below)}{where}"
-        )
+        sure = f"significantly above in {each.significantly_above}, significantly below in {len(each.below)}"
+        tested = f", {sure}{where}" if table.repeats >= FEWEST else ""
         yield (
             f"{reference} is at or above {rival} in {each.at_or_above} of "
-            f"{plural(each.places, 'place')}{tested if table.repeats >= FEWEST else ''}."
+            f"{plural(each.places, 'place')}{tested}."
         )
     best, whole = nothing_wins(table, key)
     if best:
@@ -159,8 +145,7 @@ class Comparison:
 
     def standings(self) -> list[dict[str, Any]]:
         """The rows as flat records: labels, means and standard errors of every figure, and the test."""
-        further = [key for metric in METRICS for key in metric_keys(metric, self.records)[1:]]
-        figures = (Column(key, key) for key in (*FIGURES, *further))
+        figures = (Column(key, key) for key in figure_keys(self.records))
         table = self._tabulated(Column("reward", "reward", decimals=None, better=1), *figures)
         found, ways = [], self._ways
         for row in table.rows:

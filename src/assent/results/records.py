@@ -21,13 +21,8 @@ REFERENCES = ("all", "nothing")
 """Methods without a budget: they are the ends of the frontier."""
 DEFAULT_K = 5
 METRICS: Mapping[str, str] = {
-    "precision": "Precision",
-    "recall": "Recall",
-    "f1": "F1",
-    "ndcg": "NDCG",
-    "mrr": "MRR",
-    "hit": "Hit",
-}
+    "precision": "Precision", "recall": "Recall", "f1": "F1", "ndcg": "NDCG", "mrr": "MRR", "hit": "Hit",
+}  # fmt: skip
 """Metrics by key, with their names."""
 FIGURES = (
     "violation", "violation_share", "reward_sum", "reward_mean", *METRICS, "seconds", "trainings",
@@ -83,8 +78,7 @@ class Record:
     def from_flat(cls, flat: Flat) -> "Record":
         """The record of a flat mapping; one without `k` is at 5. Labels that are no field are left out."""
         known = {each.name for each in fields(cls)} - {"further"}
-        needed = known - {"decision_price", "point", "k"}
-        if missing := sorted(needed - flat.keys()):
+        if missing := sorted(known - {"decision_price", "point", "k"} - flat.keys()):
             raise AssentError(f"record: lacks {', '.join(missing)}")
         further = {key: flat[key] for key in flat if "@" in key and key.partition("@")[0] in METRICS}
         return cls(**{key: flat[key] for key in known & flat.keys()}, further=further)
@@ -118,6 +112,11 @@ def metric_name(key: str, records: Sequence[Flat]) -> str:
     """A metric with its k: NDCG@5 for `ndcg`, NDCG@10 for `ndcg@10`."""
     metric, _, k = key.partition("@")
     return f"{METRICS[metric]}@{k or k_of(records)}"
+
+
+def figure_keys(records: Sequence[Flat]) -> list[str]:
+    """The keys of all figures: those of every record, then metrics at further k."""
+    return [*FIGURES, *(key for metric in METRICS for key in metric_keys(metric, records)[1:])]
 
 
 def metric_keys(metric: str, records: Sequence[Flat]) -> list[str]:

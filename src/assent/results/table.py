@@ -155,7 +155,11 @@ def tabulate(
         groups.setdefault(tuple(record.get(key) for key in labels), []).append(record)
     rows = []
     for values, group in groups.items():
-        amounts = {column.key: _mean(_by_seed(group, column.key)) for column in columns}
+        by_key = {column.key: [*_by_seed(group, column.key).values()] for column in columns}
+        amounts = {
+            key: Amount(*mean_and_error(values), runs=len(values)) if values else Amount(None)
+            for key, values in by_key.items()
+        }
         rows.append(Row(dict(zip(labels, values, strict=True)), amounts, len(group)))
     if not free:
         return Table(name, title, labels, columns, rows)
@@ -171,7 +175,14 @@ def tabulate(
         }
         compared.append(replace(row, amounts=amounts))
     if corrected:
-        compared = _corrected(compared)
+        tested = [amount for row in compared for amount in row.amounts.values() if amount.p is not None]
+        p = {
+            id(amount): p for amount, p in zip(tested, holm([each.p or 0.0 for each in tested]), strict=True)
+        }
+        compared = [
+            replace(row, amounts={key: replace(each, p=p.get(id(each))) for key, each in row.amounts.items()})
+            for row in compared
+        ]
     table = Table(name, title, labels, columns, compared, reference=reference)
     return replace(table, note=_note(table, free, corrected=corrected))
 
@@ -179,10 +190,6 @@ def tabulate(
 def _by_seed(group: Sequence[Flat], key: str) -> dict[int, float]:
     """A figure by seed, of the records that have it."""
     return {each["seed"]: each[key] for each in group if each.get(key) is not None}
-
-
-def _mean(by_seed: Mapping[int, float]) -> Amount:
-    return Amount(*mean_and_error(list(by_seed.values())), runs=len(by_seed)) if by_seed else Amount(None)
 
 
 def _compared(
@@ -207,22 +214,6 @@ def _compared(
 def _read(mean: float, column: Column) -> float:
     """A mean as it is written."""
     return mean if column.decimals is None else round(column.factor * mean, column.decimals)
-
-
-def _corrected(rows: Sequence[Row]) -> list[Row]:
-    """The rows with each p corrected for all tests of the table."""
-    own = [amount.p for row in rows for amount in row.amounts.values() if amount.p is not None]
-    fixed = iter(holm(own))
-    return [
-        replace(
-            row,
-            amounts={
-                key: amount if amount.p is None else replace(amount, p=next(fixed))
-                for key, amount in row.amounts.items()
-            },
-        )
-        for row in rows
-    ]
 
 
 def _note(table: Table, free: Collection[str], *, corrected: bool) -> str:

@@ -106,31 +106,27 @@ def headings(table: Table) -> list[str]:
     return [*table.labels.values(), *(column.heading for column in table.columns)]
 
 
-def mean_text(amount: Amount, column: Column) -> str:
-    """The mean alone."""
-    if amount.mean is None:
-        return NONE
-    value = column.factor * amount.mean
-    text = number(value) if column.decimals is None else fixed(value, column.decimals)
-    return f"+{text}" if column.signed and not text.startswith(MINUS) else text
-
-
-def error_text(amount: Amount, column: Column) -> str:
-    """The standard error alone; empty where there is none to write."""
-    if amount.error is None or column.decimals is None or not column.spread:
-        return ""
-    return fixed(column.factor * amount.error, column.decimals)
-
-
 def fewer_runs(runs: int | None, repeats: int) -> str:
     """How many runs a figure is the mean of, where these are not all `repeats`."""
     return "" if runs in (None, repeats) else f", {plural(runs or 0, 'run')}"
 
 
+def _mean_and_error(amount: Amount, column: Column) -> tuple[str, str]:
+    """Both as text; the error is empty where there is none to write."""
+    if amount.mean is None:
+        return NONE, ""
+    value, decimals = column.factor * amount.mean, column.decimals
+    mean = number(value) if decimals is None else fixed(value, decimals)
+    is_plus = column.signed and not mean.startswith(MINUS)
+    has_error = amount.error is not None and decimals is not None and column.spread
+    error = fixed(column.factor * (amount.error or 0.0), decimals or 0) if has_error else ""
+    return f"+{mean}" if is_plus else mean, error
+
+
 def text(amount: Amount, column: Column, repeats: int) -> str:
     """mean ±error, the mark of the test, and how many runs it is of if these are not all."""
-    error, sign = error_text(amount, column), amount.sign
-    parts = [mean_text(amount, column), f"±{error}" if error else "", sign]
+    mean, error = _mean_and_error(amount, column)
+    parts = [mean, f"±{error}" if error else "", amount.sign]
     return " ".join(filter(None, parts)) + fewer_runs(amount.runs, repeats)
 
 
@@ -179,10 +175,7 @@ def latex(table: Table) -> str:
 def _latex(amount: Amount, column: Column, repeats: int) -> str:
     if amount.mean is None:
         return "--"
-    mean, error = (
-        each.replace(MINUS, "-").replace(",", "{,}")
-        for each in (mean_text(amount, column), error_text(amount, column))
-    )
+    mean, error = (each.replace(MINUS, "-").replace(",", "{,}") for each in _mean_and_error(amount, column))
     bold = f"\\mathbf{{{mean}}}" if amount.best else mean
     below = f"_{{({error})}}" if error else ""
     arrows = amount.sign.replace("↑", r"\uparrow ").replace("↓", r"\downarrow ")
@@ -217,24 +210,21 @@ def _html_rows(heading: str, table: Table, ours: Mapping[str, Any] | None) -> It
         width = str(len(table.labels) + len(table.columns))
         yield tag("tr", header(tag("span", heading), scope="rowgroup", colspan=width, class_="group"))
     for row in table.rows:
-        labels = row_labels([shown(row.labels[key]) for key in table.labels])
-        cells = (_html_cell(row.amounts[column.key], column, table.repeats) for column in table.columns)
+        cells = [*row_labels([shown(row.labels[key]) for key in table.labels])]
+        for column in table.columns:
+            amount = row.amounts[column.key]
+            mean, error = _mean_and_error(amount, column)
+            parts = [tag("b", mean) if amount.best else mean, tag("small", f" ±{error}") if error else ""]
+            mark = f" {amount.sign}" if amount.sign else ""
+            cells.append(tag("td", *parts, mark, fewer_runs(amount.runs, table.repeats)))
         own = ours is not None and ours.items() <= dict(row.labels).items()
-        yield tag("tr", *labels, *cells, **({} if ours is None else {"class_": "ours" if own else "other"}))
+        yield tag("tr", *cells, **({} if ours is None else {"class_": "ours" if own else "other"}))
 
 
 def row_labels(labels: Sequence[str]) -> Iterator[Html]:
     """The first label as the header of its row, the others as text."""
     yield header(labels[0], scope="row")
     yield from (tag("td", label, class_="label") for label in labels[1:])
-
-
-def _html_cell(amount: Amount, column: Column, repeats: int) -> Html:
-    mean, error = mean_text(amount, column), error_text(amount, column)
-    spread = [tag("small", f" ±{error}")] if error else []
-    mark = f" {amount.sign}" if amount.sign else ""
-    fewer = fewer_runs(amount.runs, repeats)
-    return tag("td", tag("b", mean) if amount.best else mean, *spread, mark, fewer)
 
 
 def terminal(table: Table) -> tuple[str, list[str], list[list[Text]], tuple[str, ...]]:
