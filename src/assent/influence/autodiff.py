@@ -18,7 +18,7 @@ from torch import Tensor
 
 from assent.influence.inverse import Estimator
 from assent.influence.linearised import Linearised
-from assent.models import Evidence, Recommender
+from assent.models import IALS, Evidence, Recommender
 from assent.support.arrays import slices
 from assent.support.errors import AssentError
 
@@ -89,9 +89,17 @@ class Autodiff(Linearised):
 
     @cached_property
     def curved(self) -> Tensor:
-        """The diagonal of the undamped Gauss-Newton matrix, estimated with random signs: [P]."""
+        """The diagonal of the undamped Gauss-Newton matrix, estimated with random signs: [P].
+
+        For a model that brings its solver it is that of the Hessian, where that is positive.
+        """
         generator = torch.Generator().manual_seed(0)
         total = self._zeros()
+        if self.model.brings_solver:
+            for graph in self._graphs():
+                for signs in (_signs(total, generator) for _ in range(_PROBES)):
+                    total += self._slopes(graph.by_parameters @ signs) * signs / _PROBES
+            return total.clamp_min(0)
         for rows in self._chunks():
             logits, penalty, bend = self._forward(rows, self.samples.anchor)
             for _ in range(_PROBES):
@@ -110,6 +118,9 @@ class Autodiff(Linearised):
         """
         generator = torch.Generator().manual_seed(0)
         depends = self._zeros().bool()
+        if self.model.brings_solver:
+            lots = 0.5 + torch.rand(self.samples.anchor.shape, generator=generator).to(self.samples.anchor)
+            return self._slopes(self.training_loss(lots)) != 0
         for rows in self._chunks():
             logits, penalty, _ = self._forward(rows, torch.ones_like(self.samples.anchor))
             # With random weights, equal derivatives do not cancel.
@@ -119,7 +130,15 @@ class Autodiff(Linearised):
         return depends
 
     def row_product(self, row: int, x: Tensor) -> Tensor:
-        """Return ∂²ℓ_row/∂θ² x, with the anchor's rows as evidence."""
+        """Return ∂²ℓ_row/∂θ² x, with the anchor's rows as evidence.
+
+        The part of an own solver's objective that no row has counts as spread evenly over the rows.
+        """
+        if self.model.brings_solver:
+            size, alone = self.samples.anchor.sum(), torch.zeros_like(self.samples.anchor)
+            alone[row] = size
+            gradient = self._slopes(self.training_loss(alone), create=True)
+            return self._slopes(gradient @ x) / size
         here = slice(row, row + 1)
         prepared = self._prepare(self.samples.anchor)
         losses = self.model.losses(self.samples.users[here], self.samples.items[here], prepared)
@@ -186,6 +205,11 @@ class Autodiff(Linearised):
         return slices(rows, max(1, self.model.samples_at_once // samples))
 
     def _make_graphs(self) -> Iterator[Graph]:
+        if self.model.brings_solver:
+            o = self.samples.anchor.clone().requires_grad_()
+            loss = self.training_loss(o)
+            yield Graph(o, loss, self._slopes(loss, create=True))
+            return
         for rows in self._chunks():
             o = self.samples.anchor.clone().requires_grad_()
             losses = self.model.losses(self.samples.users[rows], self.samples.items[rows], self._prepare(o))
@@ -223,8 +247,9 @@ class Autodiff(Linearised):
 
 
 def knows(model: type[Recommender], estimator: Estimator) -> bool:
-    """Return whether an estimator works for a model: Gauss-Newton needs binary cross-entropy."""
-    return estimator is not Estimator.GAUSS_NEWTON or model.losses is Recommender.losses
+    """Return whether an estimator works for a model: Gauss-Newton needs a loss that it knows."""
+    usual = model.losses is Recommender.losses and model.step is Recommender.step
+    return estimator is not Estimator.GAUSS_NEWTON or usual or model is IALS
 
 
 def _flat(parts: Sequence[Tensor]) -> Tensor:

@@ -36,6 +36,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from assent.data.problem import Problem
+from assent.influence.factors import Factors, pair_scores
 from assent.influence.inverse import (
     Estimator,
     InfluenceSettings,
@@ -45,7 +46,6 @@ from assent.influence.inverse import (
     solve,
     system_per_row,
 )
-from assent.influence.linearised import Linearised
 from assent.models.mf import MF
 from assent.support.arrays import Floats, Ints, slices
 from assent.support.errors import AssentError
@@ -72,25 +72,13 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Curvature(Linearised):
+class Curvature(Factors):
     """The derivatives of matrix factorisation at an anchor.
 
     Vectors are tensors [n_users + n_items, d]: the user table's rows, then the item table's.
     """
 
     model: MF
-    samples_at_once: int = 2**18
-    """Samples per block: 64 MB per gathered embedding table at dimension 64."""
-
-    @property
-    def n_users(self) -> int:
-        """Number of users: the row of a vector at which the items begin."""
-        return self.model.n_users
-
-    @property
-    def tables(self) -> tuple[Tensor, Tensor]:
-        """The embeddings of users and items, those of the unknown last."""
-        return self.model.user_table.detach(), self.model.item_table.detach()
 
     @cached_property
     def _only_block(self) -> Block | None:
@@ -114,7 +102,7 @@ class Curvature(Linearised):
         samples, (user_table, item_table) = self.samples, self.tables
         users, items, at_anchor = samples.users[rows], samples.items[rows], samples.anchor[rows, None]
         p, q = F.embedding(users, user_table), F.embedding(items, item_table)
-        sigma = torch.sigmoid(_scores(p, q))
+        sigma = torch.sigmoid(pair_scores(p, q))
         labels = torch.zeros_like(samples.weights)
         labels[0] = 1
         slope = samples.weights * (sigma - labels)
@@ -151,7 +139,7 @@ class Curvature(Linearised):
     @cached_property
     def diagonal(self) -> Tensor:
         """The diagonal of H, never below the damping: [n_users + n_items, d]."""
-        total = self._zeros()
+        total = self.zeros()
         for block in self.blocks():
             bend = block.bend.unsqueeze(-1)
             self._add(total, block, bend * block.q.square(), bend * block.p.square().unsqueeze(1))
@@ -176,7 +164,7 @@ class Curvature(Linearised):
 
     def pull(self, weights: Tensor) -> Tensor:
         """Return Σ_k weights[k] ∇ℓ_k for `weights[Z]`: a vector."""
-        out = self._zeros()
+        out = self.zeros()
         for block in self.blocks():
             weight = weights[block.rows, None]
             slope = (weight * block.slope).unsqueeze(-1)
@@ -195,85 +183,10 @@ class Curvature(Linearised):
         one = replace(self.samples, users=users, items=items, anchor=self.samples.anchor.new_ones(1))
         return replace(self, samples=one, full=True, damping=0.0)
 
-    @cached_property
-    def valid_slopes(self) -> tuple[Tensor, Tensor]:
-        """L_n of every validation row, [n], and its slopes by the scores, [n, 1 + m]."""
-        losses: list[Tensor] = []
-        slopes: list[Tensor] = []
-        for rows, p, q in self._valid_blocks():
-            scores = _scores(p, q).requires_grad_()
-            losses.append(self.loss.of(self.valid.scale[rows] * scores))
-            slopes += torch.autograd.grad(losses[-1].sum(), scores)
-        return torch.cat(losses).detach(), torch.cat(slopes)
-
-    def valid_scores(self) -> Tensor:
-        """Return the scores of every validation row's candidates: [n, 1 + m]."""
-        return torch.cat([_scores(p, q) for _, p, q in self._valid_blocks()])
-
-    def valid_losses(self) -> Tensor:
-        """Return L_n of every validation row: [n]."""
-        return self.valid_slopes[0]
-
-    def valid_gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of Σ_n weights[n] L_n by θ, a vector, and by the selection, 0: [Z]."""
-        users, items = self.tables
-        to_items = torch.zeros_like(items)
-        for rows in self.valid_rows(self.samples_at_once, weights):
-            slope, p = self._weighed(rows, weights), F.embedding(self.valid.users[rows], users)
-            pulled = (slope.mT * p.unsqueeze(1)).flatten(0, 1)
-            to_items.index_add_(0, self.valid.items[rows].flatten(), pulled)
-        gradient = torch.cat([self.own_gradient(weights), to_items[:-1]])  # the last is the unknown item's
-        return gradient, torch.zeros_like(self.samples.anchor)
-
-    def own_gradient(self, weights: Tensor | None = None) -> Tensor:
-        """Return ∇_{p_u} Σ_n weights[n] L_n of every user; default: weights of 1: [n_users, d]."""
-        if weights is None:
-            weights = torch.ones_like(self.valid_slopes[0])
-        users, items = self.tables
-        to_users = torch.zeros_like(users)
-        for rows in self.valid_rows(self.samples_at_once, weights):
-            q = F.embedding(self.valid.items[rows], items)
-            to_users.index_add_(0, self.valid.users[rows], (self._weighed(rows, weights) @ q).squeeze(1))
-        return to_users[:-1]
-
-    def _weighed(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """Return the slopes of weights[n] L_n by the scores of validation rows: [n, 1, 1 + m]."""
-        return (weights[rows, None] * self.valid_slopes[1][rows]).unsqueeze(1)
-
-    def valid_changes(self, moves: Tensor, changes: Tensor) -> Tensor:
-        """Return moves[r]ᵀ ∇L_n of every validation row, which ignores the selection itself: [R, n]."""
-        return torch.stack([self._valid_change(x) for x in moves])
-
-    def _valid_change(self, x: Tensor) -> Tensor:
-        nothing = x.new_zeros(1, x.shape[1])
-        x_users, x_items = (torch.cat([part, nothing]) for part in (x[: self.n_users], x[self.n_users :]))
-        parts = []
-        for rows, p, q in self._valid_blocks():
-            xp = F.embedding(self.valid.users[rows], x_users)
-            xq = F.embedding(self.valid.items[rows], x_items)
-            scores = (q @ xp.unsqueeze(-1) + xq @ p.unsqueeze(-1)).squeeze(-1)
-            parts.append((self.valid_slopes[1][rows] * scores).sum(1))
-        return torch.cat(parts)
-
-    def _valid_blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield validation rows with their users' embeddings, [n, d], and their items', [n, 1 + m, d]."""
-        users, items = self.tables
-        for rows in self.valid_rows(self.samples_at_once):
-            yield rows, F.embedding(self.valid.users[rows], users), F.embedding(self.valid.items[rows], items)
-
-    def _zeros(self) -> Tensor:
-        users, items = self.tables
-        return users.new_zeros(len(users) + len(items) - 2, users.shape[1])
-
-
-def _scores(p: Tensor, q: Tensor) -> Tensor:
-    """Return q · p for `p[n, d]` and `q[n, m, d]`: [n, m]."""
-    return (q @ p.unsqueeze(-1)).squeeze(-1)
-
 
 def _change(block: Block, xu: Tensor, xi: Tensor) -> Tensor:
     """Return a σ(1−σ) times the change of each sample's score along xu and xi: [n, 1 + draws, 1]."""
-    return (block.bend * ((xu * block.q).sum(-1) + _scores(block.p, xi))).unsqueeze(-1)
+    return (block.bend * ((xu * block.q).sum(-1) + pair_scores(block.p, xi))).unsqueeze(-1)
 
 
 def own_in_stars(

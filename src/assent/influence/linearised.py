@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from assent.data.problem import Problem
-from assent.models import Recommender
+from assent.models import Evidence, Recommender
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, positions
 from assent.training.disclosed import Disclosed, negatives
@@ -89,9 +89,9 @@ def valid_samples(problem: Problem, data: Disclosed, targets: Ints, *, seed: int
 class Linearised(ABC):
     """Derivatives of a model's losses at its parameters θ and the selection õ that it was trained on.
 
-    F(θ, o) = Σ_k o_k ℓ_k is the training loss, L_n the loss of validation row n, and H is ∂²F/∂θ² (or its
-    Gauss-Newton part) plus damping. A *vector* is a tensor with one number per parameter, in a shape that the
-    implementation chooses.
+    F(θ, o) = Σ_k o_k ℓ_k (or the `objective` of a model's own solver) is the training loss, L_n the loss of
+    validation row n, and H is ∂²F/∂θ² (or its Gauss-Newton part) plus damping. A *vector* is a tensor with
+    one number per parameter, in a shape that the implementation chooses.
     """
 
     model: Recommender
@@ -100,6 +100,14 @@ class Linearised(ABC):
     loss: Loss
     full: bool  # full Hessian rather than Gauss-Newton
     damping: float  # added to the diagonal of H
+
+    def training_loss(self, o: Tensor) -> Tensor:
+        """Return F(θ, o) for `o[Z]`: a number, differentiable."""
+        users, items = self.samples.users, self.samples.items
+        evidence = Evidence(users, items[:, 0], o)
+        if self.model.brings_solver:
+            return self.model.objective(evidence)
+        return o @ (self.model.losses(users, items, self.model.prepare(evidence)) @ self.samples.weights)
 
     @abstractmethod
     def product(self, x: Tensor) -> Tensor:

@@ -11,12 +11,13 @@ from assent.models.cdae import CDAE, CDAESettings
 from assent.models.checks import checked_class
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.din import DIN, DINSettings
+from assent.models.ials import IALS, IALSSettings
 from assent.models.lightgcn import LightGCN, LightGCNSettings
 from assent.models.mf import MF, MFSettings
 from assent.models.neumf import NeuMF, NeuMFSettings
 from assent.support.errors import AssentError
 
-MODELS: dict[str, type[Recommender]] = {model.name: model for model in (MF, NeuMF, LightGCN, DIN, CDAE)}
+MODELS: dict[str, type[Recommender]] = {model.name: model for model in (IALS, MF, NeuMF, LightGCN, DIN, CDAE)}
 """assent's recommenders by name; a new one is a file and an entry here."""
 
 
@@ -66,11 +67,13 @@ def code_of(name: str) -> str:
 __all__ = [
     "CDAE",
     "DIN",
+    "IALS",
     "MF",
     "MODELS",
     "CDAESettings",
     "DINSettings",
     "Evidence",
+    "IALSSettings",
     "LightGCN",
     "LightGCNSettings",
     "MFSettings",

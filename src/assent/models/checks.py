@@ -82,7 +82,9 @@ def _check(model: Recommender, evidence: Evidence) -> None:
         f"score_all disagrees with forward on user {user} and item {item}: "
         f"{scores[row, item].item():g} against {logits[row, column].item():g}",
     )
-    if len(evidence.users):
+    if model.brings_solver:
+        _check_objective(model, evidence)
+    elif len(evidence.users):
         _check_losses(model, evidence, prepared)
 
 
@@ -110,11 +112,23 @@ def _check_losses(model: Recommender, evidence: Evidence, prepared: Any) -> None
         losses = model.losses(users, items, prepared)
     asked = f"for users {_shape(users)} and items {_shape(items)}"
     _check_tensor(model, "losses gave losses", losses, _shape(items), asked)
+    _check_gradient(model, "losses", losses.mean())
+
+
+def _check_objective(model: Recommender, evidence: Evidence) -> None:
+    """Check the number that a model's own solver minimises, and its gradient."""
+    with _blamed(model.name, "objective"):
+        found = model.objective(evidence)
+    _check_tensor(model, "objective gave", found, [], "for the disclosed rows")
+    _check_gradient(model, "objective", found)
+
+
+def _check_gradient(model: Recommender, method: str, number: Tensor) -> None:
     parameters = dict(model.named_parameters())
-    with _blamed(model.name, "the gradient of losses"):
-        gradients = torch.autograd.grad(losses.mean(), list(parameters.values()), materialize_grads=True)
+    with _blamed(model.name, f"the gradient of {method}"):
+        gradients = torch.autograd.grad(number, list(parameters.values()), materialize_grads=True)
     for name, gradient in zip(parameters, gradients, strict=True):
-        text = f"losses gave a gradient of {name} that is not finite"
+        text = f"{method} gave a gradient of {name} that is not finite"
         _require(gradient.isfinite().all(), model.name, text)
 
 

@@ -23,10 +23,11 @@ Subclass `Recommender`, give it a `name` and a `Settings` class, and implement f
         def finish(self):
             self.bias[-1] = self.bias[:-1].sum() / max(1, self.n_items)
 
-A model that reads interactions as input (a graph, histories) also implements `prepare`. The trainer, early
-stopping, ranking, influence, all methods and the stored files then work with it. The model is built for the
-users and items of the rows that it is trained on and sees no others; it knows nothing of selections or games.
-docs/models.md explains more, examples/own_recommender.py runs, and `assent.testing` has the tests.
+A model that reads interactions as input (a graph, histories) also implements `prepare`; one that brings its
+own solver implements `step` and `objective` in place of `losses`. The trainer, early stopping, ranking,
+influence, all methods and the stored files then work with it. The model is built for the users and items of
+the rows that it is trained on and sees no others; it knows nothing of selections or games. docs/models.md
+explains more, examples/own_recommender.py runs, and `assent.testing` has the tests.
 """
 
 from abc import ABC, abstractmethod
@@ -101,6 +102,11 @@ class Recommender(nn.Module, ABC):
         """Whether the model implements `prepare`; if so, the disclosed interactions are saved with it."""
         return type(self).prepare is not Recommender.prepare
 
+    @property
+    def brings_solver(self) -> bool:
+        """Whether the model implements `step`; if so, it is trained by it."""
+        return type(self).step is not Recommender.step
+
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the initial parameters, from `generator` alone."""
@@ -124,6 +130,16 @@ class Recommender(nn.Module, ABC):
     def losses(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
         """Return the loss of each sample, [n, m]; `items[:, 0]` are the positives. Default: BCE + penalty."""
         return sample_losses(*self(users, items, prepared))
+
+    def step(self, evidence: Evidence) -> None:
+        """Improve the parameters by one pass over the disclosed interactions (an epoch), from these alone.
+
+        The default does nothing: the trainer then takes steps of Adam along the gradient of `losses`.
+        """
+
+    def objective(self, evidence: Evidence) -> Tensor:
+        """Return what `step` minimises, a number; differentiable by parameters and `evidence.weights`."""
+        raise NotImplementedError
 
     @abstractmethod
     def score_all(self, users: Tensor, prepared: Any) -> Tensor:

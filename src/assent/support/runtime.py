@@ -19,6 +19,26 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_rows_at_once = 1
+"""The threads of work whose results do not depend on their number."""
+
+
+def row_threads() -> int:
+    """Return how many threads may share work on rows whose results do not depend on each other."""
+    return _rows_at_once
+
+
+@contextmanager
+def threads_for_rows(count: int) -> Iterator[None]:
+    """Let `count` threads share such work, in this process."""
+    global _rows_at_once  # noqa: PLW0603
+    before, _rows_at_once = _rows_at_once, count
+    try:
+        yield
+    finally:
+        _rows_at_once = before
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread, here and in processes that are started meanwhile; also a decorator.

@@ -361,7 +361,7 @@ class Dense:
 
         def gradient(theta: Tensor) -> Tensor:
             vector_to_parameters(theta, parameters)
-            return self._by_parameters(self._training_loss(anchor))
+            return self._by_parameters(self.at.training_loss(anchor))
 
         theta = parameters_to_vector(parameters).detach().clone()
         matrix = _differences(gradient, theta)
@@ -376,18 +376,12 @@ class Dense:
     def effects(self, damping: float) -> Tensor:
         """Return −dL_n/do_k of every validation row: [n, Z]."""
         anchor = self.at.samples.anchor
-        mixed = _differences(lambda o: self._by_parameters(self._training_loss(o)), anchor)
+        mixed = _differences(lambda o: self._by_parameters(self.at.training_loss(o)), anchor)
         direct = _differences(lambda o: self._valid_losses(o).detach(), anchor)
         rows = torch.stack([self._by_parameters(each) for each in self._valid_losses(anchor)])
         damped = self.hessian + damping * torch.eye(len(mixed), dtype=mixed.dtype)
         effects: Tensor = rows @ torch.linalg.solve(damped, mixed) - direct
         return effects
-
-    def _training_loss(self, o: Tensor) -> Tensor:
-        """Return F(θ, o) = Σ_k o_k ℓ_k(θ, o)."""
-        samples = self.at.samples
-        losses = self.at.model.losses(samples.users, samples.items, self._prepare(o))
-        return o @ (losses @ samples.weights)
 
     def _valid_losses(self, o: Tensor) -> Tensor:
         """Return L_n(θ, o) of every validation row: [n]."""

@@ -114,7 +114,8 @@ def train(
 
         ℓ_k(θ) = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
 
-    (or the model's own `losses`), where j runs over the sampled negatives of row k; the mean is over samples.
+    where j runs over the sampled negatives of row k; the mean is over samples. Or the model's own `losses`,
+    or, if it brings its solver, its `objective`.
 
     The result is a function of `data`, the settings and `seed` alone. Without rows it is a model without
     users and items that scores everything alike. With `checkpoint`, the state is saved to that file about
@@ -168,13 +169,20 @@ def _run_epoch(
     seed: int,
     epoch: int,
 ) -> None:
-    """Train for one epoch.
+    """Train for one epoch: by the model's own solver, or by steps of Adam.
 
     The order of the rows and torch's generator (for dropout) depend on (seed, epoch) alone, so that a resumed
     run needs no state of a generator.
     """
     model.train()
     torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
+    if model.brings_solver:
+        try:
+            model.step(evidence)
+        except np.linalg.LinAlgError as error:
+            raise AssentError(f"training: {error} at epoch {epoch + 1}; raise the regularisation") from None
+        _check_finite(model, epoch, "raise the regularisation")
+        return
     advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
     rows = len(data.rows)
     batch = settings.batch(rows)
@@ -196,6 +204,10 @@ def _run_epoch(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+    _check_finite(model, epoch, advice)
+
+
+def _check_finite(model: Recommender, epoch: int, advice: str) -> None:
     if not all(value.sum().isfinite() for value in model.parameters()):
         raise AssentError(f"training: a parameter is not finite after epoch {epoch + 1}; {advice}")
 

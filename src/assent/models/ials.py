@@ -1,0 +1,200 @@
+"""Implicit-feedback alternating least squares (iALS): s(u, i) = w_u · h_i, trained on all pairs at once."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from scipy.special import expit
+from torch import Tensor, nn
+
+from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.layers import dot, lookup, mean_row, squares
+from assent.support.arrays import Floats
+
+if TYPE_CHECKING:  # numba, which takes a second to load, is loaded by the first training
+    from assent.support.ridge import Array, Entries, Regressions
+
+_CALIBRATING = 2000
+"""Interactions that the logits are calibrated on."""
+_PRIOR = 1e-3
+"""Weight of the L2 penalty of a, per sample: it keeps a finite where scores tell the labels apart."""
+_LEAST_SLOPE = 1e-3
+"""Least a, in units of the deviation of the scores: scores that tell nothing keep their order."""
+_NEWTON_STEPS = 12
+
+
+class IALSSettings(ModelSettings):
+    """Settings of iALS; both weights are in units of the log, so that one default serves logs of any size."""
+
+    dimension: int = Field(64, ge=1, description="length of the vectors")
+    strength: float = Field(0.2, gt=0, description="of the L2 penalty, in units of the data's noise")
+    unobserved: float = Field(
+        1.0, gt=0, description="weight of all pairs together, in units of that of the disclosed ones"
+    )
+    initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial scores")
+
+
+class IALS(Recommender):
+    """iALS (Hu et al., 2008; Rendle et al., 2021), solved by alternating ridge regressions.
+
+    With the disclosed interactions k of weight o_k, all pairs of a user and an item, and |θ|² = |w|² + |h|²,
+
+        F = ½ Σ_k o_k ((1 − s_k)² + λ |θ_k|²) + ½ α Σ_(u,i) (s_ui² + λ |θ_ui|²)
+
+    so that a user with n interactions among |I| items has the penalty λ (n + α |I|). The weight of all pairs
+    is α = `unobserved` · rows / (users · items). λ is `strength` times the value at which pure noise
+    collapses to zero, (1/√(rows per user) + 1/√(rows per item)) / (1 + `unobserved`).
+
+    The logit is a s + b; a > 0 and b are fitted to the scores of interactions that are left out, one at a
+    time, from their user's vector, and of as many other pairs. Unknown users get the mean vector, items
+    without a disclosed interaction the solution 0.
+    """
+
+    name: ClassVar[str] = "ials"
+    Settings: ClassVar[type[ModelSettings]] = IALSSettings
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "training": {"epochs": 16, "evaluate_every": 4, "patience": 2}
+    }
+    settings: IALSSettings
+
+    def __init__(self, sizes: Sizes, settings: IALSSettings) -> None:
+        super().__init__(sizes, settings)
+        pairs, rows = max(1, sizes.users * sizes.items), max(1, sizes.rows)
+        self.alpha = settings.unobserved * rows / pairs
+        noise = math.sqrt(sizes.users / rows) + math.sqrt(sizes.items / rows)
+        self.l2 = settings.strength * noise / (1 + settings.unobserved)
+        self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, settings.dimension))
+        self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
+        self.calibration: Tensor
+        self.register_buffer("calibration", torch.tensor([1.0, 0.0]))  # a and b
+        self._grouped: tuple[Evidence, Entries, Entries] | None = None
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the users' and items' vectors so that scores have the deviation `initial_scale`."""
+        scale = math.sqrt(self.settings.initial_scale / math.sqrt(self.settings.dimension))
+        self.user_table[:-1].normal_(std=scale, generator=generator)
+        self.item_table[:-1].normal_(std=scale, generator=generator)
+
+    def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
+        """Return a w_u · h_i + b of `users[n]`, `items[n, m]`, and penalties of 0: two tensors [n, m]."""
+        w, h = lookup(self.user_table, users), lookup(self.item_table, items)
+        logits = self._logits(dot(h, w.unsqueeze(1)))
+        return logits, torch.zeros_like(logits)
+
+    def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
+        """Return the logits of every item, the unknown one last: [n, n_items + 1]."""
+        return self.score_vectors(lookup(self.user_table, users))
+
+    def score_vectors(self, vectors: Tensor) -> Tensor:
+        """Return the logits of every item for users with the given `vectors[n, d]`: [n, n_items + 1]."""
+        return self._logits(vectors @ self.item_table.T)
+
+    def _logits(self, scores: Tensor) -> Tensor:
+        return self.calibration[0] * scores + self.calibration[1]
+
+    def objective(self, evidence: Evidence) -> Tensor:
+        """Return F."""
+        w, h = self.user_table[:-1], self.item_table[:-1]
+        own, theirs = lookup(w, evidence.users), lookup(h, evidence.items)
+        rows = (1 - dot(own, theirs)).square() + self.l2 * (squares(own) + squares(theirs))
+        every = (w.T @ w * (h.T @ h)).sum()
+        penalty = self.l2 * (len(h) * squares(w).sum() + len(w) * squares(h).sum())
+        return 0.5 * (evidence.weights @ rows + self.alpha * (every + penalty))
+
+    @torch.no_grad()
+    def step(self, evidence: Evidence) -> None:
+        """Solve for the items given the users, then for the users given the items, and calibrate.
+
+        Users are solved for exactly. Items are, up to 64 dimensions; above that one block of 64 after the
+        other is.
+        """
+        from assent.support import ridge
+
+        by_user, by_item = self._groups(evidence)
+        w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
+        ridge.improve(self.regressions(by_item, w), h)
+        users = self.regressions(by_user, h)
+        ridge.improve(users, w, block=w.shape[1])
+        self._calibrate(evidence, by_user, users)
+
+    def fold_in(self, people: list[Tensor]) -> Tensor:
+        """Return the vectors of people who disclose these items (indices): exact, given the items: [n, d]."""
+        from assent.support import ridge
+
+        counts = torch.tensor([len(items) for items in people], dtype=torch.long)
+        users = torch.repeat_interleave(torch.arange(len(people)), counts)
+        items = torch.cat([*people, counts[:0]])
+        h = self.item_table[:-1].detach().numpy()
+        entries = ridge.Entries.of(users.numpy(), items.numpy(), np.ones(len(items), h.dtype), len(people))
+        found = np.zeros((len(people), h.shape[1]), h.dtype)
+        ridge.improve(self.regressions(entries, h), found, block=h.shape[1])
+        return torch.from_numpy(found)
+
+    def _groups(self, evidence: Evidence) -> tuple["Entries", "Entries"]:
+        """The evidence by user and by item, made once for all steps."""
+        from assent.support.ridge import Entries
+
+        if self._grouped is None or self._grouped[0] is not evidence:
+            users, items = evidence.users.numpy(), evidence.items.numpy()
+            weights = evidence.weights.to(self.user_table.dtype).numpy()
+            self._grouped = (
+                evidence,
+                Entries.of(users, items, weights, self.n_users),
+                Entries.of(items, users, weights, self.n_items),
+            )
+        return self._grouped[1:]
+
+    def regressions(self, entries: "Entries", table: "Array") -> "Regressions":
+        """Return the regressions of users on the items' vectors, or of items on the users': A = α TᵀT + …"""
+        every = table.dtype.type(self.alpha)
+        ridge = self.l2 * (entries.sums + every * len(table))
+        return entries.regressions(table, every * (table.T @ table), ridge)
+
+    def _calibrate(self, evidence: Evidence, by_user: "Entries", system: "Regressions") -> None:
+        """Fit a and b by logistic regression on interactions that their user's vector does not know.
+
+        Without interaction k, the score is (s − q) / (1 − q) with q = h_kᵀ A_u⁻¹ h_k, up to the ridge of one
+        row. The other pairs are those users with other items, at a fixed distance among the items.
+        """
+        from assent.support import ridge
+
+        if not len(evidence.users):
+            return
+        some = np.unique(np.linspace(0, len(evidence.users) - 1, _CALIBRATING).astype(np.int64))
+        users, items = evidence.users.numpy()[some], evidence.items.numpy()[some]
+        w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
+        own, theirs = w[users], h[items]
+        few = by_user.take(users).regressions(h, system.gram, system.ridge[users])
+        along = ridge.inverse_times(few, theirs)
+        score, leverage = (own * theirs).sum(1), (along * theirs).sum(1)
+        left_out = (score - leverage) / np.maximum(1 - leverage, 1e-3)
+        others = (items + 1 + np.arange(len(items)) * 7919) % len(h)
+        scores = np.concatenate([left_out, (own * h[others]).sum(1)]).astype(np.float64)
+        self.calibration.copy_(torch.tensor(_logistic(scores, len(items))))
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Give the unknown user the mean vector; the unknown item stays 0."""
+        self.user_table[-1] = mean_row(self.user_table[:-1])
+
+
+def _logistic(scores: Floats, positives: int) -> tuple[float, float]:
+    """Return a > 0 and b that fit σ(a s + b) to `scores[n]`, the first of which are positives."""
+    centre, size = float(scores.mean()), float(scores.std())
+    if size == 0:
+        return 1.0, 0.0
+    design = np.stack([(scores - centre) / size, np.ones(len(scores))], axis=1)
+    labels = (np.arange(len(scores)) < positives).astype(np.float64)
+    prior = np.array([_PRIOR * len(scores), 0.0])
+    found = np.zeros(2)
+    for _ in range(_NEWTON_STEPS):
+        p = expit(design @ found)
+        slope = design.T @ (p - labels) + prior * found
+        bend = (design * (p * (1 - p))[:, None]).T @ design + np.diag(prior)
+        found -= np.linalg.solve(bend, slope)
+    a = max(float(found[0]), _LEAST_SLOPE)
+    return a / size, float(found[1]) - a * centre / size
