@@ -33,11 +33,11 @@ prices = eighths(0, 24)
 
 def most_profitable(game: Estimates, user: int, price: float, objective: Objective) -> Bools:
     """The best of all 2^|S| selections of a user, [|S|]; of equally good ones that which discloses least."""
-    hers = game.owners == user
+    theirs = game.owners == user
     # With one anchor it does not matter what the others do; some of them disclose.
-    others = np.arange(len(hers)) % 2 == 0
+    others = np.arange(len(theirs)) % 2 == 0
     joint = choices_of(game, user, others)
-    mine, payoff = joint[:, hers], payoffs(game, joint, price, objective)[:, user]
+    mine, payoff = joint[:, theirs], payoffs(game, joint, price, objective)[:, user]
     best = np.flatnonzero(payoff == payoff.max())
     least: Bools = mine[best[mine[best].sum(axis=1).argmin()]]
     return least
@@ -361,7 +361,7 @@ def test_few_players_gain_much_by_deviating(objective: Objective) -> None:
 
 
 def regret(game: Estimates, selection: Bools, price: float, objective: Objective) -> float:
-    """The largest gain of any player from deviating, as a share of the range of her payoffs."""
+    """The largest gain of any player from deviating, as a share of the range of their payoffs."""
     everything = payoffs(game, all_selections(len(selection)), price, objective)
     now = payoffs(game, selection[None], price, objective)[0]
     best = [
