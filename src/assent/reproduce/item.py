@@ -4,15 +4,13 @@
 their tasks, columns and sentences.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any
 
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
-from assent.methods import Method
 from assent.reproduce.paper import Beside
 from assent.reproduce.plan import CHANCE, DATASETS, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
 from assent.results.comparison import sentences
@@ -166,28 +164,6 @@ class Item:
         )
         said = [*self.said(plan, table, records), table.legend]
         return Findings(table, self.charts(table), [*self.beside(plan, table)], said)
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A task whose key is its kind and its fields, with the keys of methods."""
-
-    kind: ClassVar[str]
-
-    @property
-    def label(self) -> str:
-        """What progress bars and errors call it."""
-        return self.kind
-
-    def key(self, lab: Lab) -> Key:
-        """Return the lab's key, the kind and the fields."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        parts = {name: part.key if isinstance(part, Method) else part for name, part in own.items()}
-        return lab.key | {"kind": self.kind} | parts
-
-    @abstractmethod
-    def run(self, lab: Lab) -> Found:
-        """Return the figures as facts."""
 
 
 def at_prices(
