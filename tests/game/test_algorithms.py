@@ -201,7 +201,6 @@ def test_what_it_returns_is_taken_as_for_factored_strategies(objective: Objectiv
     assert strategy.max() <= 1 + 1e-12
     values, probability = response_values(game, strategy, objective)
     np.testing.assert_allclose(found.values, values)
-    np.testing.assert_allclose(found.cell_probability, probability)
     np.testing.assert_array_equal(
         found.regret, regret_of(game, found.selection, objective=objective, price=0.5)
     )

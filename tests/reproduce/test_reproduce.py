@@ -70,7 +70,7 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
     table = chapter(found, "overall").findings.table
     methods = [plan.method(way, "mf", "diginetica") for way in (("threshold", ""), OURS)]
     rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
-    for seed in plan.seeds:
+    for seed in range(plan.repeats):
         records = compare(
             problem_of(plan.source("diginetica"), seed, Where(data)),
             [(plan.settings("mf"), methods)],

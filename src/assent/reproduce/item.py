@@ -148,7 +148,7 @@ class Item:
             for variant, labels in self.variants(plan, plan.source(name))
             for model in plan.of(getattr(plan, self.models))
             for block in self.blocks(plan, model, name)
-            for seed in plan.seeds[: self.repeats]
+            for seed in range(plan.repeats)[: self.repeats]
             for task, own in block
         ]
 
