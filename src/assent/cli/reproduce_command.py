@@ -14,9 +14,9 @@ from assent.cli.compare_commands import check_result, no_file
 from assent.cli.console import notice, say, show_table, steady_watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
 from assent.methods import merged
-from assent.reproduce import ITEMS
+from assent.reproduce import ITEMS, Chapter
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, Plan, Scale, full, quick
-from assent.reproduce.run import PAGE, Chapter, build_page, reproduce, write_chapter
+from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter
 from assent.results.words import plural
 from assent.results.writers import terminal
 from assent.support.errors import AssentError
@@ -170,10 +170,10 @@ def _among(text: str, known: Collection[str], option: str) -> tuple[str, ...]:
 
 def _show(chapter: Chapter, folder: Path) -> None:
     """Print an item's table, or where it is if it does not fit, and what it says."""
-    table = chapter.findings.table
+    table = chapter.table
     if len(table.rows) > _LINES or len(table.labels) + len(table.columns) > _COLUMNS:
         say(f"{table.title}: the table is in {folder / table.name}.md")
     else:
         show_table(*terminal(table))
-    for sentence in chapter.findings.said:
+    for sentence in chapter.said:
         say(f"{chapter.item.name}: {sentence}")

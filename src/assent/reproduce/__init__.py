@@ -1,7 +1,7 @@
 """The paper's tables and figures, and ours: one description per item, behind one interface."""
 
 from assent.reproduce import comparisons, measurements
-from assent.reproduce.item import Findings, Item
+from assent.reproduce.item import Chapter, Item
 from assent.reproduce.plan import Plan, Scale, full, quick
 from assent.reproduce.run import PAGE, Reproduction, build_page, reproduce, write_chapter
 
@@ -26,6 +26,6 @@ ITEMS: dict[str, Item] = {
 """Every item by name; a new one is a description and an entry here."""
 
 __all__ = [
-    "ITEMS", "PAGE", "Findings", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
+    "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
     "reproduce", "write_chapter",
 ]  # fmt: skip

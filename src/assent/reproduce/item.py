@@ -1,6 +1,6 @@
 """An item of a reproduction: a table or figure, described by what differs from item to item.
 
-`Item.cells` says which records it needs, `Item.findings` what they show. Items that compare methods share
+`Item.cells` says which records it needs, `Item.chapter` what they show. Items that compare methods share
 their tasks, columns and sentences.
 """
 
@@ -83,9 +83,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Chapter:
     """What an item has to show."""
 
+    item: "Item"
+    records: Sequence[Flat]
+    wanted: int
+    """Records that it has when all is done."""
     table: Table
     charts: Sequence[Chart] = ()
     beside: Sequence[Beside] = ()
@@ -152,8 +156,8 @@ class Item:
             for task, own in block
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
-        """What the records of these cells say; some may be missing, with their data set."""
+    def chapter(self, plan: Plan, records: Sequence[Flat], wanted: int) -> Chapter:
+        """What the records of these cells say; some of the `wanted` ones may be missing."""
         table = tabulate(
             [*self.lines(records)],
             self.labels,
@@ -163,7 +167,8 @@ class Item:
             title=self.title + self.subtitle.format(plan=plan),
         )
         said = [*self.said(plan, table, records), table.legend]
-        return Findings(table, self.charts(table), [*self.beside(plan, table)], said)
+        beside = [*self.beside(plan, table)]
+        return Chapter(self, records, wanted, table, self.charts(table), beside, said)
 
 
 def at_prices(
