@@ -299,7 +299,7 @@ def test_an_empty_recommendation_says_why(log_file: Path, tmp_path: Path, assent
 
 def test_somebody_who_disclosed_every_item_is_told_so(tmp_path: Path, assent: Assent) -> None:
     items = {"ann": "abcdef", "ben": "abcghi"}
-    rows = [f"{user},{item},0.5" for user, hers in items.items() for item in hers]
+    rows = [f"{user},{item},0.5" for user, theirs in items.items() for item in theirs]
     (tmp_path / "log.csv").write_text("\n".join(["user,item,unwillingness", *rows]))
     split = [*QUICK, "--negatives", 1, "--method", "all"]
     assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *split)[0] == 0

@@ -56,12 +56,12 @@ def test_what_is_held_out_is_shown(
         file = tmp_path / f"{user}.json"
         _, out, _ = assent("explain", run_folder, "--user", user, "--json", file)
         found = records(file)
-        hers = log.filter(pl.col("user") == user).sort("time", maintain_order=True)
-        assert sorted(record["item"] for record in found) == sorted(hers["item"])
+        theirs = log.filter(pl.col("user") == user).sort("time", maintain_order=True)
+        assert sorted(record["item"] for record in found) == sorted(theirs["item"])
         valid, test = found[-2:]
-        assert [valid["item"], test["item"]] == hers["item"].tail(2).to_list()
+        assert [valid["item"], test["item"]] == theirs["item"].tail(2).to_list()
         assert [valid["words"], test["words"]] == ["held out for validation", "held out for test"]
-        assert [valid["unwillingness"], test["unwillingness"]] == hers["unwillingness"].tail(2).to_list()
+        assert [valid["unwillingness"], test["unwillingness"]] == theirs["unwillingness"].tail(2).to_list()
         assert valid["disclosed"] is valid["value"] is valid["price"] is None
         assert "2 more are held out" in out
 
@@ -116,8 +116,8 @@ def test_limits_that_leave_the_budget_unused_are_the_reason(
     assert set(table.filter("disclosed")["reason"]) <= {"worth", "budget", "floor", "category"}
     withheld = table.filter(~pl.col("disclosed"))
     assert set(withheld["reason"]) <= {"own budget", "no help", "category"}
-    hers = withheld.filter(pl.col("reason") == "own budget")["user"][0]
-    assent("explain", tmp_path / "run", "--user", hers, "--json", tmp_path / "e.json")
+    theirs = withheld.filter(pl.col("reason") == "own budget")["user"][0]
+    assent("explain", tmp_path / "run", "--user", theirs, "--json", tmp_path / "e.json")
     told = [record["words"] for record in records(tmp_path / "e.json")]
     assert any("; its owner's budget has no room left for it" in words for words in told)
     assert not any(" or " in words or "budget for all has no room" in words for words in told)

@@ -87,7 +87,7 @@ def test_each_format_gives_the_same_log(
 
 
 def test_the_cut_goes_on_until_both_ends_hold() -> None:
-    # Without the popular item, "short" has four interactions left; without her, "rare" items vanish.
+    # Without the popular item, "short" has four interactions left; without that user, "rare" items vanish.
     rows = [("long", f"a{n}") for n in range(25)]
     rows += [("short", "popular")] + [("short", f"b{n}") for n in range(4)]
     rows += [(f"fan{n}", item) for n in range(3) for item in ("popular", *(f"c{n}-{k}" for k in range(5)))]

@@ -111,7 +111,7 @@ def all_selections(length: int) -> Bools:
 def payoffs(game: Estimates, selections: Bools, price: float, objective: Objective) -> Floats:
     """What each player maximises under each of `selections[m, Z]`: [m, N].
 
-    Her reward (eq. 4) as the anchor nearest to the joint selection predicts it; the sum of all for welfare.
+    Their reward (eq. 4) as the anchor nearest to the joint selection predicts it; the sum of all for welfare.
     """
     distances = (selections[:, None] != game.anchors).sum(axis=2)
     rewards = np.empty((len(selections), game.n_users))
@@ -120,8 +120,8 @@ def payoffs(game: Estimates, selections: Bools, price: float, objective: Objecti
         moved = selections[here] - game.anchors[t].astype(np.float64)
         rewards[here] = moved @ effects.toarray().T - game.losses[t]
     for u in range(game.n_users):
-        hers = game.owners == u
-        rewards[:, u] -= price * (selections[:, hers] @ game.unwillingness[hers])
+        theirs = game.owners == u
+        rewards[:, u] -= price * (selections[:, theirs] @ game.unwillingness[theirs])
     if objective is Objective.WELFARE:
         rewards[:] = rewards.sum(axis=1, keepdims=True)
     return rewards
@@ -129,10 +129,10 @@ def payoffs(game: Estimates, selections: Bools, price: float, objective: Objecti
 
 def choices_of(game: Estimates, user: int, selection: Bools) -> Bools:
     """The joint selections that `user` can choose between when the others keep to `selection`: [2^|S|, Z]."""
-    hers = np.flatnonzero(game.owners == user)
-    mine = all_selections(len(hers))
+    theirs = np.flatnonzero(game.owners == user)
+    mine = all_selections(len(theirs))
     joint = np.repeat(selection[None], len(mine), axis=0)
-    joint[:, hers] = mine
+    joint[:, theirs] = mine
     return joint
 
 

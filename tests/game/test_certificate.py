@@ -55,14 +55,7 @@ def test_a_selection_that_is_no_equilibrium_is_found_out() -> None:
     solved = solve(game, objective=Objective.NASH, price=0.5)
     worse = certify(
         game,
-        type(solved)(
-            everything,
-            solved.values,
-            solved.cell_probability,
-            1,
-            sum_by(game.owners, regret, 12),
-            solved.nearest,
-        ),
+        type(solved)(everything, solved.values, 1, sum_by(game.owners, regret, 12), solved.nearest),
         objective=Objective.NASH,
         price=0.5,
         rounds=40,

@@ -1,4 +1,4 @@
-"""What a person can count on when she minds more."""
+"""What a person can count on when they mind more."""
 
 from dataclasses import replace
 
@@ -42,12 +42,12 @@ def raised(game: Estimates, k: int, by: float) -> Estimates:
 
 
 def best_response(game: Estimates, player: int, others: Ints, price: float, objective: Objective) -> Bools:
-    """Her best selection by eq. (9) while the others play the codes `others[N]`; of several the first."""
-    rewards, hers = Rewards(game, objective, price), slice(player, player + 1)
+    """The best selection by eq. (9) while the others play the codes `others[N]`; of several the first."""
+    rewards, theirs = Rewards(game, objective, price), slice(player, player + 1)
     length = int(rewards.histories.lengths[player])
     own = np.arange(2**length)[None]
-    opponents = Meeting(rewards, np.repeat(others[:, None], own.size, axis=1)).seen_by(hers)
-    best: Bools = all_selections(length)[opponents.rewards(rewards.parts(hers, own)).argmax()]
+    opponents = Meeting(rewards, np.repeat(others[:, None], own.size, axis=1)).seen_by(theirs)
+    best: Bools = all_selections(length)[opponents.rewards(rewards.parts(theirs, own)).argmax()]
     return best
 
 

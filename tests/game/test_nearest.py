@@ -163,18 +163,18 @@ PRICE = 0.5
 
 
 def expected_payoffs(game: Estimates, player: int, strategy: Floats, objective: Objective) -> Floats:
-    """Of each of her 2^|S| selections while the others disclose with probabilities `strategy[Z]`: [2^|S|].
+    """Of each of the 2^|S| selections while the others disclose with probabilities `strategy[Z]`: [2^|S|].
 
     All that the others can do is listed, and so the distribution of their distances to the anchors is exact.
     """
-    hers = game.owners == player
-    others = all_selections(int((~hers).sum()))
-    chance = np.where(others, strategy[~hers], 1 - strategy[~hers]).prod(axis=1)
-    joint = np.empty((len(others), len(hers)), dtype=np.bool_)
-    joint[:, ~hers] = others
+    theirs = game.owners == player
+    others = all_selections(int((~theirs).sum()))
+    chance = np.where(others, strategy[~theirs], 1 - strategy[~theirs]).prod(axis=1)
+    joint = np.empty((len(others), len(theirs)), dtype=np.bool_)
+    joint[:, ~theirs] = others
     found = []
-    for mine in all_selections(int(hers.sum())):
-        joint[:, hers] = mine
+    for mine in all_selections(int(theirs.sum())):
+        joint[:, theirs] = mine
         found.append(chance @ payoffs(game, joint, PRICE, objective)[:, player])
     return np.array(found)
 
@@ -182,17 +182,17 @@ def expected_payoffs(game: Estimates, player: int, strategy: Floats, objective: 
 @pytest.mark.parametrize("objective", list(Objective))
 @pytest.mark.parametrize("n_anchors", [2, 3])
 def test_responses_are_nearly_the_best_of_all_selections(objective: Objective, n_anchors: int) -> None:
-    """They rest on normal distances and on slopes at her own strategy: good, not exact, for 12 bits."""
+    """They rest on normal distances and on slopes at their own strategy: good, not exact, for 12 bits."""
     lost: list[float] = []
     blind: list[float] = []
     for seed in range(25):
         game = random_game(seed, n_anchors=n_anchors, n_users=5, longest=3, disagreement=0.2)
         strategy = np.random.default_rng(seed).uniform(0.2, 0.8, len(game.owners))
         values, _ = response_values(game, strategy, objective)
-        hers = game.owners == 0
+        theirs = game.owners == 0
         exact = expected_payoffs(game, 0, strategy, objective)
         for known, losses in ((values, lost), (game.values(objective)[0], blind)):
-            answer = worth_disclosing(known, game.unwillingness, PRICE)[hers]
+            answer = worth_disclosing(known, game.unwillingness, PRICE)[theirs]
             reached = exact[int(answer @ (1 << np.arange(len(answer))))]
             losses.append((exact.max() - reached) / np.ptp(exact))
     print(f"{objective}, {n_anchors} anchors, share of the range lost: {np.quantile(lost, [0.5, 0.8, 1])}")

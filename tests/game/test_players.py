@@ -34,14 +34,14 @@ def cases(draw: st.DrawFn, longest: int = 9) -> tuple[Players, Floats]:
 
 def best_by_brute_force(people: Players, values: Floats, user: int) -> tuple[int, float]:
     """How many interactions the floor gets of the best selection of a user, and its payoff."""
-    hers = np.flatnonzero(people.owners == user)
+    theirs = np.flatnonzero(people.owners == user)
     wishes = people.wishes
     found = []
-    for mine in all_selections(len(hers)):
-        paid = people.unwillingness[hers][mine].sum()
-        chosen = hers[mine]
+    for mine in all_selections(len(theirs)):
+        paid = people.unwillingness[theirs][mine].sum()
+        chosen = theirs[mine]
         together = wishes.groups is None or all(
-            mine[wishes.groups[hers] == group].all() for group in wishes.groups[chosen]
+            mine[wishes.groups[theirs] == group].all() for group in wishes.groups[chosen]
         )
         if not together or (people.unwillingness[chosen] >= 1).any() or paid > people.budget[user]:
             continue
@@ -55,8 +55,8 @@ def check(people: Players, values: Floats, selection: Bools) -> None:
     assert not selection[people.unwillingness >= 1].any()
     assert (people.paid(selection) <= people.budget + 1e-9).all()
     for user in range(people.n_users):
-        hers = people.owners == user
-        number = min(int(selection[hers].sum()), int(people.floor[user]))
+        theirs = people.owners == user
+        number = min(int(selection[theirs].sum()), int(people.floor[user]))
         expected = best_by_brute_force(people, values, user)
         assert number == expected[0]
         assert payoffs[user] == pytest.approx(expected[1], abs=1e-9)

@@ -174,7 +174,7 @@ def test_raising_ones_unwillingness_never_turns_an_interaction_on(
     assert after.at_price(price)[k] <= before.at_price(price)[k]
     for budget in np.arange(0, 12, 0.125):
         assert after.within(budget)[k] <= before.within(budget)[k]
-    # A budget that is a share of everything rises with her unwillingness, but by less than it.
+    # A budget that is a share of everything rises with a person's unwillingness, but by less than it.
     for share in (0.25, 0.5, 0.75):
         assert after.within(share * raised.sum())[k] <= before.within(share * unwillingness.sum())[k]
 

@@ -133,7 +133,7 @@ class Truth:
         """The reasons that are true of interaction k; two may be only where they differ by rounding."""
         members = np.flatnonzero(self.players.units.of == self.players.units.of[k])
         other, owner = self.switched(members), self.players.owners[k]
-        hers, minded = self.players.owners == owner, self.players.unwillingness * other
+        theirs, minded = self.players.owners == owner, self.players.unwillingness * other
         alone, together = self.gain(np.array([k])), self.gain(members)
         pays, fails, helps = together > -CLOSE, together < CLOSE, self.values[k] > 0
         exceeds = float(minded.sum()) > self.allowed
@@ -141,7 +141,7 @@ class Truth:
             true = {
                 Reason.WORTH: pays and alone > -CLOSE,
                 Reason.CATEGORY: pays and alone < CLOSE and len(members) > 1,
-                Reason.FLOOR: fails and other[hers].sum() < self.players.floor[owner],
+                Reason.FLOOR: fails and other[theirs].sum() < self.players.floor[owner],
                 Reason.BUDGET: fails and np.isfinite(self.allowed),
             }
         else:
@@ -150,13 +150,13 @@ class Truth:
                 Reason.COST: fails and alone < CLOSE and helps and costs,
                 Reason.NO_HELP: fails and not helps,
                 Reason.CATEGORY: fails and alone > -CLOSE and len(members) > 1,
-                Reason.OWN_BUDGET: pays and float(minded[hers].sum()) > self.players.budget[owner],
+                Reason.OWN_BUDGET: pays and float(minded[theirs].sum()) > self.players.budget[owner],
                 Reason.BUDGET: pays and exceeds,
             }
         return {reason for reason, is_true in true.items() if is_true}
 
     def gain(self, members: Ints) -> float:
-        """What disclosing some of a person's interactions, beside the others, adds to her payoff."""
+        """What disclosing some of a person's interactions, beside the others, adds to their payoff."""
         owner = self.players.owners[members[0]]
         both = (self.selection, self.switched(members))
         now, then = (float(self.players.payoffs(self.values, each)[owner]) for each in both)

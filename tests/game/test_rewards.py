@@ -56,8 +56,8 @@ def test_histories_find_the_interactions_of_unsorted_owners() -> None:
     mixed = replace(game, owners=np.resize([2, 0, 1, 0], len(game.owners)))
     histories = Histories(mixed)
     for player in range(mixed.n_users):
-        hers = np.flatnonzero(mixed.owners == player)
-        np.testing.assert_array_equal(histories.rows[player, : histories.lengths[player]], hers)
+        theirs = np.flatnonzero(mixed.owners == player)
+        np.testing.assert_array_equal(histories.rows[player, : histories.lengths[player]], theirs)
         code = np.zeros((mixed.n_users, 1), dtype=np.int64)
         code[player] = 1
-        np.testing.assert_array_equal(np.flatnonzero(histories.selections(code)[0]), hers[:1])
+        np.testing.assert_array_equal(np.flatnonzero(histories.selections(code)[0]), theirs[:1])

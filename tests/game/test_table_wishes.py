@@ -72,7 +72,7 @@ def test_everybody_starts_from_her_own_prior() -> None:
         np.testing.assert_allclose(listed(tables, player), binomial(int(lengths[player]), rate), rtol=1e-12)
     game = random_game(5, n_anchors=2, n_users=6, longest=5, disagreement=0.3)
     asked = replace(game, wishes=Wishes(prior=np.where(game.owners < 3, 0.1, 0.8)))
-    # So small a step leaves everybody where she started.
+    # So small a step leaves people where they started.
     still = TableSettings(rounds=1, samples=2, step=1e-12)
     rewards = Rewards(asked, Objective.NASH, 0.5)
     found: Floats = marginals(rewards, algorithm_2(rewards, still, np.random.default_rng(0))[0])

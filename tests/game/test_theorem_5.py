@@ -44,9 +44,9 @@ def gradients_at_the_prior(game: Estimates, price: float) -> list[Floats]:
     chances = np.where(selections, 0.9, 0.1)
     found = []
     for u in range(game.n_users):
-        hers = game.owners == u
-        codes = selections[:, hers] @ (1 << np.arange(hers.sum()))
-        found.append(sum_by(codes, chances[:, ~hers].prod(axis=1) * rewards[:, u], 1 << int(hers.sum())))
+        theirs = game.owners == u
+        codes = selections[:, theirs] @ (1 << np.arange(theirs.sum()))
+        found.append(sum_by(codes, chances[:, ~theirs].prod(axis=1) * rewards[:, u], 1 << int(theirs.sum())))
     return found
 
 

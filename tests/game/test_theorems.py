@@ -91,8 +91,8 @@ def test_theorem_2_the_expected_reward_is_linear_and_the_rest_constant(
     shown = [strategy @ all_selections(int(np.log2(len(strategy)))) for strategy in strategies]
     values, _ = response_values(game, np.concatenate(shown), Objective.NASH)
     for u, strategy in enumerate(strategies):
-        hers = game.owners == u
-        own = all_selections(int(hers.sum())) @ (values - price * game.unwillingness)[hers]
+        theirs = game.owners == u
+        own = all_selections(int(theirs.sum())) @ (values - price * game.unwillingness)[theirs]
         effects = game.effects[0].toarray()[u]
         constant = -game.losses[0, u] - effects @ game.anchors[0]
         for v in range(game.n_users):
@@ -115,10 +115,10 @@ def test_theorem_4_the_expected_reward_is_a_sum_over_cells(game: Estimates, pric
         t = distances.index(min(distances))
         moved = selection.astype(np.float64) - game.anchors[t]
         for u in range(game.n_users):
-            hers = game.owners == u
+            theirs = game.owners == u
             effects = game.effects[t].toarray()[u]
-            others, own = effects[~hers] @ moved[~hers], effects[hers] @ moved[hers]
-            paid = price * game.unwillingness[hers] @ selection[hers]
+            others, own = effects[~theirs] @ moved[~theirs], effects[theirs] @ moved[theirs]
+            paid = price * game.unwillingness[theirs] @ selection[theirs]
             total[u] += chance * (-game.losses[t, u] + others + own - paid)
     chances, codes = joint(strategies)
     np.testing.assert_allclose(drawn_rewards(game, codes, price) @ chances, total, atol=1e-9)
@@ -135,10 +135,10 @@ def test_the_gradient_of_eq_9_is_the_expected_reward_of_a_selection(seed: int) -
     rewards = Rewards(game, Objective.NASH, 0.5)
     meeting = Meeting(rewards, codes)
     for u, strategy in enumerate(strategies):
-        gradient, hers = [], slice(u, u + 1)
+        gradient, theirs = [], slice(u, u + 1)
         for code in range(len(strategy)):
-            own = rewards.parts(hers, np.full((1, codes.shape[1]), code))
-            gradient.append(float(meeting.seen_by(hers).rewards(own)[0] @ chance))
+            own = rewards.parts(theirs, np.full((1, codes.shape[1]), code))
+            gradient.append(float(meeting.seen_by(theirs).rewards(own)[0] @ chance))
             pure = [*strategies[:u], np.eye(len(strategy))[code], *strategies[u + 1 :]]
             assert gradient[-1] == pytest.approx(expected_rewards(game, pure, 0.5)[u])
         assert strategy @ gradient == pytest.approx(expected_rewards(game, strategies, 0.5)[u])

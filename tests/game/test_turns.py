@@ -112,12 +112,12 @@ def keeps_wishes(asked: Estimates, selection: Bools, regret: Floats) -> None:
     now = earned(asked, selection[None])[0]
     for user in range(asked.n_users):
         joint = choices_of(asked, user, selection)
-        hers = joint[:, owners == user]
+        theirs = joint[:, owners == user]
         groups = wishes.groups[owners == user]
-        whole = np.array([all(len(set(each[groups == g])) == 1 for g in set(groups)) for each in hers])
-        paid = hers @ asked.unwillingness[owners == user]
+        whole = np.array([all(len(set(each[groups == g])) == 1 for g in set(groups)) for each in theirs])
+        paid = theirs @ asked.unwillingness[owners == user]
         able = whole & (paid <= 1.2)
-        able &= hers.any(axis=1) | ~hers[able].any()
+        able &= theirs.any(axis=1) | ~theirs[able].any()
         assert earned(asked, joint[able])[:, user].max() <= now[user] + regret[user] + 1e-9
 
 

@@ -11,8 +11,8 @@ from assent.lab import Lab, Store
 from assent.lab.lab import Task
 from assent.lab.store import digest
 from assent.reproduce import ITEMS, Plan
-from assent.reproduce.estimates import ESTIMATES
 from assent.reproduce.item import Cell
+from assent.reproduce.measurements import ESTIMATES
 from tests.small import small_problem
 
 CHANGES: dict[str, Any] = {

@@ -12,9 +12,8 @@ import pytest
 from matplotlib.image import imread
 
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page
-from assent.reproduce.item import Findings
+from assent.reproduce.item import Chapter
 from assent.reproduce.paper import Beside, decimals
-from assent.reproduce.run import Chapter
 from assent.results.plot import COLOURS, Chart, Series
 from assent.results.table import tabulate
 from assent.results.words import MINUS, fixed
@@ -57,13 +56,13 @@ def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
     for each in found.chapters:
         assert f'id="{each.item.name}"' in page
         assert each.item.title.replace("'", "&#x27;") in page
-        for number in each.findings.beside:
+        for number in each.beside:
             written = fixed(number.paper, decimals(number.paper, number.decimals))
             assert f"<td>{written}" in page
             for sentence in number.why if number.ours is not None else ():
                 assert sentence.replace("'", "&#x27;") in page
         assert f'<a href="#{each.item.name}">' in page
-    first = [each.findings.charts[0] for each in found.chapters if each.findings.charts]
+    first = [each.charts[0] for each in found.chapters if each.charts]
     assert page.count("<svg ") == sum(len(chart.canvases) for chart in first)
     assert page.count('class="multiples"') == sum(chart.small for chart in first)
     assert "<details><summary>The paper" not in page  # shown, however long
@@ -79,7 +78,7 @@ def test_reasons_stand_at_the_difference_that_they_belong_to() -> None:
         Beside({"model": "MF"}, "reward", -2.0, None, -1.0, None, 2, 3, ("second", "first")),
         Beside({"model": "DIN"}, "F1", 4.1, None, None, None, 2, why=("of what was not measured",)),
     ]
-    chapter = Chapter(ITEMS["overall"], Findings(tabulate([], {}, []), beside=numbers), [], 0)
+    chapter = Chapter(ITEMS["overall"], [], 0, tabulate([], {}, []), beside=numbers)
     html = build_page(Reproduction(Plan(repeats=3), [chapter], [], [], [], 0.0))
     assert "<td>5.00 ±0.200</td><td>+0.30</td>" in html
     assert f"<td>1.00, 2 runs</td><td>{MINUS}1.00<sup>1</sup></td>" in html
@@ -114,7 +113,7 @@ def slices(page: str, folder: Path, width: int) -> Iterator[tuple[int, Pixels]]:
 
 @in_browser
 def test_no_chart_is_empty_or_unreadable(found: Reproduction, tmp_path: Path) -> None:
-    charts = [chart for each in found.chapters for chart in each.findings.charts]
+    charts = [chart for each in found.chapters for chart in each.charts]
     assert len(charts) > 20
     for start in range(0, len(charts), TALL // BOX[1]):
         some = charts[start : start + TALL // BOX[1]]

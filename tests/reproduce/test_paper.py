@@ -103,7 +103,7 @@ def test_fewer_selections_of_scr_than_the_papers_are_said() -> None:
         for way, seconds in ((SCR, 60.0), (OURS, 3.0))
     ]
     for plan, explored in ((SAME, 1000), (fewer, 100)):
-        speed, paper, _ = ITEMS["scratch"].findings(plan, lines).said
+        speed, paper, _ = ITEMS["scratch"].chapter(plan, lines, 0).said
         assert speed == (
             f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with L = {explored} "
             "(the paper's seconds, L = 1000: 94 times)."
@@ -184,21 +184,21 @@ def test_more_anchors_are_held_against_one_by_repeat() -> None:
         for number, rewards in {1: (0.1, 0.3, 0.5), 8: (0.2, 0.41, 0.6), 10: (9.0, 9.0, 9.0)}.items()
         for seed, reward in enumerate(rewards)
     ]
-    said, _ = ITEMS["anchors"].findings(Plan(), lines).said
+    said, _ = ITEMS["anchors"].chapter(Plan(), lines, 0).said
     assert said.startswith(
         "diginetica, mf: the reward with T = 8 minus that with T = 1 is +0.1033 on average"
     )
     assert "(3 repeats, paired t-test: p = 0.001" in said
-    said, _ = ITEMS["anchors"].findings(Plan(anchors={}), lines).said
+    said, _ = ITEMS["anchors"].chapter(Plan(anchors={}), lines, 0).said
     assert "T = 10 minus that with T = 1" in said
-    assert len(ITEMS["anchors"].findings(Plan(), lines[:3]).said) == 1  # the legend alone
+    assert len(ITEMS["anchors"].chapter(Plan(), lines[:3], 0).said) == 1  # the legend alone
 
 
 def test_the_frontier_goes_from_all_down_to_nothing() -> None:
     plan = replace(SAME, datasets=("simulation", "steam"), models=("mf",), points=(0.25, 0.5))
     figures = {"model": "mf", "ndcg": 0.1, "f1": 0.1, "violation": 1.0}
     found = [{**cell.labels, **figures, "seed": cell.seed} for cell in ITEMS["frontier"].cells(plan)]
-    table = ITEMS["frontier"].findings(plan, found).table
+    table = ITEMS["frontier"].chapter(plan, found, 0).table
     kept = [row.labels["kept"] for row in table.rows]
     assert list(dict.fromkeys(kept)) == [100, 50, 25, 0]
     assert kept == 2 * sorted(kept[: len(kept) // 2], reverse=True)

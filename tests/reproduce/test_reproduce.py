@@ -23,10 +23,10 @@ from assent.lab.store import Found, code_state
 from assent.methods import influence_settings, make_method
 from assent.models.losses import Loss
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
-from assent.reproduce.item import Block, Cell
+from assent.reproduce.item import Block, Cell, Chapter
 from assent.reproduce.plan import OURS, Where, problem_of
 from assent.reproduce.plan import DataSource as Source
-from assent.reproduce.run import CELLS, Cells, Chapter
+from assent.reproduce.run import CELLS, Cells
 from assent.results.words import percent
 from assent.runs.compare import compare
 from assent.runs.measure import Cell as MethodCell
@@ -59,18 +59,18 @@ def test_every_item_has_something_to_show(found: Reproduction) -> None:
     assert [each.item.name for each in found.chapters] == list(ITEMS)
     for each in found.chapters:
         assert len(each.records) == each.wanted
-        assert each.findings.table.rows
-        means = [amount.mean for row in each.findings.table.rows for amount in row.amounts.values()]
+        assert each.table.rows
+        means = [amount.mean for row in each.table.rows for amount in row.amounts.values()]
         assert any(mean is not None for mean in means)
-        assert bool(each.findings.beside) != bool(each.item.not_comparable)
+        assert bool(each.beside) != bool(each.item.not_comparable)
     assert found.seconds > 0
 
 
 def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan, data: Path) -> None:
-    table = chapter(found, "overall").findings.table
+    table = chapter(found, "overall").table
     methods = [plan.method(way, "mf", "diginetica") for way in (("threshold", ""), OURS)]
     rewards = {"Threshold": [], "IFRQE++ (nash)": [], "Nothing": []}  # type: dict[str, list[float]]
-    for seed in plan.seeds:
+    for seed in range(plan.repeats):
         records = compare(
             problem_of(plan.source("diginetica"), seed, Where(data)),
             [(plan.settings("mf"), methods)],
@@ -91,9 +91,9 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
 def test_how_long_proactive_takes_is_said_beside_what_the_paper_says(found: Reproduction) -> None:
     overall = chapter(found, "overall")
     ratios = []
-    for row in overall.findings.table.rows:
+    for row in overall.table.rows:
         place = {key: row.labels[key] for key in ("dataset", "model")}
-        ours = overall.findings.table.row(**place, method_name="IFRQE++ (nash)")
+        ours = overall.table.row(**place, method_name="IFRQE++ (nash)")
         theirs = row.amounts["seconds"].mean
         if row.labels["method_name"] == "Proactive (nash)" and ours and theirs:
             seconds = ours.amounts["seconds"].mean
@@ -101,11 +101,11 @@ def test_how_long_proactive_takes_is_said_beside_what_the_paper_says(found: Repr
             ratios.append(theirs / seconds)
     assert len(ratios) > 1
     expected = f"takes {min(ratios):.1f} to {max(ratios):.1f} times as long as IFRQE++"
-    assert any(expected in sentence for sentence in overall.findings.said)
+    assert any(expected in sentence for sentence in overall.said)
 
 
 def test_the_papers_claims_are_held_against_its_own_table(found: Reproduction) -> None:
-    (said,) = (each for each in chapter(found, "overall").findings.said if "Its own Table 1" in each)
+    (said,) = (each for each in chapter(found, "overall").said if "Its own Table 1" in each)
     rows = paper.numbers()["overall"]
     base, ours = (
         np.array([[rows[model][method][data]["f1"][0] for data in rows[model][method]] for model in rows])
@@ -228,9 +228,9 @@ def test_every_estimate_has_its_own_source_whatever_the_user_asks_for(
 @pytest.mark.parametrize("step", [2, 3, 5, 1000])
 def test_items_make_do_with_some_of_their_records(step: int, found: Reproduction) -> None:
     for each in found.chapters:
-        findings = each.item.findings(found.plan, each.records[::step])
-        assert findings.table
-        build_page(replace(found, chapters=[replace(each, findings=replace(findings, charts=()))]))
+        some = each.item.chapter(found.plan, each.records[::step], each.wanted)
+        assert some.table
+        build_page(replace(found, chapters=[replace(some, charts=())]))
 
 
 def test_which_state_of_the_code_computed_the_records_is_told(plan: Plan, data: Path, tmp_path: Path) -> None:
@@ -387,4 +387,4 @@ def test_the_search_goes_on_where_it_was(plan: Plan, data: Path, tmp_path: Path)
     assert timeless(again.chapters) == timeless(whole.chapters)
     (record,) = again.chapters[0].records
     assert record["best_dimension"] in (2, 4)
-    assert {each.figure for each in again.chapters[0].findings.beside} >= {"learning rate", "anchors"}
+    assert {each.figure for each in again.chapters[0].beside} >= {"learning rate", "anchors"}

@@ -26,7 +26,7 @@ def found(users: Ints, items: Ints, seed: int = 0, effort: Effort | None = None)
 
 
 def listed(users: Ints, items: Ints) -> dict[Pair, list[tuple[int, int, int]]]:
-    """The paths a, b, c from every user to every item, itself left out: also to items that she has."""
+    """The paths a, b, c from every user to every item, itself left out: also to items that they have."""
     row = {pair: k for k, pair in enumerate(zip(users.tolist(), items.tolist(), strict=True))}
     every: dict[Pair, list[tuple[int, int, int]]] = {}
     for u, i, v, j in product(range(USERS), range(ITEMS), range(USERS), range(ITEMS)):

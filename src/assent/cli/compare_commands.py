@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from assent.cli import options as o
-from assent.cli.command import OutputOptions, between, spread
+from assent.cli.command import OutputOptions, between, option, spread
 from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import (
     Anchors,
@@ -54,21 +53,25 @@ def no_file(path: Path | None) -> Path | None:
     return path
 
 
+def check_result(out: Path, name: str, *, replace: bool) -> None:
+    """Refuse to write over a result of unknown records; where there are cells, it can be made again."""
+    if not (out / CELLS).is_dir():
+        refuse_to_overwrite(out / name, replace=replace)
+
+
+_option = partial(option, "Options")
+_shown = partial(_option, show_default=True)
 OutFolder = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        callback=no_file,
-        help="Folder that keeps what is done, so that a killed command goes on.",
-    ),
+    _option("Folder that keeps what is done, so that a killed command goes on.", "--out", callback=no_file),
 ]
 
 
 @spread
 def frontier_command(
     *,
-    points: Annotated[str, typer.Option(help="Budgets, as shares of All's violation.")] = "0.75,0.5,0.25,0.1",
-    seeds: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 4,
+    points: Annotated[str, _shown("Budgets, as shares of All's violation.")] = "0.75,0.5,0.25,0.1",
+    seeds: Annotated[int, _shown("Training seeds, from --seed on.", min=1)] = 4,
     methods: Methods = None,
     price: o.Price = 0.1,
     how: HowOptions,
@@ -93,7 +96,7 @@ def frontier_command(
     """
     output.check()
     if out:
-        _check_picture(out, replace=output.replace)
+        check_result(out, PICTURE, replace=output.replace)
     asked = how.read()
     chosen = asked.methods(methods)
     asked.check(chosen)
@@ -129,12 +132,6 @@ def reward_form(methods: Sequence[Method]) -> RewardForm:
     return next((method.reward for method in methods if isinstance(method, GameMethod)), RewardForm.SUM)
 
 
-def _check_picture(out: Path, *, replace: bool) -> None:
-    """Refuse to draw over a picture of unknown records; where there are cells, it can be drawn again."""
-    if not (out / CELLS).is_dir():
-        refuse_to_overwrite(out / PICTURE, replace=replace)
-
-
 def parse_points(text: str, option: str) -> list[float]:
     """Budgets from text like 0.75,0.5, given to `option`."""
     try:
@@ -165,13 +162,13 @@ def show_frontier(records: list[dict[str, Any]], title: str, form: RewardForm) -
 @spread
 def lds_command(
     *,
-    selections: Annotated[int, typer.Option(min=10, help="R, random selections to retrain on.")] = 32,
+    selections: Annotated[int, _shown("R, random selections to retrain on.", min=10)] = 32,
     rate: Annotated[
-        float, typer.Option(callback=between(0.01, 0.99), help="Share that each discloses, 0.01 to 0.99.")
+        float, _shown("Share that each discloses, 0.01 to 0.99.", callback=between(0.01, 0.99))
     ] = 0.8,
-    truth_seeds: Annotated[int, typer.Option(min=1, help="Trainings averaged into the truth.")] = 3,
+    truth_seeds: Annotated[int, _shown("Trainings averaged into the truth.", min=1)] = 3,
     rows: Annotated[
-        HeldOut, typer.Option(help="Whose losses are ordered: those that estimates rest on, or rows to come.")
+        HeldOut, _shown("Whose losses are ordered: those that estimates rest on, or rows to come.")
     ] = HeldOut.VALIDATION,
     model: Model = "mf",
     set_: Set = None,
@@ -249,32 +246,24 @@ def _score(value: float | None) -> str:
 @spread
 def compare_command(
     *,
-    models: Annotated[str, typer.Option(help="Recommenders, separated by commas.")] = "mf",
+    models: Annotated[str, _shown("Recommenders, separated by commas.")] = "mf",
     methods: Methods = None,
-    prices: Annotated[str, typer.Option(help="Prices of a unit of unwillingness.")] = "0.1,0.5,1,2",
-    repeats: Annotated[int, typer.Option(min=1, help="Training seeds, from --seed on.")] = 10,
+    prices: Annotated[str, _shown("Prices of a unit of unwillingness.")] = "0.1,0.5,1,2",
+    repeats: Annotated[int, _shown("Training seeds, from --seed on.", min=1)] = 10,
     reward: Annotated[
         RewardForm | None,
-        typer.Option(
-            help="Validation loss in the reward: `sum` over a user's samples (eq. 1) or `mean` (the paper's "
-            "tables). The game is played for it. Default: sum.",
-            show_default=False,
+        _option(
+            "Validation loss in the reward: `sum` over a user's samples (eq. 1) or `mean` (the paper's "
+            "tables). The game is played for it. Default: sum."
         ),
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(
-            help="The method that is tested against all others. Default: worth:nash, if it is among them.",
-            show_default=False,
-        ),
+        _option("The method that is tested against all others. Default: worth:nash, if it is among them."),
     ] = None,
     anchors: Anchors = None,
     value: Annotated[
-        Source | None,
-        typer.Option(
-            help="Where worth comes from. Default: cross-fitted, in the reward's loss.",
-            show_default=False,
-        ),
+        Source | None, _option("Where worth comes from. Default: cross-fitted, in the reward's loss.")
     ] = None,
     estimator: EstimatorOption = None,
     set_: Set = None,
@@ -300,8 +289,8 @@ def compare_command(
     ```
     """
     output.check()
-    if out and not (out / CELLS).is_dir():
-        refuse_to_overwrite(out / "compare.csv", replace=output.replace)
+    if out:
+        check_result(out, "compare.csv", replace=output.replace)
     options = {
         "reward": ("reward", reward),
         "ifrqe++.anchors": ("anchors", anchors),

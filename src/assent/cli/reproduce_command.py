@@ -9,33 +9,26 @@ from typing import Annotated
 
 import typer
 
-from assent.cli.compare_commands import no_file
+from assent.cli.command import option
+from assent.cli.compare_commands import check_result, no_file
 from assent.cli.console import notice, say, show_table, steady_watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
 from assent.methods import merged
-from assent.reproduce import (
-    ITEMS,
-    PAGE,
-    Plan,
-    Scale,
-    build_page,
-    full,
-    quick,
-    reproduce,
-    write_chapter,
-)
-from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION
-from assent.reproduce.run import CELLS, Chapter
+from assent.reproduce import ITEMS, Chapter
+from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, Plan, Scale, full, quick
+from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter
 from assent.results.words import plural
 from assent.results.writers import terminal
 from assent.support.errors import AssentError
-from assent.support.files import refuse_to_overwrite, write_text
+from assent.support.files import write_text
 
 EVERYTHING = "all"
 _LINES, _COLUMNS = 20, 7
 """Largest table that is printed; the files have all of them."""
 _FAILURES = 10
 """Largest number of failed cells that are printed."""
+_option = partial(option, "Options")
+_shown = partial(_option, show_default=True)
 
 
 def reproduce_command(
@@ -44,42 +37,32 @@ def reproduce_command(
     ],
     *,
     scale: Annotated[
-        Scale, typer.Option(help="`quick`: all in half an hour at most; `full`: the paper's settings.")
+        Scale, _shown("`quick`: all in half an hour at most; `full`: the paper's settings.")
     ] = Scale.QUICK,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Default: 2 (quick), 10 (full).", show_default=False)
-    ] = None,
+    repeats: Annotated[int | None, _option("Default: 2 (quick), 10 (full).", min=1)] = None,
     jobs: Jobs = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder with the data sets diginetica, steam, amazon_video_games. Default: ASSENT_DATA.",
-            show_default=False,
-        ),
+        _option("Folder with the data sets diginetica, steam, amazon_video_games. Default: ASSENT_DATA."),
     ] = None,
-    datasets: Annotated[str, typer.Option(help="Which data sets.")] = ",".join(DATASETS),
-    models: Annotated[str, typer.Option(help="Which recommenders.")] = ",".join(MODELS),
+    datasets: Annotated[str, _shown("Which data sets.")] = ",".join(DATASETS),
+    models: Annotated[str, _shown("Which recommenders.")] = ",".join(MODELS),
     users: Annotated[
         int | None,
-        typer.Option(
+        _option(
+            "At most so many users of each data set, 100 or more: there must be 99 items to rank among.",
             min=100,
-            help="At most so many users of each data set, 100 or more: there must be 99 items to rank among.",
-            show_default=False,
         ),
     ] = None,
     set_: Set = None,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Compute nothing: show what is there so far.")
+        bool, _option("Compute nothing: show what is there so far.", "--report-only")
     ] = False,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of cells, tables, figures and the page. Default: reproduced-SCALE.",
-            show_default=False,
-        ),
+        Path | None, _option("Folder of cells, tables, figures and the page. Default: reproduced-SCALE.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Write the page over one that is not of `assent reproduce`.")
+        bool, _option("Write the page over one that is not of `assent reproduce`.", "--replace")
     ] = False,
 ) -> None:
     """Run the paper's tables and figures again, and write them beside the paper's own numbers.
@@ -100,8 +83,7 @@ def reproduce_command(
     out = out or Path(f"reproduced-{scale}")
     no_file(out)
     plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
-    if not (out / CELLS).is_dir():
-        refuse_to_overwrite(out / PAGE, replace=replace)
+    check_result(out, PAGE, replace=replace)
     with WorkOptions(jobs).executor() as executor:
         found = reproduce(
             [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
@@ -144,9 +126,8 @@ def _asked(names: str) -> list[str]:
 
 def _data(folder: Path | None) -> Path | None:
     """The folder of the data sets, if one is named."""
-    named = os.environ.get("ASSENT_DATA")
-    found = folder or (Path(named) if named else None)
-    return found and found.resolve()
+    named = folder or os.environ.get("ASSENT_DATA")
+    return Path(named).resolve() if named else None
 
 
 def _plan(
@@ -189,10 +170,10 @@ def _among(text: str, known: Collection[str], option: str) -> tuple[str, ...]:
 
 def _show(chapter: Chapter, folder: Path) -> None:
     """Print an item's table, or where it is if it does not fit, and what it says."""
-    table = chapter.findings.table
+    table = chapter.table
     if len(table.rows) > _LINES or len(table.labels) + len(table.columns) > _COLUMNS:
         say(f"{table.title}: the table is in {folder / table.name}.md")
     else:
         show_table(*terminal(table))
-    for sentence in chapter.findings.said:
+    for sentence in chapter.said:
         say(f"{chapter.item.name}: {sentence}")

@@ -4,7 +4,7 @@ An anchor is a selection on which a model was trained. Around it, influence pred
 loss to first order. The prediction for any other selection is that of its nearest anchor (Hamming distance).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
@@ -68,17 +68,6 @@ class Estimates:
     def n_anchors(self) -> int:
         """T."""
         return len(self.anchors)
-
-    def joined(self, others: "Estimates") -> "Estimates":
-        """The same game with the anchors of `others` added."""
-        return replace(
-            self,
-            anchors=np.concatenate([self.anchors, others.anchors]),
-            own=np.concatenate([self.own, others.own]),
-            social=np.concatenate([self.social, others.social]),
-            losses=np.concatenate([self.losses, others.losses]),
-            effects=self.effects + others.effects,
-        )
 
     def values(self, objective: Objective) -> Floats:
         """The influence that the objective counts: [T, Z]."""

@@ -9,8 +9,8 @@ its *code*: bit j says whether the player's j-th interaction is disclosed.
 
 Algorithm 1 solves eq. (6) for one anchor. Algorithm 2 plays rounds with several anchors. Algorithm 3 learns a
 player's next strategy within a round. `solve_table` is the entry point and returns what `game.solve` does.
-The selection is a sample of the final strategies, as in the paper. Values, probabilities of the cells and
-regret are computed from the probability that each interaction is disclosed.
+The selection is a sample of the final strategies, as in the paper. Values and regret are computed from the
+probability that each interaction is disclosed.
 
 `Rewards` computes B of eq. (9), what a selection earns a player against draws of everybody else's. All of it
 is linear in the player's selection except which anchor is nearest. So the player's part (T gains, T
@@ -391,9 +391,9 @@ def solve_table(
         strategy = marginals(rewards, tables)
         distances, _ = rewards.sums(draw_all(tables, settings.samples, rng))
         nearest = np.bincount(distances.argmin(axis=1), minlength=estimates.n_anchors)
-    values, probability = response_values(estimates, strategy, objective)
+    values, _ = response_values(estimates, strategy, objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)
-    return Equilibrium(selection, values, probability, rounds, regret, nearest)
+    return Equilibrium(selection, values, rounds, regret, nearest)
 
 
 def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> Bools:

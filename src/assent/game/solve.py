@@ -59,8 +59,6 @@ class Equilibrium:
     values: Floats
     """[Z], v_k: what disclosing k is worth to the objective; compare with price · unwillingness. Includes
     payments that hold a cell. Where turns settled, it is what k alone adds to the payoff."""
-    cell_probability: Floats
-    """[T], how likely each anchor is nearest; anchors that coincide share."""
     rounds: int
     """How many joint selections were played, without those within turns."""
     regret: Floats
@@ -174,9 +172,7 @@ class _Game:
 
     def equilibrium(self, held: Held, regret: Floats) -> Equilibrium:
         """The result for a selection that was found, with its regret."""
-        alike = self.estimates.alike == self.estimates.alike[_cell(held)]
-        rounds = int(self.nearest.sum())
-        return Equilibrium(held.selection, held.values, alike / alike.sum(), rounds, regret, self.nearest)
+        return Equilibrium(held.selection, held.values, int(self.nearest.sum()), regret, self.nearest)
 
     def _path(self, start: int, probability: Floats) -> Iterator[tuple[int, Held]]:
         """Best responses: to the cell that the last response fell into, then to cells not visited yet."""

@@ -1,10 +1,9 @@
 """The paper's tables and figures, and ours: one description per item, behind one interface."""
 
-from assent.reproduce import comparisons, estimates
-from assent.reproduce.item import Findings, Item
+from assent.reproduce import comparisons, measurements
+from assent.reproduce.item import Chapter, Item
 from assent.reproduce.plan import Plan, Scale, full, quick
 from assent.reproduce.run import PAGE, Reproduction, build_page, reproduce, write_chapter
-from assent.reproduce.search import SEARCH
 
 ITEMS: dict[str, Item] = {
     item.name: item
@@ -13,20 +12,20 @@ ITEMS: dict[str, Item] = {
         comparisons.MORE_METRICS,
         comparisons.PRICE,
         comparisons.SCRATCH,
-        estimates.APPROXIMATION,
+        measurements.APPROXIMATION,
         comparisons.ANCHORS,
         comparisons.WILLINGNESS,
         comparisons.SPARSITY,
         comparisons.FRONTIER,
-        estimates.LDS,
-        estimates.PRICE_OF_ANARCHY,
-        estimates.RELIABILITY,
-        SEARCH,
+        measurements.LDS,
+        measurements.PRICE_OF_ANARCHY,
+        measurements.RELIABILITY,
+        measurements.SEARCH,
     )
 }
 """Every item by name; a new one is a description and an entry here."""
 
 __all__ = [
-    "ITEMS", "PAGE", "Findings", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
+    "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
     "reproduce", "write_chapter",
 ]  # fmt: skip

@@ -1,18 +1,16 @@
 """An item of a reproduction: a table or figure, described by what differs from item to item.
 
-`Item.cells` says which records it needs, `Item.findings` what they show. Items that compare methods share
+`Item.cells` says which records it needs, `Item.chapter` what they show. Items that compare methods share
 their tasks, columns and sentences.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any
 
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
-from assent.methods import Method
 from assent.reproduce.paper import Beside
 from assent.reproduce.plan import CHANCE, DATASETS, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
 from assent.results.comparison import sentences
@@ -85,9 +83,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Chapter:
     """What an item has to show."""
 
+    item: "Item"
+    records: Sequence[Flat]
+    wanted: int
+    """Records that it has when all is done."""
     table: Table
     charts: Sequence[Chart] = ()
     beside: Sequence[Beside] = ()
@@ -150,12 +152,12 @@ class Item:
             for variant, labels in self.variants(plan, plan.source(name))
             for model in plan.of(getattr(plan, self.models))
             for block in self.blocks(plan, model, name)
-            for seed in plan.seeds[: self.repeats]
+            for seed in range(plan.repeats)[: self.repeats]
             for task, own in block
         ]
 
-    def findings(self, plan: Plan, records: Sequence[Flat]) -> Findings:
-        """What the records of these cells say; some may be missing, with their data set."""
+    def chapter(self, plan: Plan, records: Sequence[Flat], wanted: int) -> Chapter:
+        """What the records of these cells say; some of the `wanted` ones may be missing."""
         table = tabulate(
             [*self.lines(records)],
             self.labels,
@@ -165,29 +167,8 @@ class Item:
             title=self.title + self.subtitle.format(plan=plan),
         )
         said = [*self.said(plan, table, records), table.legend]
-        return Findings(table, self.charts(table), [*self.beside(plan, table)], said)
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A task whose key is its kind and its fields, with the keys of methods."""
-
-    kind: ClassVar[str]
-
-    @property
-    def label(self) -> str:
-        """What progress bars and errors call it."""
-        return self.kind
-
-    def key(self, lab: Lab) -> Key:
-        """Return the lab's key, the kind and the fields."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        parts = {name: part.key if isinstance(part, Method) else part for name, part in own.items()}
-        return lab.key | {"kind": self.kind} | parts
-
-    @abstractmethod
-    def run(self, lab: Lab) -> Found:
-        """Return the figures as facts."""
+        beside = [*self.beside(plan, table)]
+        return Chapter(self, records, wanted, table, self.charts(table), beside, said)
 
 
 def at_prices(

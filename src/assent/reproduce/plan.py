@@ -194,11 +194,6 @@ class Plan:
     altered: Sequence[str] = ()
     """Settings of the user's own, as KEY=VALUE."""
 
-    @property
-    def seeds(self) -> range:
-        """One per repeat."""
-        return range(self.repeats)
-
     @cached_property
     def reduced(self) -> list[str]:
         """What is less than the paper's, so that figures cannot be compared, in sentences."""

@@ -25,7 +25,7 @@ from assent.lab.lab import Lab
 from assent.lab.store import Entry, Store, code_state, digest
 from assent.report.page import page
 from assent.reproduce import paper
-from assent.reproduce.item import Cell, Findings, Item, Kind
+from assent.reproduce.item import Cell, Chapter, Item, Kind
 from assent.reproduce.paper import Beside, data_reasons
 from assent.reproduce.plan import DataSource, Plan, Where, problem_of, size_of
 from assent.results import writers
@@ -179,17 +179,6 @@ def _lab(source: DataSource, settings: Settings, seed: int, store: Store, where:
 
 
 @dataclass(frozen=True)
-class Chapter:
-    """An item with what it found."""
-
-    item: Item
-    findings: Findings
-    records: Sequence[dict[str, Any]]
-    wanted: int
-    """Cells that it has when all is done."""
-
-
-@dataclass(frozen=True)
 class Reproduction:
     """What a run found."""
 
@@ -273,7 +262,7 @@ def reproduce(
         everything |= {kept.file: kept for _, kept in found}
         records = [{**kept.facts, **cell.labels, "seed": cell.seed} for cell, kept in found]
         if records:
-            chapters.append(Chapter(item, item.findings(plan, records), records, len(some)))
+            chapters.append(item.chapter(plan, records, len(some)))
         elif asked is not None and item.name not in asked:
             kept_files.append(item.name)
         elif some:
@@ -301,11 +290,11 @@ def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list
 def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
     """Write an item's files into OUT/NAME: tables, figures, records, the paper's numbers."""
     folder = out / chapter.item.name
-    files = writers.write(chapter.findings.table, folder)
-    files += [file for chart in chapter.findings.charts for file in chart.write(folder)]
+    files = writers.write(chapter.table, folder)
+    files += [file for chart in chapter.charts for file in chart.write(folder)]
     files.append(folder / "records.parquet")
     write_with(files[-1], pl.DataFrame(chapter.records, infer_schema_length=None).write_parquet)
-    if chapter.findings.beside:
+    if chapter.beside:
         columns = ("figure", "paper", "paper_error", "ours", "error", "runs", "difference")
         lines = [
             {
@@ -313,7 +302,7 @@ def write_chapter(chapter: Chapter, out: Path) -> list[Path]:
                 **{name: getattr(each, name) for name in columns},
                 "not_comparable": " ".join(each.why),
             }
-            for each in chapter.findings.beside
+            for each in chapter.beside
         ]
         files.append(folder / "beside-the-paper.csv")
         write_with(files[-1], pl.DataFrame(lines, infer_schema_length=None).write_csv)
@@ -346,7 +335,7 @@ def build_page(found: Reproduction) -> str:
 
 
 def _summary(found: Reproduction) -> str:
-    numbers = [each for chapter in found.chapters for each in chapter.findings.beside]
+    numbers = [each for chapter in found.chapters for each in chapter.beside]
     measured = [each for each in numbers if each.ours is not None]
     comparable = sum(not each.why for each in measured)
     return (
@@ -376,21 +365,21 @@ def _data_section(found: Reproduction) -> Html:
 
 
 def _chapter(chapter: Chapter, repeats: int) -> Html:
-    item, findings, done = chapter.item, chapter.findings, len(chapter.records)
+    item, done = chapter.item, len(chapter.records)
     partial = [] if done == chapter.wanted else [f"{done} of {chapter.wanted} cells are there so far."]
-    title, is_short = findings.table.title, len(findings.table.rows) <= _SHORT
+    title, is_short = chapter.table.title, len(chapter.table.rows) <= _SHORT
     figures: list[Html] = []
-    for small, some in groupby(findings.charts, lambda chart: chart.small):
+    for small, some in groupby(chapter.charts, lambda chart: chart.small):
         drawn = [tag("figure", chart.html()) for chart in some]
         figures += [tag("div", *drawn, class_="multiples")] if small else drawn
     return section(
         item.title,
         tag("p", f"{item.where} · assent reproduce {item.name}", class_="note"),
         tag("p", item.about),
-        bullets([*partial, *findings.said]),
+        bullets([*partial, *chapter.said]),
         *figures,
-        tag("details", tag("summary", title), html(findings.table, title), **_OPEN if is_short else {}),
-        _beside(findings.beside, repeats) if findings.beside else "",
+        tag("details", tag("summary", title), html(chapter.table, title), **_OPEN if is_short else {}),
+        _beside(chapter.beside, repeats) if chapter.beside else "",
         tag("p", item.not_comparable) if item.not_comparable else "",
         id=item.name,
     )

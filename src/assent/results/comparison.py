@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -119,20 +120,17 @@ class Comparison:
         )
 
     def _tabulated(self, *columns: Column) -> Table:
-        records = [each | {"reward": each[f"reward_{self.form}"]} for each in named(self.records)]
-        places: dict[Any, list[Flat]] = {}
-        for each in records:
-            places.setdefault((each["dataset"], each["model"], each["price"]), []).append(each)
+        place = {"dataset": "data set", "model": "model", "price": "price"}
         table = tabulate(
-            [each for place in places.values() for each in place],
-            {"dataset": "data set", "model": "model", "price": "price", METHOD: "method"},
+            [each | {"reward": each[f"reward_{self.form}"]} for each in named(self.records)],
+            place | {METHOD: "method"},
             columns,
             reference={METHOD: name(self.reference)},
             corrected=False,
             title=self.title,
         )
         rows = []
-        for row in table.rows:
+        for row in chain.from_iterable(rows_by(table.rows, *place).values()):
             reward = row.amounts["reward"]
             is_known, ahead = reward.difference is not None, 0.0 - (reward.difference or 0.0)
             amount = Amount(ahead, reward.difference_error, reward.runs) if is_known else Amount(None)

@@ -10,10 +10,10 @@ Intervals come from a bootstrap that draws selections and users together: other 
 would have been possible. A rank is that among all selections; one that is drawn twice counts twice.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -44,13 +44,6 @@ _AT_ONCE = 2**21
 """Correlations held in memory by it: 16 MB for each of a handful of arrays."""
 
 
-class _Lots(NamedTuple):
-    """How often each row and each column was drawn: `rows[draws, R]`, `columns[draws, U]`."""
-
-    rows: Floats
-    columns: Floats
-
-
 def rank_correlations(a: Floats, b: Floats) -> Floats:
     """Spearman's correlation of each column of `a[n, m]` with that of `b[n, m]`, 0 for constants: [m]."""
     found: Floats = _correlations(_ranks(a), _ranks(b), np.ones((1, len(a))))[0]
@@ -61,9 +54,8 @@ def rank_correlations(a: Floats, b: Floats) -> Floats:
 class Scored:
     """How well each of several predictions orders what is true, as it is and in every draw."""
 
-    names: Collection[str]
     drawn: Mapping[str, Floats]
-    """The mean correlation of each, [1 + draws]; empty where the truth does not vary."""
+    """The mean correlation of each, [1 + draws]; [0] where the truth does not vary."""
 
     def against(self, reference: str) -> dict[str, dict[str, float | None]]:
         """The `SCORES` of each.
@@ -72,13 +64,16 @@ class Scored:
         `behind` is by how much it falls short of that of `reference`, with the interval of the paired
         difference. Where the truth does not vary, all are None.
         """
-        if not self.drawn:
-            return {name: dict.fromkeys(SCORES) for name in self.names}
-        behind = {name: self.drawn[reference] - values for name, values in self.drawn.items()}
-        return {
-            name: dict(zip(SCORES, _with_interval(values, 1) + _with_interval(behind[name], 2), strict=True))
-            for name, values in self.drawn.items()
-        }
+        found: dict[str, dict[str, float | None]] = {}
+        for name, values in self.drawn.items():
+            behind = self.drawn[reference] - values
+            scores = (
+                [*_with_interval(values, 1), *_with_interval(behind, 2)]
+                if len(values)
+                else [None] * len(SCORES)
+            )
+            found[name] = dict(zip(SCORES, scores, strict=True))
+        return found
 
 
 def score_orders(predicted: Mapping[str, Floats], truth: Floats, *, seed: int) -> Scored:
@@ -89,17 +84,16 @@ def score_orders(predicted: Mapping[str, Floats], truth: Floats, *, seed: int) -
     """
     varies: Bools = np.ptp(truth, axis=0) > 0
     if not varies.any():
-        return Scored(list(predicted), {})
+        return Scored(dict.fromkeys(predicted, np.empty(0)))
     y = _ranks(truth[:, varies])
-    ranks = {name: _ranks(values[:, varies]) for name, values in predicted.items()}
-    as_it_is = _Lots(np.ones((1, len(y))), np.ones((1, y.shape[1])))
-    rng = np.random.default_rng(seed)
-    parts = [
-        {name: _means(x, y, lots) for name, x in ranks.items()}
-        for lots in (as_it_is, *_resampled(rng, *y.shape))
-    ]
-    drawn = {name: np.concatenate([part[name] for part in parts]) for name in ranks}
-    return Scored(list(ranks), drawn)
+    as_it_is = np.ones((1, len(y))), np.ones((1, y.shape[1]))
+    lots = [as_it_is, *_resampled(np.random.default_rng(seed), *y.shape)]
+    drawn = {}
+    for name, values in predicted.items():
+        x = _ranks(values[:, varies])
+        means = [np.average(_correlations(x, y, rows), axis=1, weights=columns) for rows, columns in lots]
+        drawn[name] = np.concatenate(means)
+    return Scored(drawn)
 
 
 def _ranks(values: Floats) -> Floats:
@@ -119,18 +113,11 @@ def _correlations(x: Floats, y: Floats, rows: Floats) -> Floats:
     return found
 
 
-def _means(x: Floats, y: Floats, lots: _Lots) -> Floats:
-    """The mean correlation of the columns drawn: [draws]."""
-    means: Floats = np.average(_correlations(x, y, lots.rows), axis=1, weights=lots.columns)
-    return means
-
-
-def _resampled(rng: np.random.Generator, rows: int, columns: int) -> Iterator[_Lots]:
-    """All draws of the bootstrap, as many at once as memory takes."""
-    at_once = max(1, _AT_ONCE // columns)
-    for lot in slices(_RESAMPLED, at_once):
+def _resampled(rng: np.random.Generator, rows: int, columns: int) -> Iterator[tuple[Floats, Floats]]:
+    """How often each row, [draws, rows], and column, [draws, columns], is drawn, a part at a time."""
+    for lot in slices(_RESAMPLED, max(1, _AT_ONCE // columns)):
         draws = lot.stop - lot.start
-        yield _Lots(_counts(rng, rows, draws), _counts(rng, columns, draws))
+        yield _counts(rng, rows, draws), _counts(rng, columns, draws)
 
 
 def _counts(rng: np.random.Generator, n: int, draws: int) -> Floats:
@@ -264,25 +251,20 @@ def predict_orders(
             for r in range(plan.selections)
         ]
     )
-    retrained = _retrain(lab, drawn, plan, influence.loss)
+    seeds = [seed + 1 + s for s in range(plan.seeds + 1)]
+    trainings = [Retrained(selection, other, influence.loss) for selection in drawn for other in seeds]
+    entries = lab.run(trainings, "retraining on random selections")
+    losses = np.array([entry.arrays[plan.rows.value] for entry in entries])
+    by_seed = losses.reshape(len(drawn), len(seeds), -1)
     weights = method.reward.weights(judged.samples(problem.n_users))
-    truth, other = (
-        Predicted(losses, losses @ weights) for losses in (retrained[:, :-1].mean(axis=1), retrained[:, -1])
+    truth, yardstick = (
+        Predicted(each, each @ weights) for each in (by_seed[:, :-1].mean(axis=1), by_seed[:, -1])
     )
     estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
     single = _at_one_anchor(lab, plan, influence, estimators, drawn)
-    predicted = {RETRAINED: other, **_over_folds(lab, method, influence, drawn), **single}
+    predicted = {RETRAINED: yardstick, **_over_folds(lab, method, influence, drawn), **single}
     users = np.intersect1d(problem.valid.users, judged.rows.users)
     return Orders(problem.name, settings.model, seed, plan.rows, predicted, truth, users)
-
-
-def _retrain(lab: Lab, drawn: Bools, plan: LdsPlan, loss: Loss) -> Floats:
-    """Return the losses to be ordered, of every selection and training seed: [R, seeds + 1, n_users]."""
-    seeds = [lab.seed + 1 + s for s in range(plan.seeds + 1)]
-    tasks = [Retrained(selection, seed, loss) for selection in drawn for seed in seeds]
-    entries = lab.run(tasks, "retraining on random selections")
-    losses = np.array([entry.arrays[plan.rows.value] for entry in entries])
-    return losses.reshape(len(drawn), len(seeds), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +358,7 @@ def _at_one_anchor(
         settings = influence.model_copy(update={"estimator": estimator})
         tasks.append(Predicting(anchor, drawn, settings, settings, plan.method))
     found = lab.run(tasks, "predicting at one anchor")
-    return {each.value: _predicted(entry) for each, entry in zip(estimators, found, strict=True)}
+    return {each.value: _mean([entry]) for each, entry in zip(estimators, found, strict=True)}
 
 
 def _over_folds(
@@ -421,15 +403,9 @@ def with_own(losses: Floats, drawn: Bools, owners: Ints, more: Floats) -> Floats
     return losses - np.array(lowered)
 
 
-def _predicted(entry: Entry) -> Predicted:
-    return Predicted(entry.arrays["losses"], entry.arrays["total"])
-
-
 def _mean(entries: Sequence[Entry]) -> Predicted:
-    parts = [_predicted(entry) for entry in entries]
-    return Predicted(
-        np.mean([each.losses for each in parts], axis=0), np.mean([each.total for each in parts], axis=0)
-    )
+    losses, total = (np.mean([each.arrays[name] for each in entries], axis=0) for name in ("losses", "total"))
+    return Predicted(losses, total)
 
 
 def _standings(records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
