@@ -14,7 +14,9 @@ from assent.support.files import read_json
 from assent.support.progress import Advance
 from assent.training import Settings
 
-QUICK = Settings.model_validate({"model_settings": {"dimension": 4}, "training": {"epochs": 3}})
+QUICK = Settings.model_validate(
+    {"model": "mf", "model_settings": {"dimension": 4}, "training": {"epochs": 3}, "tune": "none"}
+)
 """A training takes about ten milliseconds."""
 
 

@@ -17,6 +17,7 @@ from assent.cli.how import (
     Methods,
     Model,
     Set,
+    TuneOption,
     WorkOptions,
     read_asked,
 )
@@ -29,6 +30,7 @@ from assent.methods import GameMethod, Method
 from assent.methods.exploring import ExploringMethod
 from assent.methods.ifrqe import IFRQE
 from assent.methods.worth import WorthMethod
+from assent.models import IALS
 from assent.models.losses import Loss
 from assent.results.comparison import Comparison
 from assent.results.records import METHOD, REFERENCES, Way, check_price, name, named
@@ -39,6 +41,7 @@ from assent.runs.compare import USUAL, compare, frontier
 from assent.runs.lds import AVERAGED, LdsPlan, predict_orders
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
+from assent.training import Tune
 from assent.worth.estimate import Source
 
 CELLS = "cells"
@@ -170,7 +173,8 @@ def lds_command(
     rows: Annotated[
         HeldOut, _shown("Whose losses are ordered: those that estimates rest on, or rows to come.")
     ] = HeldOut.VALIDATION,
-    model: Model = "mf",
+    model: Model = IALS.name,
+    tune: TuneOption = Tune.QUICK,
     set_: Set = None,
     work: WorkOptions,
     given: o.ProblemOptions,
@@ -196,7 +200,7 @@ def lds_command(
     ```
     """
     output.check()
-    asked = read_asked(model, set_)
+    asked = read_asked(model, set_, {"tune": ("tune", tune.value)})
     method = asked.method("worth")
     assert isinstance(method, WorthMethod)
     asked.check([method])
@@ -246,7 +250,8 @@ def _score(value: float | None) -> str:
 @spread
 def compare_command(
     *,
-    models: Annotated[str, _shown("Recommenders, separated by commas.")] = "mf",
+    models: Annotated[str, _shown("Recommenders, separated by commas.")] = IALS.name,
+    tune: TuneOption = Tune.QUICK,
     methods: Methods = None,
     prices: Annotated[str, _shown("Prices of a unit of unwillingness.")] = "0.1,0.5,1,2",
     repeats: Annotated[int, _shown("Training seeds, from --seed on.", min=1)] = 10,
@@ -292,6 +297,7 @@ def compare_command(
     if out:
         check_result(out, "compare.csv", replace=output.replace)
     options = {
+        "tune": ("tune", tune.value),
         "reward": ("reward", reward),
         "ifrqe++.anchors": ("anchors", anchors),
         "worth.source": ("value", value),

@@ -17,7 +17,7 @@ from assent.data.simulate import simulate
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.methods import METHODS, Method, influence_settings, make_method
-from assent.models import MODELS
+from assent.models import IALS, MODELS
 from assent.report.facts import certificate_facts
 from assent.results.records import METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
@@ -173,7 +173,7 @@ def demo(
 
 
 @spread
-def settings_command(*, model: Model = "mf", output: OutputOptions) -> None:
+def settings_command(*, model: Model = IALS.name, output: OutputOptions) -> None:
     """List every setting that `--set` takes, with its default.
 
     Settings of the base model come first, then those of influence, then those of each method.

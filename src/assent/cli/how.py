@@ -13,11 +13,11 @@ from assent.game.estimates import Objective
 from assent.influence.inverse import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
 from assent.methods import METHODS, Method, make_method, merged, method_settings
-from assent.models import MODELS
+from assent.models import IALS, MODELS
 from assent.runs.compare import parse_methods
 from assent.support.errors import AssentError
 from assent.support.runtime import cores
-from assent.training import Settings
+from assent.training import Settings, Tune
 from assent.worth.estimate import Source
 
 BASE = ("model_settings", "training")
@@ -29,6 +29,10 @@ _how = partial(option, "How")
 Model = Annotated[
     str,
     _how(f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.", show_default=True),
+]
+TuneOption = Annotated[
+    Tune,
+    _how("How settings that you did not give are searched for, on validation rows.", show_default=True),
 ]
 Anchors = Annotated[int | None, _how("T, the anchors of ifrqe++. Default: 3.", min=1)]
 Value = Annotated[Source | None, _how("Where worth comes from, for the method worth. Default: combined.")]
@@ -79,7 +83,8 @@ class WorkOptions:
 class HowOptions:
     """The base model, and settings of methods."""
 
-    model: Model = "mf"
+    model: Model = IALS.name
+    tune: TuneOption = Tune.QUICK
     anchors: Anchors = None
     value: Value = None
     estimator: EstimatorOption = None
@@ -89,6 +94,7 @@ class HowOptions:
     def read(self, **defaults: Any) -> "Asked":
         """Return the settings; `defaults` are those of methods that nobody asked for otherwise."""
         options = {
+            "tune": ("tune", self.tune.value),
             "ifrqe++.anchors": ("anchors", self.anchors),
             "worth.source": ("value", self.value),
             "influence.estimator": ("estimator", self.estimator),
@@ -169,7 +175,7 @@ def read_asked(
     `options` are by the setting that they stand for: the name of the option and what was given to it.
     """
     given = read_pairs(texts or [], {"model": ("model", model), **(options or {})})
-    base = {part: given.pop(part) for part in ("model", *BASE) if part in given}
+    base = {part: given.pop(part) for part in ("model", "tune", *BASE) if part in given}
     settings = checked(lambda: Settings.model_validate(base), model)
     named = {key: name for key, (name, value) in (options or {}).items() if value is not None}
     return Asked(settings, given, defaults or {}, named)

@@ -69,6 +69,12 @@ class Lab:
             "seed": self.seed,
         }
 
+    def with_settings(self, settings: Settings) -> "Lab":
+        """Return a lab for the same problem with other settings of the base model."""
+        found = replace(self, settings=settings)
+        found.__dict__["fingerprint"] = self.fingerprint  # of the same problem, which takes time to hash
+        return found
+
     def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
         """Return the results of all tasks, in order; compute those that the store lacks.
 
@@ -138,9 +144,12 @@ class Training:
     epochs: int | None = None
     """None: as many as the settings say."""
     label: str = "training"
+    settings: Settings | None = None
+    """Of the base model; None: the lab's."""
 
     def key(self, lab: Lab) -> Key:
         """Return problem, settings, seed, selection and vocabulary; for a warm start also its beginning."""
+        lab = lab.with_settings(self.settings) if self.settings else lab
         about = lab.key | {
             "kind": "training",
             "seed": lab.seed if self.seed is None else self.seed,
@@ -163,14 +172,15 @@ class Training:
         before = None if self.after is None else lab.store.at(self.after)
         if before is None and self.after is not None:
             raise AssentError(f"{lab.store.folder}: no trained model {self.after}")
-        settings = lab.settings.training
+        settings = self.settings or lab.settings
+        training = settings.training
         if self.epochs is not None:
-            settings = settings.model_copy(update={"epochs": self.epochs})
+            training = training.model_copy(update={"epochs": self.epochs})
         return train(
             disclose(lab.problem, self.selection, vocabulary=self.vocabulary),
-            model=lab.settings.model,
-            model_settings=lab.settings.model_settings,
-            settings=settings,
+            model=settings.model,
+            model_settings=settings.model_settings,
+            settings=training,
             seed=lab.seed if self.seed is None else self.seed,
             progress=lab.progress,
             label=self.label,

@@ -9,7 +9,7 @@ from assent.methods.ifrqe import IFRQE, IFRQEpp
 from assent.methods.proactive import Proactive
 from assent.methods.scratch import Scratch
 from assent.methods.worth import WorthMethod
-from assent.models import MF
+from assent.models import IALS
 from assent.support.errors import AssentError
 
 METHODS: dict[str, type[Method]] = {
@@ -21,7 +21,7 @@ METHODS: dict[str, type[Method]] = {
 """Every method by name; a new one is a file and an entry here."""
 
 
-def make_method(name: str, model: str = MF.name, **settings: Any) -> Method:
+def make_method(name: str, model: str = IALS.name, **settings: Any) -> Method:
     """Return the method called `name` with these settings.
 
     Settings of `influence` that are given as a mapping are added to those that suit `model`.

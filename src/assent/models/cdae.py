@@ -1,6 +1,6 @@
 """CDAE: an autoencoder of each user's disclosed items, with an embedding per user."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
-from assent.models.layers import Histories, dot, lookup, mean_row, noise_edge, prior, squares
+from assent.models.layers import STRENGTHS, Histories, dot, lookup, mean_row, noise_edge, prior, squares
 
 _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -47,6 +47,7 @@ class CDAE(Recommender):
     name: ClassVar[str] = "cdae"
     Settings: ClassVar[type[ModelSettings]] = CDAESettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"influence": {"damping": 20.0}}
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = STRENGTHS
     settings: CDAESettings
 
     def __init__(self, sizes: Sizes, settings: CDAESettings) -> None:

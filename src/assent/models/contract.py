@@ -31,7 +31,7 @@ explains more, examples/own_recommender.py runs, and `assent.testing` has the te
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -87,6 +87,10 @@ class Recommender(nn.Module, ABC):
     The keys are names of fields of `assent.Settings` that are settings themselves: "training", "influence"
     and "value". Their values map fields of these settings to defaults. What the user gives comes first.
     """
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = ()
+    """Rounds of the search for settings: a field of `Settings` and the factors to multiply it by.
+
+    A quick search takes the first two rounds, a thorough one all. Without rounds nothing is searched."""
     samples_at_once: ClassVar[int] = 2**15
     """Samples per block when influence differentiates: more need more memory but fewer `prepare` calls."""
 

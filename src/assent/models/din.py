@@ -1,6 +1,6 @@
 """DIN: a user is represented by the disclosed items that matter for the item in question."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -9,7 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
-from assent.models.layers import Histories, Perceptron, lookup, mean_row, noise_edge, prior, squares
+from assent.models.layers import (
+    STRENGTHS,
+    Histories,
+    Perceptron,
+    lookup,
+    mean_row,
+    noise_edge,
+    prior,
+    squares,
+)
 
 _NUMBERS = 2**22
 """Numbers per temporary tensor: 16 MB."""
@@ -60,6 +69,7 @@ class DIN(Recommender):
         "training": {"epochs": 50, "learning_rate": 0.025},
         "influence": {"damping": 20.0, "groups": 10, "draws": 1},
     }
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = STRENGTHS
     settings: DINSettings
 
     def __init__(self, sizes: Sizes, settings: DINSettings) -> None:

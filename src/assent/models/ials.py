@@ -1,7 +1,7 @@
 """Implicit-feedback alternating least squares (iALS): s(u, i) = w_u · h_i, trained on all pairs at once."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -58,6 +58,13 @@ class IALS(Recommender):
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "training": {"epochs": 16, "evaluate_every": 4, "patience": 2}
     }
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = (
+        ("strength", (0.25, 0.5, 2.0, 4.0)),
+        ("unobserved", (0.3, 3.0, 10.0)),
+        ("strength", (0.6, 1.6)),
+        ("dimension", (0.5, 2.0)),
+        ("strength", (0.75, 1.35)),
+    )
     settings: IALSSettings
 
     def __init__(self, sizes: Sizes, settings: IALSSettings) -> None:

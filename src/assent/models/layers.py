@@ -11,6 +11,9 @@ from torch.nn import functional as F
 
 from assent.models.contract import Evidence, Sizes
 
+STRENGTHS: Sequence[tuple[str, Sequence[float]]] = (("strength", (0.15, 0.4, 2.0)), ("strength", (0.65, 1.5)))
+"""The search for settings of a model that is regularised by its `strength`."""
+
 
 def lookup(table: Tensor, indices: Tensor) -> Tensor:
     """Return `table[n, d]` at `indices[...]`: [..., d]. Three times as fast as F.embedding in backward."""

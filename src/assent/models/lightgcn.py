@@ -1,6 +1,6 @@
 """LightGCN: embeddings averaged over the graph of disclosed interactions, then multiplied."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
-from assent.models.layers import dot, lookup, mean_row, noise_edge, squares
+from assent.models.layers import STRENGTHS, dot, lookup, mean_row, noise_edge, squares
 from assent.support.sparse import SparseMatrix
 
 
@@ -48,6 +48,7 @@ class LightGCN(Recommender):
         "influence": {"loss": "calibrated"},
     }
     samples_at_once: ClassVar[int] = 2**17
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = STRENGTHS
     settings: LightGCNSettings
 
     def __init__(self, sizes: Sizes, settings: LightGCNSettings) -> None:

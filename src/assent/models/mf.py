@@ -1,5 +1,6 @@
 """Matrix factorisation: s(u, i) = p_u · q_i, with L2 on the embeddings of each sample."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -7,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from assent.models.contract import ModelSettings, Recommender, Sizes
-from assent.models.layers import dot, lookup, mean_row, noise_edge, squares
+from assent.models.layers import STRENGTHS, dot, lookup, mean_row, noise_edge, squares
 
 
 class MFSettings(ModelSettings):
@@ -28,6 +29,7 @@ class MF(Recommender):
 
     name: ClassVar[str] = "mf"
     Settings: ClassVar[type[ModelSettings]] = MFSettings
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = STRENGTHS
     settings: MFSettings
 
     def __init__(self, sizes: Sizes, settings: MFSettings) -> None:

@@ -1,5 +1,6 @@
 """NeuMF: the sum of a product of embeddings and a perceptron of other embeddings."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.contract import ModelSettings, Recommender, Sizes
-from assent.models.layers import Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
+from assent.models.layers import STRENGTHS, Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
 
 _NUMBERS = 2**24
 """Hidden units per block when all items are scored: 64 MB."""
@@ -41,6 +42,7 @@ class NeuMF(Recommender):
 
     name: ClassVar[str] = "neumf"
     Settings: ClassVar[type[ModelSettings]] = NeuMFSettings
+    search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = STRENGTHS
     settings: NeuMFSettings
 
     def __init__(self, sizes: Sizes, settings: NeuMFSettings) -> None:

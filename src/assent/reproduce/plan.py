@@ -22,7 +22,7 @@ from assent.results.records import Way
 from assent.results.table import shown
 from assent.results.words import listed
 from assent.support.arrays import string_keys
-from assent.training import Settings
+from assent.training import Settings, Tune
 
 BASE = ("model_settings", "training")
 """Settings of the base model; the others belong to methods."""
@@ -249,7 +249,7 @@ class Plan:
     def settings(self, model: str) -> Settings:
         """Return how a model is trained."""
         given = {part: self.overrides[part] for part in BASE if part in self.overrides}
-        return Settings.model_validate({"model": model, **given})
+        return Settings.model_validate({"model": model, "tune": Tune.NONE, **given})
 
     def method(self, way: Way, model: str, dataset: str, **changes: Any) -> Method:
         """Return a method as the paper's tables have it: their reward, loss, game and T."""

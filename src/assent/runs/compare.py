@@ -9,7 +9,7 @@ from assent.game.players import check_floors, players_of
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.store import Store
 from assent.methods import METHODS, Method, make_method
-from assent.models import MF
+from assent.models import IALS
 from assent.results.records import REFERENCES
 from assent.runs.measure import Cell, ModelCells, measured
 from assent.support.errors import AssentError
@@ -21,7 +21,7 @@ USUAL = ("random", "threshold", "occurrence", "worth")
 
 
 def parse_methods(
-    text: str | None, *, model: str = MF.name, settings: Mapping[str, Mapping[str, Any]] | None = None
+    text: str | None, *, model: str = IALS.name, settings: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[Method]:
     """Return methods from `name` or `name:objective`, separated by commas; a bare name is every objective.
 

@@ -4,6 +4,7 @@
     selection.parquet  one row per training interaction: disclosed or withheld, value, break-even price
     held_out.parquet   one row per interaction that was held out for validation or test
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
+    tuning.json        settings of the base model that were tried, and those found
     certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
     metrics.json       flat records: the method, All and Nothing
     frontier.json      flat records of all methods within budgets, where that was asked for
@@ -37,6 +38,8 @@ REPORT = "report.html"
 """Written last, so a folder that has it is whole."""
 WORK = ".work"
 """Anchors and the state of trainings, until the run is done."""
+TUNING = "tuning.json"
+"""Settings of the base model that were tried, on everything and on what is disclosed."""
 LOCK = ".assent-lock"
 """Held by the process that is at work in the folder, which deletes it at the end."""
 REPLACED = ".replaced"
@@ -52,6 +55,7 @@ FILES = (
     "certificate.json",
     "metrics.json",
     "frontier.json",
+    TUNING,
     REPORT,
 )
 

@@ -26,8 +26,9 @@ from assent.influence.estimate import own_influence, predicted_losses, social_in
 from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.lab.anchors import linearised, loss_weights, random_anchors
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.lab import Lab, Training, hash_of
+from assent.lab.lab import Lab, Training, everything, hash_of
 from assent.lab.store import Entry, Found, Key, Store, digest
+from assent.lab.tuning import tuned
 from assent.methods.worth import WorthMethod
 from assent.models import model_class
 from assent.models.losses import Loss
@@ -242,7 +243,8 @@ def predict_orders(
 
     With `store`, all results are kept there and found again by a later call. They know withheld interactions.
     """
-    lab = Lab(problem, settings, seed, store or Store.temporary(), executor, progress)
+    asked = Lab(problem, settings, seed, store or Store.temporary(), executor, progress)
+    lab = asked.with_settings(tuned(asked, everything(problem)).settings)
     method, judged = plan.method, plan.rows.of(problem)
     influence = method.influence_for(settings.model)
     drawn = np.array(

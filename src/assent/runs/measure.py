@@ -7,7 +7,7 @@ other.
 
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -19,8 +19,9 @@ from assent.game.certificate import wishes_broken, with_truth
 from assent.game.players import players_of
 from assent.lab.anchors import loss_weights
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.lab import Lab, Task, Training, compute
+from assent.lab.lab import Lab, Task, Training, compute, everything
 from assent.lab.store import Found, Key, Store
+from assent.lab.tuning import tuned
 from assent.methods import Choice, GameMethod, Method, influence_settings
 from assent.methods.exploring import check_wishes
 from assent.results.records import REFERENCES, Record, check_price
@@ -130,10 +131,15 @@ class Cell:
 
     def run(self, lab: Lab) -> Found:
         """Choose, train and test; the facts are the record."""
-        choice = self.choose(lab)
-        [trained] = lab.train([Training(choice.selection, label=self.label)])
+        at_all = tuned(lab, everything(lab.problem))
+        choice = self.choose(lab.with_settings(at_all.settings))
+        final = tuned(lab, choice.selection)
+        training = Training(choice.selection, label=self.label, settings=final.settings)
+        [trained] = lab.train([training])
+        cost = choice.cost + at_all.cost + final.cost
+        choice = replace(choice, cost=cost)
         found = record(lab, self.method, choice, trained, price=self.price, k=self.k, point=self.point)
-        return Found(facts=found, rests_on=choice.cost + trained.cost)
+        return Found(facts=found, rests_on=cost + trained.cost)
 
 
 S_contra = TypeVar("S_contra", contravariant=True)

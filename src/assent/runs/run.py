@@ -1,7 +1,7 @@
 """Fitting a run: choose, train, evaluate and report into one folder (`folder` says what it holds)."""
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from assent.game.players import players_of
 from assent.game.prices import break_even_prices
 from assent.game.reasons import Reasons, reasons_of
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.lab import Lab, Training
+from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Store
+from assent.lab.tuning import tuned
 from assent.methods import Choice, Method, make_method
 from assent.methods.worth import WorthMethod
 from assent.models import code_of
@@ -25,7 +26,7 @@ from assent.report.data import ReportData
 from assent.report.page import build_report
 from assent.results.records import REFERENCES, check_price
 from assent.runs.compare import frontier, parse_methods
-from assent.runs.folder import FORMAT, REPORT, WORK, Run, claimed, forget_replaced, open_run
+from assent.runs.folder import FORMAT, REPORT, TUNING, WORK, Run, claimed, forget_replaced, open_run
 from assent.runs.measure import certificate_of, record
 from assent.support.files import write_json, write_text, write_with
 from assent.support.progress import SILENT, Progress
@@ -158,17 +159,26 @@ def fit(
 
 
 def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dict[str, Any]) -> Run:
-    problem, method, price = lab.problem, plan.method, plan.price
+    problem, method, price, asked = lab.problem, plan.method, plan.price, lab
+    at_all = tuned(asked, everything(problem))
+    lab = asked.with_settings(at_all.settings)
     choice = method.at_price(lab, price) if plan.budget is None else method.within(lab, plan.budget)
     if problem.wishes.are_plain:
         _warn_if_price_decides_little(choice)
     others = [make_method(name) for name in REFERENCES if name != method.name]
     choices = [choice, *(each.at_price(lab, price) for each in others)]
+    searches = [tuned(asked, each.selection) for each in choices]
     labels = ["final model", *(each.name for each in others)]
-    models = lab.train(
-        [Training(each.selection, label=label) for each, label in zip(choices, labels, strict=True)],
-        "final model, All and Nothing",
-    )
+    trainings = [
+        Training(each.selection, label=label, settings=search.settings)
+        for each, label, search in zip(choices, labels, searches, strict=True)
+    ]
+    models = lab.train(trainings, "final model, All and Nothing")
+    choices = [
+        replace(each, cost=each.cost + search.cost) for each, search in zip(choices, searches, strict=True)
+    ]
+    choices[0] = choice = replace(choices[0], cost=choices[0].cost + at_all.cost)
+    write_json(out / TUNING, {"all": at_all.facts(), "disclosed": searches[0].facts()})
     save(models[0], out / "model")
     table = selection_table(log, problem, choice, plan.budget)
     write_with(out / "selection.parquet", table.write_parquet)
@@ -187,7 +197,7 @@ def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dic
         method=method.name,
         objective=method.plays_for,
         records=records,
-        frontier=_compare(lab, plan, out) if plan.points else [],
+        frontier=_compare(asked, plan, out) if plan.points else [],
         selection=table,
         certificate=certificate,
     )

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, code_of, model_class
+from assent.models import (
+    IALS,
+    Evidence,
+    IALSSettings,
+    ModelSettings,
+    Recommender,
+    Sizes,
+    code_of,
+    model_class,
+)
 from assent.models.checks import check_contract, make_model
 from assent.support.arrays import mix
 from assent.support.errors import AssentError
@@ -59,19 +69,32 @@ class TrainingSettings(BaseModel):
         return self.batch_size or max(2048, rows // 64)
 
 
+class Tune(StrEnum):
+    """How settings of the base model are searched for, on validation rows."""
+
+    NONE = "none"
+    """They are taken as they are."""
+    QUICK = "quick"
+    """In two rounds of a few trainings each."""
+    THOROUGH = "thorough"
+    """In all rounds that the model knows."""
+
+
 class Settings(BaseModel):
     """The base model and how it is trained; round-trips to JSON.
 
-    A setting that is not given takes the model's own default, or else assent's.
+    A setting that is not given takes the model's own default, or else assent's. `tune` is for what makes
+    final models: fit, frontier, compare and lds. A `Training` takes the settings as they are.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(MF.name, description="name of the recommender")
+    model: str = Field(IALS.name, description="name of the recommender")
     model_settings: SerializeAsAny[ModelSettings] = Field(
-        MFSettings(), description="settings of the recommender"
+        IALSSettings(), description="settings of the recommender"
     )
     training: TrainingSettings = Field(TrainingSettings(), description="how it is trained")
+    tune: Tune = Field(Tune.QUICK, description="how settings that nobody gave are searched for")
 
     @model_validator(mode="before")
     @classmethod
@@ -81,7 +104,7 @@ class Settings(BaseModel):
         values = {"model_settings": {}, **values}
         asked = values.get("training", {})
         if isinstance(asked, dict):
-            values["training"] = {**defaults_of(values.get("model", MF.name), "training"), **asked}
+            values["training"] = {**defaults_of(values.get("model", IALS.name), "training"), **asked}
         return values
 
     @field_validator("model_settings", mode="before")

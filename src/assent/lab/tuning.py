@@ -1,0 +1,113 @@
+"""Tuning: a small search for the base model's settings, on validation rows.
+
+A model says which of its settings matter and by which factors to change them, in rounds
+(`Recommender.search`). A round trains a model for every factor, for half of the epochs, and keeps the value
+that ranks the validation rows best; the next round starts from there. What the user has set is not searched.
+
+The search looks at the rows of one selection and at validation rows. A final model is tuned on what is
+disclosed alone, so that a withheld interaction does not change its settings.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from assent.lab.lab import Lab, Training
+from assent.lab.store import Found, Key, digest
+from assent.models import ModelSettings, model_class
+from assent.support.arrays import Bools
+from assent.support.cost import NO_COST, Cost
+from assent.training import Settings, Tune
+
+_FEWEST = 50
+"""Rows below which nothing is searched."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The settings that were found for a selection, and how."""
+
+    settings: Settings
+    attempts: tuple[Mapping[str, Any], ...] = ()
+    """The settings that were tried, each with the validation NDCG@5 that it reached."""
+    cost: Cost = NO_COST
+
+    def facts(self) -> dict[str, Any]:
+        """The settings found and everything tried, as JSON."""
+        return {
+            "found": self.settings.model_settings.model_dump(mode="json"),
+            "attempts": list(self.attempts),
+            "seconds": self.cost.seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """A task: the quality that a training reaches on validation rows; the model is thrown away."""
+
+    training: Training
+
+    @property
+    def label(self) -> str:
+        """What progress bars call it."""
+        return self.training.label
+
+    def key(self, lab: Lab) -> Key:
+        """Return the training's key."""
+        return {"kind": "attempt", "training": digest(self.training.key(lab))}
+
+    def run(self, lab: Lab) -> Found:
+        """Train; the facts are validation NDCG@5 and the epoch that reached it."""
+        trained = self.training.train(lab)
+        facts = {"ndcg": trained.monitor, "epochs": trained.epochs}
+        return Found(facts=facts, trainings=1, seconds=trained.seconds)
+
+
+def tuned(lab: Lab, selection: Bools) -> Tuned:
+    """Return the best settings found for a model that is trained on `selection[Z]`.
+
+    The same settings are found for all seeds of a problem: the search has the problem's own seed.
+    """
+    asked = lab.settings
+    plain = asked.model_copy(update={"tune": Tune.NONE})
+    rounds = [each for each in _rounds(asked) if each[0] not in asked.model_settings.model_fields_set]
+    if not rounds or selection.sum() < _FEWEST or not len(lab.problem.valid):
+        return Tuned(plain)
+    judge = replace(lab, seed=lab.problem.seed)
+    best, best_score, told, cost = plain, -np.inf, list[dict[str, Any]](), NO_COST
+    for number, (name, factors) in enumerate(rounds):
+        tried = [_changed(best, name, factor) for factor in factors]
+        tried = [best, *tried] if number == 0 else tried
+        label = f"tuning {name}"
+        trainings = [Training(selection, settings=_shorter(each), label=label) for each in tried]
+        entries = judge.run([Attempt(each) for each in trainings], label)
+        for settings, entry in zip(tried, entries, strict=True):
+            told.append({"settings": settings.model_settings.model_dump(mode="json"), **entry.facts})
+            cost += entry.cost
+            if entry.facts["ndcg"] > best_score:
+                best, best_score = settings, entry.facts["ndcg"]
+    return Tuned(best, tuple(told), cost)
+
+
+def _rounds(settings: Settings) -> Sequence[tuple[str, Sequence[float]]]:
+    """The rounds of the search that the settings ask for."""
+    search = model_class(settings.model).search
+    return {Tune.NONE: (), Tune.QUICK: search[:2], Tune.THOROUGH: search}[settings.tune]
+
+
+def _changed(settings: Settings, name: str, factor: float) -> Settings:
+    """The settings with one of the model's multiplied by a factor."""
+    model: ModelSettings = settings.model_settings
+    value = factor * getattr(model, name)
+    value = round(value) if isinstance(getattr(model, name), int) else value
+    changed = type(model).model_validate({**model.model_dump(), name: value})
+    return settings.model_copy(update={"model_settings": changed})
+
+
+def _shorter(settings: Settings) -> Settings:
+    """The settings with half of the epochs: enough to tell which settings are better."""
+    training = settings.training
+    epochs = max(1, training.epochs // 2)
+    return settings.model_copy(update={"training": training.model_copy(update={"epochs": epochs})})
