@@ -22,6 +22,7 @@ from assent.models import code_of
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Progress
+from assent.support.runtime import threads_for_rows
 from assent.training import Settings, Trained, disclose, train
 from assent.training.stored import tensors_of, trained_from
 
@@ -89,7 +90,8 @@ class Lab:
             with self.progress.task(label, len(missing)) as advance:
                 self.executor.map(_compute_one, missing, self._for_workers, advance)
         elif missing:
-            SERIAL.map(_compute_one, missing, self, lambda: None)
+            with threads_for_rows(self.executor.workers):  # one task may use them all
+                SERIAL.map(_compute_one, missing, self, lambda: None)
         return [entry or self._computed(task, key)
                 for key, task, entry in zip(keys, tasks, found, strict=True)]  # fmt: skip
 

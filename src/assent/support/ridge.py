@@ -50,8 +50,11 @@ class Entries:
 
     @classmethod
     def of(cls, rows: Ints, columns: Ints, weights: Array, length: int) -> "Entries":
-        """Group entries at (`rows[m]`, `columns[m]`) with `weights[m]` by row; rows are below `length`."""
-        order = np.argsort(rows, kind="stable")
+        """Group entries at (`rows[m]`, `columns[m]`) with `weights[m]` by row; rows are below `length`.
+
+        Entries of a row are sorted by column, so that sums do not depend on the order in which they come.
+        """
+        order = np.lexsort((columns, rows))
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=length))])
         return cls(starts, columns[order].astype(np.int32), weights[order], order)
 
@@ -111,7 +114,7 @@ def improve(rows: Regressions, x: Array, block: int = BLOCK) -> None:
     """Move each `x[n, d]` towards the solution of its regression, in place; rows without entries become 0.
 
     One block of coordinates after the other is set to its best value given the others. With `block` ≥ d the
-    result is the solution.
+    result is the solution, whatever x was.
     """
     longest = int(np.diff(rows.starts).max(initial=0))
     if longest:
@@ -170,8 +173,9 @@ def _improve(first: int, last: int, rows: Regressions, x: Array, block: int, lon
     scores = np.empty(longest, x.dtype)
     for r in range(first, last):
         start, end, w = rows.starts[r], rows.starts[r + 1], x[r]
+        if start == end or block == d:
+            w[:] = 0  # the solution does not depend on where it starts; its rounding would
         if start == end:
-            w[:] = 0
             continue
         for k in range(start, end):
             scores[k - start] = np.dot(table[rows.columns[k]], w)

@@ -19,7 +19,7 @@ from safetensors.torch import save as as_bytes
 from torch import Tensor
 
 from assent.data.problem import Rows
-from assent.models import Evidence, Recommender, Sizes, model_class, model_name
+from assent.models import IALS, Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import build_model
 from assent.support.arrays import Ints, Strings, mix, positions, slices
 from assent.support.cost import NO_COST, Cost
@@ -75,20 +75,40 @@ class Trained:
         """Return the logits of `users[n]` for every item and, last, for an unknown one: [n, n_items + 1]."""
         return self.model.score_all(users, self._prepared)
 
+    def fold_in(self, items: Iterable[str]) -> Tensor:
+        """Return the vector of a person who discloses these items, exact given the model's items: [d].
+
+        Items that the model does not know tell it nothing. A person of the training data who discloses the
+        same items as there gets the vector that they have there. Only some models can (iALS).
+        """
+        return self._folded_in([items])[0]
+
+    def _folded_in(self, people: Sequence[Iterable[str]]) -> Tensor:
+        """Return the vectors of people who disclose these items: [len(people), d]."""
+        if not isinstance(self.model, IALS):
+            raise AssentError(f"fold-in: model {self.model.name} cannot; accepted: {IALS.name}")
+        places = [positions(self.item_ids, np.array(list(items), dtype=np.str_)) for items in people]
+        known = [np.unique(each[each < len(self.item_ids)]) for each in places]
+        return self.model.fold_in([torch.from_numpy(each) for each in known])
+
     def recommend(
         self,
         users: str | Sequence[str],
         k: int = 10,
         *,
         exclude: pl.DataFrame | Iterable[tuple[str, str]] | None = None,
+        disclosed: Mapping[str, Iterable[str]] | None = None,
     ) -> pl.DataFrame:
         """Return the k best items for each user: a table of user, item, score and place (1 is the best).
 
         `users` are ids; a user whom the model does not know gets the scores of an unknown user. `exclude`
         lists what not to recommend to whom, as a table with the columns user and item or as (user, item)
         pairs; usually these are the interactions that people disclosed. A user may get fewer than k items.
+        `disclosed` are the items that some of the users disclose now: their scores come from these alone, by
+        fold-in, and not from what the model was trained on.
 
             model.recommend(["ann", "bob"], k=5, exclude=[("ann", "Dune")])
+            model.recommend("eve", k=5, disclosed={"eve": ["Dune", "Solaris"]})
         """
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise AssentError(f"k={k!r}: accepted: a positive integer")
@@ -97,7 +117,7 @@ class Trained:
         hidden = self._columns_by_user(exclude)
         parts = [pl.DataFrame(schema={"user": pl.String, "item": pl.String, "score": float, "place": int})]
         for here in slices(len(asked), max(1, _SCORES // (len(self.item_ids) + 1))):
-            scores = self.scores_of_all(torch.from_numpy(known[here])).to(torch.float64, copy=True).numpy()
+            scores = self._scores_now(asked[here], known[here], disclosed or {})
             scores[:, -1] = -np.inf  # no unknown item is recommended
             for place, user in enumerate(asked[here].tolist()):
                 scores[place, hidden.get(user, [])] = -np.inf
@@ -108,6 +128,18 @@ class Trained:
             figures = {"score": scores[rows, columns], "place": places + 1}
             parts.append(pl.DataFrame(ids | figures, parts[0].schema))
         return pl.concat(parts)
+
+    def _scores_now(self, asked: Strings, known: Ints, disclosed: Mapping[str, Iterable[str]]) -> Scores:
+        """Return the scores of all items for users, from what they disclose now where that is given."""
+        scores = self.scores_of_all(torch.from_numpy(known)).to(torch.float64, copy=True)
+        given = [place for place, user in enumerate(asked.tolist()) if user in disclosed]
+        if given:
+            vectors = self._folded_in([disclosed[asked[place]] for place in given])
+            assert isinstance(self.model, IALS)  # others have been refused
+            with torch.no_grad():
+                scores[given] = self.model.score_vectors(vectors).double()
+        found: Scores = scores.numpy()
+        return found
 
     def _columns_by_user(
         self, pairs: pl.DataFrame | Iterable[tuple[str, str]] | None
