@@ -157,9 +157,10 @@ class IALS(Recommender):
 
     def regressions(self, entries: "Entries", table: "Array") -> "Regressions":
         """Return the regressions of users on the items' vectors, or of items on the users': A = α TᵀT + …"""
-        every = table.dtype.type(self.alpha)
-        ridge = self.l2 * (entries.sums + every * len(table))
-        return entries.regressions(table, every * (table.T @ table), ridge)
+        wide = table.astype(np.float64)
+        gram = (self.alpha * (wide.T @ wide)).astype(table.dtype)
+        ridge = self.l2 * (entries.sums + table.dtype.type(self.alpha * len(table)))
+        return entries.regressions(table, gram, ridge)
 
     def _calibrate(self, evidence: Evidence, by_user: "Entries", system: "Regressions") -> None:
         """Fit a and b by logistic regression on interactions that their user's vector does not know.

@@ -1,0 +1,87 @@
+"""The search for settings: what it finds, what it looks at, what it leaves alone."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from assent.data.problem import Problem
+from assent.lab import Lab, Store, everything
+from assent.lab.tuning import tuned
+from assent.testing.subject import CHANGES, Change, problem_of, split_log
+from assent.training import Settings, Tune
+from tests.small import small_problem, trained_in
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return small_problem(users=120)
+
+
+def settings(tune: Tune = Tune.QUICK, model: str = "ials", **given: float) -> Settings:
+    small = {"model_settings": {"dimension": 8, **given}, "training": {"epochs": 4}}
+    return Settings.model_validate({"model": model, "tune": tune, **small})
+
+
+def test_it_finds_the_best_of_what_it_tried(problem: Problem) -> None:
+    """A strength that wipes everything out is left behind."""
+    found = tuned(Lab(problem, settings()), everything(problem))
+    scores = [each["ndcg"] for each in found.attempts]
+    best = found.attempts[int(np.argmax(scores))]
+    assert found.settings.model_settings.model_dump() == best["settings"]
+    assert max(scores) > min(scores)
+    assert found.settings.tune is Tune.NONE
+    assert found.settings.training == settings().training
+    assert found.cost.trainings == len(found.attempts) == 8
+
+
+@pytest.mark.parametrize("model", ["mf", "ials"])
+def test_what_was_given_is_not_searched(problem: Problem, model: str) -> None:
+    found = tuned(Lab(problem, settings(model=model, strength=0.3)), everything(problem))
+    assert getattr(found.settings.model_settings, "strength") == 0.3  # noqa: B009
+    assert {each["settings"]["strength"] for each in found.attempts} <= {0.3}
+    assert {each["settings"]["dimension"] for each in found.attempts} <= {8}
+
+
+def test_without_tuning_settings_stay_as_they_are(problem: Problem) -> None:
+    store = Store.temporary()
+    found = tuned(Lab(problem, settings(Tune.NONE), store=store), everything(problem))
+    assert found.settings == settings(Tune.NONE)
+    assert not found.attempts
+    assert trained_in(store) == 0
+
+
+def test_a_thorough_search_tries_more(problem: Problem) -> None:
+    quick, thorough = (
+        tuned(Lab(problem, settings(tune)), everything(problem)) for tune in (Tune.QUICK, Tune.THOROUGH)
+    )
+    assert len(thorough.attempts) > len(quick.attempts)
+    assert max(each["ndcg"] for each in thorough.attempts) >= max(each["ndcg"] for each in quick.attempts)
+
+
+def test_all_seeds_share_one_search(problem: Problem) -> None:
+    store = Store.temporary()
+    first = tuned(Lab(problem, settings(), 0, store), everything(problem))
+    done = trained_in(store)
+    assert tuned(Lab(problem, settings(), 1, store), everything(problem)).settings == first.settings
+    assert trained_in(store) == done
+
+
+def test_a_handful_of_rows_is_not_searched_on(problem: Problem) -> None:
+    few = np.arange(len(problem.train)) < 20
+    assert not tuned(Lab(problem, settings()), few).attempts
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_withheld_does_not_change_the_settings(change: Change) -> None:
+    """The search sees what is disclosed and the validation rows: the same attempts end the same."""
+    table = split_log(seed=0, share=0.6)
+    changed = change(table, np.random.default_rng(1))
+    before, after = (
+        tuned(Lab(*_with_settings(each)), problem_of(each)[1]).attempts for each in (table, changed)
+    )
+    assert before
+    assert before == after
+
+
+def _with_settings(table: pl.DataFrame) -> tuple[Problem, Settings]:
+    return problem_of(table)[0], settings()
