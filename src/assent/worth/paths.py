@@ -29,6 +29,8 @@ _Short = npt.NDArray[np.int32]
 Indices = _Short | Ints
 """Array of indices."""
 
+_PER_USER = 3
+"""Fewest pairs per user to draw, in the mean; if fewer are affordable, fewer users stand for all."""
 _KINDS = 64 * 64
 """Kinds of pairs: 64 powers of two for the number of paths, and 64 for the number of people."""
 
@@ -155,25 +157,36 @@ def find_paths(
     beyond = sum_by(items, length[users], n_items)  # how many rows the users of each item have
     # A user costs the steps over shared items to others' items, but each other person is visited only once.
     walks = np.minimum(sum_by(users, beyond[items], n_users), len(users))
-    order = rng.permutation(n_users)
-    few_walks = np.cumsum(walks[order]) <= effort.walks
-    few_walks[:1] = True
-    begins = np.zeros(n_users, dtype=np.bool_)
-    begins[order[few_walks]] = True
-    some = np.flatnonzero(begins)
-    came, may, steps, paths = _count_kinds(log, some, beyond)
-    rates = came / np.maximum(came + may, 1)
-    size, total, unit = int(may[rates > 0].sum()), float(rates @ may), 0.0
-    few = effort.pairs
-    for limit, spent in ((effort.walks, rates @ steps), (effort.paths, rates @ paths)):
-        few = min(few, int(limit * total / spent)) if spent else few
-    lots = np.sort(total * rng.random(max(few, 1))) if size > max(few, 1) else np.zeros(0)
-    pair_users, pair_items, counts, weights = _draw_pairs(log, some, rates, lots, len(lots) or size)
+    some, kinds = _stand_for_all(log, rng.permutation(n_users), walks, beyond, effort)
+    few = kinds.affordable(effort)
+    lots = np.sort(kinds.total * rng.random(few)) if kinds.size > few else np.zeros(0)
+    pair_users, pair_items, counts, weights = _draw_pairs(
+        log, some, kinds.rates, lots, len(lots) or kinds.size
+    )
+    unit = kinds.total / float(weights.sum()) if len(lots) else 0.0
     if len(lots):
-        unit = total / float(weights.sum())
         weights *= unit
+    begins = np.zeros(n_users, dtype=np.bool_)
+    begins[some] = True
     pair, a, b, c = _follow(log, pair_users, pair_items, int(counts.sum()))
     return Paths(weights, pair, (a, b, c), users, begins, np.ones(len(users), dtype=np.bool_), unit)
+
+
+def _stand_for_all(
+    log: "_Log", order: Ints, walks: Floats, beyond: Floats, effort: Effort
+) -> tuple[Ints, "_Kinds"]:
+    """The first users of `order[n_users]` whose `walks[n_users]` are allowed, and their pairs by kind.
+
+    There are fewer if else a user would have hardly any of the pairs that can be followed.
+    """
+    some = order[: max(1, int(np.searchsorted(np.cumsum(walks[order]), effort.walks, side="right")))]
+    kinds = _count_kinds(log, np.sort(some), beyond)
+    few = kinds.affordable(effort)
+    is_limited = len(some) < len(order) or few < effort.pairs
+    if is_limited and few < min(kinds.size, _PER_USER * len(some)):
+        some = some[: max(1, few // _PER_USER)]
+        kinds = _count_kinds(log, np.sort(some), beyond)
+    return np.sort(some), kinds
 
 
 class _Log(NamedTuple):
@@ -277,9 +290,46 @@ def _kind(paths: int, people: int) -> int:
     return kind
 
 
+class _Kinds(NamedTuple):
+    """Sums over pairs by their kind: [_KINDS] each."""
+
+    came: Ints
+    """Pairs that came true."""
+    may: Ints
+    """Pairs that may come true."""
+    steps: Floats
+    """Steps to follow the latter."""
+    paths: Floats
+    """Their paths."""
+
+    @property
+    def rates(self) -> Floats:
+        """How often pairs come true: w."""
+        rates: Floats = self.came / np.maximum(self.came + self.may, 1)
+        return rates
+
+    @property
+    def size(self) -> int:
+        """How many pairs may come true, at a rate above 0."""
+        return int(self.may[self.came > 0].sum())
+
+    @property
+    def total(self) -> float:
+        """The sum of the rates of all pairs."""
+        return float(self.rates @ self.may)
+
+    def affordable(self, effort: Effort) -> int:
+        """How many pairs, drawn by their rates, `effort` allows: at least one."""
+        few = float(effort.pairs)
+        for limit, sums in ((effort.walks, self.steps), (effort.paths, self.paths)):
+            spent = float(self.rates @ sums)
+            few = min(few, limit * self.total / spent) if spent else few
+        return max(1, int(few))
+
+
 @compiled
-def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> tuple[Ints, Ints, Floats, Floats]:
-    """Pairs of the users `some` that came true, pairs that may, steps and paths of the latter: [_KINDS] each.
+def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> _Kinds:
+    """Count the pairs of the users `some`.
 
     A training row counts as a pair that came true, with the paths that are left without it. Pairs are of one
     kind if their numbers of paths, and of people who have the item, are equal up to a factor of two.
@@ -299,7 +349,7 @@ def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> tuple[Ints, Ints, Flo
                 all_paths[kind] += count
             elif count > people - 1:  # as many of the paths end where they began: at the row itself
                 came[_kind(count - (people - 1), people - 1)] += 1
-    return came, may, all_steps, all_paths
+    return _Kinds(came, may, all_steps, all_paths)
 
 
 @compiled
