@@ -320,6 +320,10 @@ def test_data_describe_and_simulate(log_file: Path, tmp_path: Path, assent: Asse
     assert code == 0
     assert assent("data", "describe", tmp_path / "s.parquet")[0] == 0
     assert assent("simulate", "--to", tmp_path / "s.parquet")[0] == 2
+    large = ["--users", 30, "--items", 40, "--rows", 300]
+    code, out, _ = assent("simulate", "--to", tmp_path / "l.csv", *large)
+    assert code == 0
+    assert out.startswith("300 interactions of 30 users")
 
 
 def test_settings_lists_and_set_changes(assent: Assent) -> None:

@@ -1,3 +1,5 @@
+import hashlib
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from assent.data import simulate as simulator
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, make_problem
 from assent.data.simulate import Preference, simulate
@@ -89,8 +92,77 @@ def test_learnable_rewards_collaborative_filtering_and_paper_does_not() -> None:
 
 
 @BOTH
-def test_a_log_is_as_the_readers_would_give_it(preference: Preference) -> None:
-    log = simulate(preference=preference, users=30, items=40, features=3, seed=4)
+def test_logs_without_rows_keep_their_bytes(preference: Preference) -> None:
+    """Figures of the documentation rest on these logs."""
+    text = simulate(preference=preference, users=100, items=200, seed=1).table.write_csv()
+    known = {"paper": "2be73c16baa0", "learnable": "b543b5e0f799"}
+    assert hashlib.sha1(text.encode()).hexdigest()[:12] == known[preference]
+
+
+def test_rows_are_exact_and_heavy_tailed() -> None:
+    log = simulate(users=3000, items=1000, rows=60_000)
+    assert len(log) == 60_000
+    assert not log.table.select("user", "item").is_duplicated().any()
+    of_user, of_item = per(log, "user"), per(log, "item")
+    assert len(of_user) == 3000
+    assert of_user.min() >= 5
+    assert of_user.max() > 10 * of_user.mean() > 10 * np.median(of_user)
+    assert np.sort(of_item)[-100:].sum() > 0.25 * of_item.sum()  # a tenth of the items
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "rows"), [(50, 20, 250), (50, 20, 500), (1, 40, 19), (40, 60, 1100)]
+)
+def test_the_fewest_and_the_most_rows_are_possible(users: int, items: int, rows: int) -> None:
+    log = simulate(users=users, items=items, rows=rows, eta=0.9)
+    assert len(log) == rows
+    assert not log.table.select("user", "item").is_duplicated().any()
+    assert per(log, "user").min() >= 5
+    assert per(log, "user").max() <= items // 2
+
+
+def test_rows_are_liked_but_for_accidents() -> None:
+    clean, noisy, chance = (simulate(users=1000, rows=20_000, noise=noise, seed=1) for noise in (0, 0.2, 1))
+    assert (liking(clean, 1) < 0.5).mean() < 0.02  # people with very many run out of what they like
+    assert (liking(noisy, 1) < 0.5).mean() == pytest.approx(0.1, abs=0.02)
+    assert (liking(chance, 1) < 0.5).mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_rows_are_learnable() -> None:
+    log = simulate(users=2000, rows=40_000)
+    popularity, neighbours = qualities(log)
+    assert neighbours > 1.5 * popularity
+    # People share far more with those of the same taste than popularity explains.
+    users = draw_features(log.table["user"].unique().sort(), "user", 0, 4)
+    users /= np.linalg.norm(users, axis=1)[:, None]
+    has = np.zeros((2000, 1000))
+    has[tuple((log.table[column].rank("dense") - 1).to_numpy() for column in ("user", "item"))] = 1
+    alike, shared = users @ users.T, has @ has.T
+    is_other = ~np.eye(2000, dtype=np.bool_)
+    assert shared[(alike > 0.8) & is_other].mean() > 3 * shared[is_other].mean()
+    assert shared[alike < 0].mean() < shared[is_other].mean() / 2
+
+
+@pytest.mark.parametrize("block", [1, 2**12])
+def test_rows_do_not_depend_on_the_block_size(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = simulate(users=200, items=100, rows=2000, seed=5)
+    monkeypatch.setattr(simulator, "BLOCK", block)
+    parts = simulate(users=200, items=100, rows=2000, seed=5)
+    assert whole.table.equals(parts.table)
+    assert not whole.table.equals(simulate(users=200, items=100, rows=2000, seed=6).table)
+
+
+def test_memory_is_linear_in_rows() -> None:
+    """Scores of all pairs would take 1.6 GB."""
+    tracemalloc.start()
+    assert len(simulate(users=20_000, items=10_000, rows=150_000)) == 150_000
+    assert tracemalloc.get_traced_memory()[1] < 3e8
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("preference", "rows"), [("paper", None), ("learnable", None), ("learnable", 300)])
+def test_a_log_is_as_the_readers_would_give_it(preference: Preference, rows: int | None) -> None:
+    log = simulate(preference=preference, users=30, items=40, features=3, rows=rows, seed=4)
     assert log.name == f"simulated-{preference}"
     assert log.table.schema == {
         "user": pl.String, "item": pl.String, "time": pl.Float64, "unwillingness": pl.Float64
@@ -105,9 +177,9 @@ def test_a_log_is_as_the_readers_would_give_it(preference: Preference) -> None:
     assert log.items["category"].to_list() == [[f"genre-{feature + 1}"] for feature in largest]
 
 
-@BOTH
-def test_unwillingness_is_simulated_from_the_same_features(preference: Preference) -> None:
-    log = simulate(preference=preference, users=30, items=40, sensitivity=(1, 2, 0.5), seed=4)
+@pytest.mark.parametrize(("preference", "rows"), [("paper", None), ("learnable", None), ("learnable", 300)])
+def test_unwillingness_is_simulated_from_the_same_features(preference: Preference, rows: int | None) -> None:
+    log = simulate(preference=preference, users=30, items=40, rows=rows, sensitivity=(1, 2, 0.5), seed=4)
     assert assign(log, "simulated:1,2,0.5", 4).table.equals(log.table)
 
 
@@ -132,6 +204,12 @@ def test_the_seed_decides_everything(preference: Preference, seed: int) -> None:
         ({"noise": float("nan")}, "noise nan; accepted"),
         ({"sensitivity": (2, 1, 1)}, "sensitivity 2,1,1: accepted"),
         ({"preference": "paper", "users": 1, "eta": 0.9999}, "eta 0.9999 has no interaction; accepted"),
+        ({"users": 10, "rows": 49}, "49 rows of 10 users and 1000 items; accepted: from 50 to 5000"),
+        (
+            {"users": 10, "items": 20, "rows": 101},
+            "101 rows of 10 users and 20 items; accepted: from 50 to",
+        ),
+        ({"preference": "paper", "rows": 9000}, "rows and preference 'paper'; accepted: learnable"),
         ({"preference": "papers"}, "preference 'papers'; accepted: paper or learnable"),
     ],
 )

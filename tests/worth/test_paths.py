@@ -35,14 +35,19 @@ def listed(users: Ints, items: Ints) -> dict[Pair, list[tuple[int, int, int]]]:
     return every
 
 
-def weights(users: Ints, items: Ints) -> dict[Pair, float]:
-    """How often a pair like each came true, by powers of two of its paths and of those who have the item."""
+def weights(users: Ints, items: Ints, begins: Bools | None = None) -> dict[Pair, float]:
+    """How often a pair like each came true, by powers of two of its paths and of those who have the item.
+
+    Only pairs of users who begin are looked at.
+    """
     had, people = set(zip(users.tolist(), items.tolist(), strict=True)), Counter(items.tolist())
 
     def kind(pair: Pair, n: int) -> Pair:
         return int(np.log2(n)), int(np.log2(max(people[pair[1]] - (pair in had), 1)))
 
-    every = {pair: len(each) for pair, each in listed(users, items).items()}
+    every = {
+        pair: len(each) for pair, each in listed(users, items).items() if begins is None or begins[pair[0]]
+    }
     came = Counter(kind(pair, n) for pair, n in every.items() if pair in had)
     may = Counter(kind(pair, n) for pair, n in every.items() if pair not in had)
     return {
@@ -87,6 +92,48 @@ def test_fewer_leave_the_paths_that_they_make(seed: int) -> None:
         assert social[k] == pytest.approx(slope, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "limit", [Effort(walks=150), Effort(walks=150, pairs=20), Effort(walks=150, paths=60)]
+)
+def test_samples_have_the_values_and_variances_of_their_formulas(seed: int, limit: Effort) -> None:
+    """All sums by hand, over the pairs that were looked at."""
+    users, items = drawn(seed)
+    here = found(users, items, seed, limit)
+    share, rows = here.begins.mean(), len(users)
+    assert share < 1
+    at = {pair: weight for pair, weight in weights(users, items, here.begins).items() if weight > 0}
+    if here.drawn:  # each draw has the same weight, and pairs were drawn by theirs
+        times = np.rint(here.weights / here.drawn)
+        assert here.weights == pytest.approx(times * here.drawn)
+        assert times.sum() * here.drawn == pytest.approx(sum(at.values()))
+    else:
+        assert sorted(here.weights) == pytest.approx(sorted(at.values()))
+    every, mean, squares = listed(users, items), np.zeros((2, rows)), np.zeros((2, rows))
+    by_user: Counter[Pair] = Counter()
+    for number, weight in enumerate(here.weights):
+        a, c = (int(step[here.pair == number][0]) for step in here.steps[::2])
+        paths = every[int(users[a]), int(items[c])]
+        assert sorted(paths) == sorted(map(tuple, np.column_stack(here.steps)[here.pair == number].tolist()))
+        for step, level in ((0, 0), (1, 1), (2, 1)):
+            for k, n in Counter(path[step] for path in paths).items():
+                mean[level, k] += weight * n / (1 + len(paths))
+                squares[level, k] += weight * (n / (1 + len(paths))) ** 2
+                if level:
+                    by_user[int(users[a]), k] += weight * n / (1 + len(paths))
+    known, between = here.begins[users], np.zeros(rows)
+    for (_, k), value in by_user.items():
+        between[k] += (1 - share) / share**2 * value**2
+    own = np.where(known, mean[0], mean[0][known].mean())
+    own_variance = (1 + here.drawn) * squares[0]
+    own_variance = np.where(known, own_variance, own_variance[known].mean() + own.var(where=known))
+    passed = (1 + here.drawn / share) / share * squares[1]
+    np.testing.assert_allclose(here.own(), own)
+    np.testing.assert_allclose(here.social(), own + mean[1] / share)
+    np.testing.assert_allclose(here.own_variance(), own_variance)
+    np.testing.assert_allclose(here.social_variance(), own_variance + passed + between)
+
+
 @pytest.fixture(scope="module")
 def few_pairs() -> list[Paths]:
     """Paths of 20 drawn pairs, for 400 seeds."""
@@ -122,12 +169,21 @@ def test_users_that_were_not_drawn_are_taken_for_typical_also_when_others_withdr
     np.testing.assert_allclose(own[~known], own[known & kept].mean())
 
 
-@pytest.mark.parametrize("at_once", [1, 60, 10**6])
-def test_pairs_do_not_depend_on_the_block_size(at_once: int) -> None:
+def test_the_order_of_rows_does_not_matter() -> None:
     users, items = drawn(1)
-    whole, parts = found(users, items), found(users, items, effort=Effort(at_once=at_once))
-    np.testing.assert_array_equal(whole.weights, parts.weights)
-    np.testing.assert_array_equal(whole.social(), parts.social())
+    order = np.random.default_rng(0).permutation(len(users))
+    whole, mixed = found(users, items), found(users[order], items[order])
+    np.testing.assert_array_equal(whole.weights, mixed.weights)
+    np.testing.assert_allclose(whole.social()[order], mixed.social())
+
+
+@pytest.mark.parametrize(("limit", "users_at_least"), [(1e7, 300), (1e6, 35)])
+def test_dense_logs_are_bounded(limit: float, users_at_least: int) -> None:
+    """Half of all pairs: two hundred million paths, of which few are kept, of three pairs a user or more."""
+    users, items = (each.copy() for each in np.argwhere(np.random.default_rng(0).random((300, 200)) < 0.5).T)
+    here = find_paths(users, items, n_users=300, n_items=200, seed=0, effort=Effort(paths=limit))
+    assert 0.9 * limit < len(here.pair) < 1.1 * limit
+    assert users_at_least <= here.begins.sum() <= len(here.weights) / 2.5
 
 
 def test_which_pairs_come_true_is_uncertain() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from assent.support.arrays import Floats, Ints
-from assent.worth.shrinkage import Shrunk, Twice, fit_rising, shrink
+from assent.worth.shrinkage import Shrunk, Twice, condensed, fit_rising, shrink
 
 ROWS, VALID, HELD = 20_000, 10.0, 7.0
 
@@ -192,3 +192,16 @@ def test_rising_least_squares_are_those_of_another_solver(seed: int) -> None:
     design, target = rng.normal(size=(30, 4)) * [1, 100, 0.01, 1], rng.normal(size=30)
     expected = lsq_linear(design, target, bounds=(0, np.inf), method="bvls", tol=1e-14).x
     np.testing.assert_allclose(fit_rising(design, target), expected, atol=1e-7 * np.abs(expected).max())
+
+
+def test_coefficients_of_many_rows_are_those_of_the_normal_equations() -> None:
+    """Regressions on more than a million rows are condensed."""
+    rng = np.random.default_rng(0)
+    design = rng.exponential(size=(2**20 + 7, 3))
+    target, scale = design @ [1.0, -0.5, 2.0] + rng.normal(size=len(design)), rng.random(len(design))
+    few, aims = condensed(design, target, scale)
+    assert len(few) == 4
+    found = fit_rising(few, aims)
+    some = scale[:, None] * design[:, [0, 2]]
+    np.testing.assert_allclose(found[[0, 2]], np.linalg.solve(some.T @ some, some.T @ target))
+    assert found[1] == 0

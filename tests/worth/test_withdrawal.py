@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,3 +68,28 @@ def test_prices_that_would_be_the_same_keep_the_order_in_which_they_fell() -> No
     assert len(np.unique(prices)) == 300
     for kept in order:
         assert kept.all() or prices[~kept].max() < prices[kept].min()
+
+
+@pytest.mark.parametrize("values", [2, 50, 10**6])
+def test_many_are_withheld_in_the_order_of_few(values: int) -> None:
+    """Against sorting everything at every step; few different values make many equal prices."""
+    rng = np.random.default_rng(values)
+    unwillingness = np.round(rng.random(70_000), 2)
+    worth = rng.integers(1, values, size=70_000).astype(np.float64)
+    partner = rng.permutation(70_000)
+
+    def value_at(kept: Bools) -> Floats:
+        return worth * (1.0 + kept[partner])
+
+    kept, prices, level = np.ones(70_000, dtype=np.bool_), np.zeros(70_000), 0.0
+    left = np.flatnonzero(unwillingness)
+    while unwillingness[kept].sum() > 0.01 * unwillingness.sum():
+        price = value_at(kept)[left] / unwillingness[left]
+        order = left[np.lexsort((-left, -unwillingness[left], price))]
+        enough = 0.09 * float(unwillingness[kept].sum())
+        gone = order[: np.searchsorted(np.cumsum(unwillingness[order]), enough) + 1]
+        prices[gone] = np.maximum(value_at(kept)[gone] / unwillingness[gone], level)
+        level, kept[gone] = prices[gone].max(), False
+        left = left[kept[left]]
+    found = withdrawn(value_at, unwillingness)
+    np.testing.assert_allclose(found[~kept], (prices * unwillingness)[~kept], rtol=1e-6)

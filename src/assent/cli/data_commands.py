@@ -60,13 +60,24 @@ def _shown(value: Any) -> str:
 @spread
 def simulate_command(
     *,
-    to: Annotated[Path, typer.Option(help="The csv or parquet file to write.", show_default=False)],
+    to: Annotated[
+        Path,
+        typer.Option(help="The csv or parquet file to write; large logs want .parquet.", show_default=False),
+    ],
     preference: Annotated[
         Preference,
         typer.Option(help="`paper`: no signal to learn from; `learnable`: people are shown what they like."),
     ] = "learnable",
     users: Annotated[int, typer.Option(min=1, help="Users.")] = 1000,
     items: Annotated[int, typer.Option(min=20, help="Items.")] = 1000,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=5,
+            help="Interactions, exactly: 5 or more per user, heavy-tailed (learnable). For large logs.",
+            show_default="5 to 20 per user",
+        ),
+    ] = None,
     eta: Annotated[
         float, typer.Option(callback=between(0, 1), help="η, threshold of interacting, 0 to 1.")
     ] = 0.5,
@@ -84,6 +95,7 @@ def simulate_command(
 
     ```
     assent simulate --to sim.parquet
+    assent simulate --users 300000 --items 100000 --rows 10000000 --to large.parquet
     assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
     ```
     """
@@ -93,6 +105,7 @@ def simulate_command(
         preference=preference,
         users=users,
         items=items,
+        rows=rows,
         eta=eta,
         noise=noise,
         sensitivity=_three_numbers(sensitivity),
@@ -107,8 +120,8 @@ def simulate_command(
     else:
         raise AssentError(f"--to {to}: accepted: a name that ends in .csv or .parquet")
     figures = describe(log)
-    rows, people, things = (figures[key] for key in ("interactions", "users", "items"))
-    out.print(f"{rows:,} interactions of {people:,} users with {things:,} items", highlight=False)
+    count, people, things = (figures[key] for key in ("interactions", "users", "items"))
+    out.print(f"{count:,} interactions of {people:,} users with {things:,} items", highlight=False)
     notice(f"Written: {to}")
     output.write([figures])
 

@@ -1,5 +1,10 @@
-"""Simulated logs: the paper's simulation, and one with preferences that a recommender can learn."""
+"""Simulated logs: the paper's simulation, and one with preferences that a recommender can learn.
 
+Without `rows`, every pair of user and item is scored. With `rows`, logs may be large: time and memory are
+linear in the rows.
+"""
+
+from itertools import count, pairwise
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -8,7 +13,7 @@ from scipy.special import expit
 
 from assent.data.interactions import Interactions
 from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, draw_features, simulated
-from assent.support.arrays import Bools, Floats, Ints
+from assent.support.arrays import Bools, Floats, Ints, mix, slices, uniform, uniforms
 from assent.support.errors import AssentError
 
 Preference = Literal["paper", "learnable"]
@@ -23,6 +28,13 @@ LAST: Final = 1e6
 """Subtracted from a score, this puts an item behind all others."""
 BLOCK: Final = 2**22
 """Number of (user, item) pairs that are scored at once, to bound memory."""
+ACTIVITY: Final = 1.2
+"""With `rows`: standard deviation of the logarithm of how much a user does beyond FEWEST."""
+CELLS: Final = 512
+"""With `rows`: most cells of items with about the same taste."""
+ATTEMPTS: Final = 16
+"""With `rows`: most draws by taste for a slot, if they are repeated or not liked. Then as many times any item
+is drawn that is liked, and then any item."""
 
 
 def simulate(
@@ -34,41 +46,41 @@ def simulate(
     eta: float = 0.5,
     noise: float = 0.2,
     sensitivity: Sensitivity = PAPER_SENSITIVITY,
+    rows: int | None = None,
     seed: int = 0,
 ) -> Interactions:
     """Simulate a log, with unwillingness `simulated` from the features e_u, e_v that also make preferences.
 
-    Each user is shown 5 to 20 items:
+    Each user is shown 5 to 20 items; with `rows`, 5 or more, of a heavy-tailed distribution, and exactly
+    `rows` in all:
 
     - "paper": they are drawn uniformly, and the user interacts with those where σ(e_u · e_v) >= `eta`. There
       is next to nothing to learn, since what users see is chance. `noise` is not used.
     - "learnable": they are drawn with weights exp(TASTE · cos(e_u, e_v) + popularity_v), where those with
       σ(e_u · e_v) < `eta` come last, and the user interacts with all of them. A share `noise` is drawn
-      uniformly from all items instead.
+      uniformly from all items instead. With `rows`, cos(e_u, e_v) is taken at the centre of the cell of
+      items around v, so that a draw costs the same whatever the number of items.
 
     Time counts the interactions of a user. The category of an item is the largest of its features.
     """
-    _refuse_impossible(preference, users=users, items=items, features=features, eta=eta, noise=noise)
+    _refuse_impossible(
+        preference, users=users, items=items, features=features, eta=eta, noise=noise, rows=rows
+    )
     user_ids, item_ids = _ids("u", users), _ids("i", items)
     e_u = draw_features(user_ids, "user", seed, features)
     e_v = draw_features(item_ids, "item", seed, features)
     rng = np.random.default_rng(seed)
     popularity = POPULARITY * rng.standard_normal(items)
-    met = []
-    for some in np.array_split(e_u, -(-users * items // BLOCK)):
-        match = some @ e_v.T
-        is_liked = expit(match) >= eta
-        if preference == "paper":
-            met.append(_met_by_chance(is_liked, rng))
-        else:
-            cosine = match / np.linalg.norm(some, axis=1)[:, None] / np.linalg.norm(e_v, axis=1)
-            met.append(_met_by_taste(TASTE * cosine + popularity - LAST * ~is_liked, noise, rng))
-    chosen = np.vstack(met)
-    owners, slots = np.nonzero(chosen >= 0)
+    if rows is None:
+        owners, chosen = _met_by_score(preference, e_u, e_v, popularity, eta=eta, noise=noise, rng=rng)
+    else:
+        counts = _activity(users, items, rows, rng)
+        owners = np.repeat(np.arange(users), counts)
+        chosen = _met_by_cell(counts, e_u, _Cells(e_v, popularity), eta=eta, noise=noise, seed=seed)
     if not len(owners):
         accepted = "a smaller eta or more users"
         raise AssentError(f"simulation with eta {eta:g} has no interaction; accepted: {accepted}")
-    table = pl.DataFrame({"user": user_ids[owners], "item": item_ids[chosen[owners, slots]]})
+    table = pl.DataFrame({"user": user_ids[owners], "item": item_ids[chosen]})
     table = table.with_columns(time=pl.int_range(pl.len()).over("user").cast(pl.Float64))
     known = {
         "item": item_ids,
@@ -77,6 +89,31 @@ def simulate(
     }
     log = Interactions(f"simulated-{preference}", table, pl.DataFrame(known))
     return log.with_unwillingness(simulated(log, seed, sensitivity=sensitivity, features=features))
+
+
+def _met_by_score(
+    preference: Preference,
+    e_u: Floats,
+    e_v: Floats,
+    popularity: Floats,
+    *,
+    eta: float,
+    noise: float,
+    rng: np.random.Generator,
+) -> tuple[Ints, Ints]:
+    """The user and the item of each interaction, by scores of all pairs: [rows] each."""
+    met = []
+    for some in np.array_split(e_u, -(-len(e_u) * len(e_v) // BLOCK)):
+        match = some @ e_v.T
+        is_liked = expit(match) >= eta
+        if preference == "paper":
+            met.append(_met_by_chance(is_liked, rng))
+        else:
+            cosine = match / np.linalg.norm(some, axis=1)[:, None] / np.linalg.norm(e_v, axis=1)
+            met.append(_met_by_taste(TASTE * cosine + popularity - LAST * ~is_liked, noise, rng))
+    shown = np.vstack(met)
+    owners, slots = np.nonzero(shown >= 0)
+    return owners, shown[owners, slots]
 
 
 def _met_by_chance(is_liked: Bools, rng: np.random.Generator) -> Ints:
@@ -112,6 +149,123 @@ def _largest(scores: Floats) -> Ints:
     return np.take_along_axis(places, order, axis=1)
 
 
+def _activity(users: int, items: int, rows: int, rng: np.random.Generator) -> Ints:
+    """How many interactions each user has, `rows` in all: FEWEST, and a log-normal number: [users].
+
+    Nobody has more than half of the items.
+    """
+    room, left = items // 2 - FEWEST, float(rows - FEWEST * users)
+    shares = rng.lognormal(sigma=ACTIVITY, size=users)
+    extra = left * shares / shares.sum()
+    while (is_full := extra > room).any():  # what is beyond the limit goes to the others
+        shares[is_full] = 0.0
+        extra[is_full] = room
+        open_to_more = shares > 0
+        spare = left - float(extra[~open_to_more].sum())
+        extra[open_to_more] = spare * shares[open_to_more] / shares.sum()
+    numbers: Ints = FEWEST + np.diff(np.rint(np.cumsum(extra)), prepend=0.0).astype(np.int64)
+    return numbers
+
+
+class _Cells:
+    """Items in cells of about the same direction of e_v, to be drawn by popularity within a cell."""
+
+    def __init__(self, e_v: Floats, popularity: Floats) -> None:
+        self.features, direction = e_v, _direction(e_v)
+        # Features are independent between items, so that the first items are a random choice of centres.
+        self.centres = direction[: max(1, min(CELLS, len(e_v) // MOST))]
+        cell = np.concatenate(
+            [_products(direction[some], self.centres).argmax(axis=1) for some in slices(len(e_v), 2**12)]
+        )
+        self.order = np.argsort(cell, kind="stable")
+        self.starts = np.searchsorted(cell[self.order], np.arange(len(self.centres) + 1))
+        self.sums = np.concatenate([[0.0], np.cumsum(np.exp(popularity[self.order]))])
+        """[items + 1], cumulative weights of the items in order of their cells."""
+
+    def chances(self, e_u: Floats) -> Ints:
+        """Cumulative chances of the cells out of 2³², plus n · 2³² for user n: [users · cells], rising.
+
+        They are integers, so that rounding does not depend on n.
+        """
+        weights = np.exp(TASTE * (_products(_direction(e_u), self.centres) - 1))
+        sums = np.cumsum(weights * np.diff(self.sums[self.starts]), axis=1)
+        chances = np.rint(2.0**32 * (sums / sums[:, -1:])).astype(np.int64)
+        return np.ravel(chances + (np.arange(len(e_u)) << 32)[:, None])
+
+    def draw(self, chances: Ints, users: Ints, lots: Floats) -> Ints:
+        """One item for each of `users[n]`, with `chances` and random numbers `lots[n, 2]`: [n]."""
+        drawn = (users << 32) + (2.0**32 * lots[:, 0]).astype(np.int64)
+        cell = np.searchsorted(chances, drawn, side="right") - users * len(self.centres)
+        first, end = self.starts[cell], self.starts[cell + 1]
+        low, high = self.sums[first], self.sums[end]
+        place = np.searchsorted(self.sums, low + lots[:, 1] * (high - low), side="right") - 1
+        items: Ints = self.order[np.clip(place, first, end - 1)]
+        return items
+
+
+def _met_by_cell(counts: Ints, e_u: Floats, cells: _Cells, *, eta: float, noise: float, seed: int) -> Ints:
+    """The items that each user interacts with, `counts[users]` each, in order of time: [rows].
+
+    Users are taken in blocks to bound memory. Random numbers belong to slots, so that blocks do not matter.
+    """
+    ends = np.cumsum(counts)
+    parts = np.flatnonzero(np.diff(np.cumsum(counts + len(cells.centres)) // BLOCK)) + 1
+    chosen = np.empty(ends[-1], dtype=np.int64)
+    for start, end in pairwise([0, *parts.tolist(), len(counts)]):
+        slots = np.arange(ends[start] - counts[start], ends[end - 1])
+        owners = np.repeat(np.arange(end - start), counts[start:end])
+        items = _filled(slots, owners, e_u[start:end], cells, eta=eta, noise=noise, seed=seed)
+        chosen[slots] = items[np.lexsort((uniform(mix(seed, 1, slots)), owners))]
+    return chosen
+
+
+def _filled(
+    slots: Ints, owners: Ints, e_u: Floats, cells: _Cells, *, eta: float, noise: float, seed: int
+) -> Ints:
+    """An item for each of `slots[n]` of the users `owners[n]`, none twice for a user: [n].
+
+    Slots whose item is repeated or not liked draw again.
+    """
+    chances, n_items, items = cells.chances(e_u), len(cells.order), np.full(len(slots), -1)
+    is_accident = uniform(mix(seed, 2, slots)) < noise
+    empty = here = np.arange(len(slots))
+    for attempt in count():
+        lots = uniforms(mix(seed, 3, attempt, slots[empty]), 2)
+        items[empty] = (lots[:, 0] * n_items).astype(np.int64)
+        by_taste = ~is_accident[empty]
+        chosen, users = empty[by_taste], owners[empty[by_taste]]
+        if attempt < ATTEMPTS:
+            items[chosen] = cells.draw(chances, users, lots[by_taste])
+        if attempt < 2 * ATTEMPTS:
+            match = (e_u[users] * cells.features[items[chosen]]).sum(axis=1)
+            items[chosen[expit(match) < eta]] = -1
+        # `here` are the slots of users who had empty ones.
+        order = here[np.lexsort((items[here], owners[here]))]
+        is_repeated = (np.diff(owners[order]) == 0) & (np.diff(items[order]) == 0)
+        empty = np.union1d(here[items[here] < 0], order[1:][is_repeated])
+        if not len(empty):
+            break
+        here = here[np.isin(owners[here], owners[empty])]
+    return items
+
+
+def _direction(features: Floats) -> Floats:
+    """`features[n, p]` with length 1: [n, p]."""
+    direction: Floats = features / np.linalg.norm(features, axis=1)[:, None]
+    return direction
+
+
+def _products(some: Floats, others: Floats) -> Floats:
+    """Inner products of `some[n, p]` with `others[m, p]`: [n, m].
+
+    Not a matrix product: its rounding would depend on the number of rows.
+    """
+    found = np.zeros((len(some), len(others)))
+    for feature in range(some.shape[1]):
+        found += some[:, feature, None] * others[:, feature]
+    return found
+
+
 def _ids(letter: str, count: int) -> pl.Series:
     """Ids from 1 on, padded with zeros so that text and numbers have the same order."""
     width = len(str(count))
@@ -119,7 +273,14 @@ def _ids(letter: str, count: int) -> pl.Series:
 
 
 def _refuse_impossible(
-    preference: str, *, users: int, items: int, features: int, eta: float, noise: float
+    preference: str,
+    *,
+    users: int,
+    items: int,
+    features: int,
+    eta: float,
+    noise: float,
+    rows: int | None,
 ) -> None:
     accepted = {
         f"preference {preference!r}": (preference in get_args(Preference), " or ".join(get_args(Preference))),
@@ -129,6 +290,13 @@ def _refuse_impossible(
         f"eta {eta:g}": (0 <= eta < 1, "from 0 to below 1"),
         f"noise {noise:g}": (0 <= noise <= 1, "from 0 to 1"),
     }
+    if rows is not None:
+        least, most = FEWEST * users, items // 2 * users
+        accepted[f"{rows} rows of {users} users and {items} items"] = (
+            least <= rows <= most,
+            f"from {least} to {most}: {FEWEST} to items / 2 per user",
+        )
+        accepted[f"rows and preference {preference!r}"] = (preference == "learnable", "learnable")
     for setting, (is_possible, what) in accepted.items():
         if not is_possible:
             raise AssentError(f"simulation with {setting}; accepted: {what}")

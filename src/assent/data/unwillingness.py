@@ -19,7 +19,7 @@ from scipy.special import expit, ndtri
 from assent.data.interactions import Interactions
 from assent.data.readers import read_interactions
 from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, read_rules
-from assent.support.arrays import Floats, Keys, string_keys, uniforms
+from assent.support.arrays import Floats, Keys, slices, string_keys, uniforms
 from assent.support.errors import AssentError
 
 COLUMN: Final = "unwillingness"
@@ -32,6 +32,8 @@ Sensitivity = tuple[float, float, float]
 PAPER_SENSITIVITY: Final[Sensitivity] = (0.5, 1.0, 1.0)
 FEATURE_SPREAD: Final = 0.97
 """Standard deviation of a feature; with it the simulator matches the paper's numbers of interactions."""
+_AT_ONCE: Final = 2**20
+"""Rows whose features are drawn at once, to bound memory."""
 
 
 @dataclass(frozen=True)
@@ -248,19 +250,29 @@ def simulated(
         accepted = "a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
         raise AssentError(f"sensitivity {low:g},{high:g},{spread:g}: accepted: {accepted}")
     users, items = interactions.table["user"], interactions.table["item"]
-    own = uniforms(_keys(users, "sensitivity", seed), 2)
-    scale, level = low + (high - low) * own[:, 0], spread * ndtri(own[:, 1])
     layer = ndtri(uniforms(_keys(pl.Series(["g"]), "layer", seed), 2 * features + 1)[0])
-    e_u, e_v = draw_features(users, "user", seed, features), draw_features(items, "item", seed, features)
-    # Not a matrix product: its rounding would depend on the number of rows.
-    g = (np.hstack([e_u, e_v]) * layer[:-1]).sum(axis=1) + layer[-1]
-    # A large sensitivity saturates the logistic function, and 1 would mean "never".
-    return pl.Series(np.minimum(expit(scale * g + level), np.nextafter(1.0, 0.0)))
+    kinds = ((users, "sensitivity"), (users, "user features"), (items, "item features"))
+    of_user, user_keys, item_keys = (_keys(ids, kind, seed) for ids, kind in kinds)
+    found = np.empty(len(users))
+    for rows in slices(len(users), _AT_ONCE):
+        own = uniforms(of_user[rows], 2)
+        scale, level = low + (high - low) * own[:, 0], spread * ndtri(own[:, 1])
+        e_u, e_v = (_features(keys[rows], features) for keys in (user_keys, item_keys))
+        # Not a matrix product: its rounding would depend on the number of rows.
+        g = (np.hstack([e_u, e_v]) * layer[:-1]).sum(axis=1) + layer[-1]
+        # A large sensitivity saturates the logistic function, and 1 would mean "never".
+        found[rows] = np.minimum(expit(scale * g + level), np.nextafter(1.0, 0.0))
+    return pl.Series(found)
 
 
 def draw_features(ids: pl.Series, kind: str, seed: int, features: int) -> Floats:
     """Draw normal features of ids of a `kind`, "user" or "item": [len(ids), features]."""
-    return FEATURE_SPREAD * np.asarray(ndtri(uniforms(_keys(ids, f"{kind} features", seed), features)))
+    return _features(_keys(ids, f"{kind} features", seed), features)
+
+
+def _features(keys: Keys, features: int) -> Floats:
+    """Normal features of keys: [len(keys), features]."""
+    return FEATURE_SPREAD * np.asarray(ndtri(uniforms(keys, features)))
 
 
 def _keys(ids: pl.Series, kind: str, seed: int) -> Keys:

@@ -26,7 +26,7 @@ Keys = npt.NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def sum_by(index: Ints, weights: Floats, length: int) -> Floats:
+def sum_by(index: npt.NDArray[np.integer], weights: Floats, length: int) -> Floats:
     """Sum `weights[n]` over equal values of `index[n]`: [length]."""
     return np.bincount(index, weights=weights, minlength=length).astype(np.float64, copy=False)
 

@@ -125,10 +125,11 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
             by_fold = [Measured(**entry.arrays) for entry in entries]
             behind = sum(float(np.dot(each.losses - losses, weights)) for each in by_fold)
             fold = deal(len(rows), settings.folds, seed=lab.seed)
-            own, social = pooled(by_fold, fold, rows, cost=behind / max(1, len(rows)))
-            measured = {Objective.NASH: own, Objective.WELFARE: social}
+            levels = pooled(by_fold, fold, rows, cost=behind / max(1, len(rows)))
+            measured = dict(zip((Objective.NASH, Objective.WELFARE), levels, strict=True))
         facts |= residuals([entry.facts for entry in entries])
-        facts |= {"value_own": own.facts(), "value_social": social.facts()}
+        facts |= {"value_own": levels[0].facts(), "value_social": levels[1].facts()}
+        del entries, by_fold, levels  # the largest arrays of all
 
     if source is not Source.CROSS_FITTED:
         # 4. Count paths.
@@ -144,6 +145,8 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
         # 5. Try each source.
         with clock:
             said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
+            means = {level: each.mean for level, each in measured.items()}
+            measured.clear()
         trials, cost = _tried(lab, said[objective], clock, cost)
         facts["value_trials"] = [each.facts() for each in trials]
 
@@ -159,7 +162,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
                 error = units[objective] * structure[objective].errors
             case Source.COMBINED:
                 values = {
-                    level: trial.combine(each, trials, problem.unwillingness, mean=measured[level].mean)
+                    level: trial.combine(each, trials, problem.unwillingness, mean=means[level])
                     for level, each in said.items()
                 }
                 error = trial.errors(said[objective], trials, values[objective])

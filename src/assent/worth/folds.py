@@ -88,17 +88,18 @@ def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_
 
     `n_valid[Z]` and `n_held[folds, Z]` are the numbers of rows that the parts were measured on.
     """
-    discloses: Floats = (fold != np.arange(len(parts))[:, None]).astype(np.float64)
-    anchors = len(parts) - 1
-    valid, held = (np.array(part) * discloses for part in zip(*parts, strict=True))
-    sums = valid.sum(axis=0) * held.sum(axis=0)
-    joint = (sums - (valid * held).sum(axis=0)) / (anchors * (anchors - 1)) if anchors > 1 else sums
+    anchors, zeros = len(parts) - 1, np.zeros(len(fold))
+    valid, held, both, n_withheld = zeros, zeros.copy(), zeros.copy(), zeros.copy()
+    for t, (on_valid, on_held) in enumerate(parts):
+        discloses = fold != t
+        valid += on_valid * discloses
+        held += on_held * discloses
+        both += on_valid * on_held * discloses
+        n_withheld += n_held[t] * discloses
+    sums = valid * held
+    joint = (sums - both) / (anchors * (anchors - 1)) if anchors > 1 else sums
     return Twice(
-        valid=valid.sum(axis=0) / anchors,
-        held=held.sum(axis=0) / anchors,
-        joint=joint,
-        n_valid=n_valid,
-        n_held=(n_held * discloses).sum(axis=0) / anchors,
+        valid=valid / anchors, held=held / anchors, joint=joint, n_valid=n_valid, n_held=n_withheld / anchors
     )
 
 
@@ -111,17 +112,14 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float)
     would hide the differences between values, since a loss also grows when scores shrink, which changes no
     ranking.
     """
-    placed, clusters, everybody = (
-        features(rows.users, rows.items),
-        (rows.users, rows.items),
-        np.ones(len(fold)),
-    )
+    placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])
     owns = [(each.own_valid, each.own_held) for each in measured]
     socials = [(each.social_valid, each.social_held) for each in measured]
-    in_all = n_valid.sum() * everybody, n_held.sum(axis=1)[:, None] * everybody
+    n_held_in_all = np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold)))
     own = shrink(pool(owns, fold, n_valid[rows.users], n_held[:, rows.users]), placed, clusters)
-    social = shrink(pool(socials, fold, *in_all), placed, clusters)
+    in_all = np.full(len(fold), n_valid.sum())
+    social = shrink(pool(socials, fold, in_all, n_held_in_all), placed, clusters)
     missing = max(cost - float(social.values.mean()), 0.0)
     count = min(missing / social.error, 1.0) if social.error > 0 else 0.0
     return replace(own, count=count), replace(social, count=count)

@@ -16,13 +16,21 @@ The owner of an interaction gets the part whose paths begin with it. No model is
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+import numpy.typing as npt
 
-from assent.support.arrays import Bools, Floats, Ints, positions, sum_by
+from assent.support.arrays import Bools, Floats, Ints, sum_by
+from assent.support.compiled import compiled
 
+_Short = npt.NDArray[np.int32]
+"""int32 array of indices: half the memory, and faster to look up."""
+Indices = _Short | Ints
+"""Array of indices."""
+
+_PER_USER = 3
+"""Fewest pairs per user to draw, in the mean; if fewer are affordable, fewer users stand for all."""
 _KINDS = 64 * 64
 """Kinds of pairs: 64 powers of two for the number of paths, and 64 for the number of people."""
 
@@ -31,23 +39,26 @@ _KINDS = 64 * 64
 class Effort:
     """How much is looked at; larger logs are sampled."""
 
-    walks: float = 100_000_000
-    """Most paths to count, and steps to follow (in the mean); beyond that, users or pairs are drawn."""
+    walks: float = 1_000_000_000
+    """Most steps to count paths, and to follow them (in the mean); beyond that, users or pairs are drawn."""
     pairs: int = 30_000
     """Most pairs to follow; if there are more, they are drawn by their weights."""
-    at_once: int = 2_000_000
-    """Steps per block, which bounds memory."""
+    paths: float = 20_000_000
+    """Most paths to keep (in the mean), which bounds memory; beyond that, pairs are drawn."""
 
 
 @dataclass(frozen=True)
 class Paths:
-    """M pairs of a user and an item they may come to, with the N paths between them."""
+    """M pairs of a user and an item they may come to, with the N paths between them.
+
+    The pairs of a user follow each other, and so do the paths of a pair.
+    """
 
     weights: Floats
     """[M], w of each pair."""
-    pair: Ints
+    pair: Indices
     """[N], the pair of each path."""
-    steps: tuple[Ints, Ints, Ints]
+    steps: tuple[Indices, Indices, Indices]
     """[N] each, the interactions a, b and c of each path."""
     owners: Ints
     """[Z], the users of the interactions."""
@@ -60,17 +71,16 @@ class Paths:
 
     def among(self, kept: Bools) -> "Paths":
         """The paths that use only `kept[Z]`."""
-        a, b, c = self.steps
-        left = kept[a] & kept[b] & kept[c]
-        return replace(self, pair=self.pair[left], steps=(a[left], b[left], c[left]), kept=self.kept & kept)
+        pair, a, b, c = _remaining(kept, self.pair, *self.steps)
+        return replace(self, pair=pair, steps=(a, b, c), kept=self.kept & kept)
 
     def own(self) -> Floats:
         """What each interaction is worth to its owner, ∂Q_u/∂o_k: [Z]."""
-        return self._completed(sum_by(self.steps[0], self._shares, len(self.owners)))
+        return self._completed(self._sums(self.steps[0]))
 
     def social(self) -> Floats:
         """What each interaction is worth to everybody, ∂Q/∂o_k: [Z]."""
-        second, third = (sum_by(step, self._shares, len(self.owners)) for step in self.steps[1:])
+        second, third = (self._sums(step) for step in self.steps[1:])
         return self.own() + (second + third) / self._stood_for
 
     def own_variance(self) -> Floats:
@@ -95,11 +105,7 @@ class Paths:
         passed = (second + third) * (1 + self.drawn / share) / share
         if share == 1:
             return self.own_variance() + passed
-        rows, users = len(self.owners), self.owners[self.steps[0]]
-        places = np.concatenate([users * rows + step for step in self.steps[1:]])
-        place, which = np.unique(places, return_inverse=True)
-        of_user = sum_by(which, np.tile(self._shares, 2), len(place))
-        drawn = (1 - share) / share**2 * sum_by(place % rows, of_user**2, rows)
+        drawn = (1 - share) / share**2 * _squares_by_user(self.owners, self.pair, self.steps, self._shares)
         return self.own_variance() + passed + drawn
 
     def facts(self) -> dict[str, int]:
@@ -120,132 +126,348 @@ class Paths:
     @cached_property
     def _count(self) -> Ints:
         """p of each pair: [M]."""
-        return np.bincount(self.pair, minlength=len(self.weights))
+        ends = np.searchsorted(self.pair, np.arange(len(self.weights) + 1, dtype=self.pair.dtype))
+        return np.diff(ends)
 
     @cached_property
     def _shares(self) -> Floats:
-        """w / (1 + p) of each path's pair: [N]."""
-        return (self.weights / (1 + self._count))[self.pair]
+        """w / (1 + p) of each pair: [M]."""
+        return self.weights / (1 + self._count)
 
-    def _squares(self, step: Ints) -> Floats:
+    def _sums(self, step: Indices) -> Floats:
+        """Σ w / (1 + p) over the paths that have k as this step: [Z]."""
+        return _sums_by_step(self.pair, step, self._shares, len(self.owners))
+
+    def _squares(self, step: Indices) -> Floats:
         """Σ w (n_k / (1 + p))² over pairs, with n_k paths that have k as this step: [Z]."""
-        rows = len(self.owners)
-        place, times = np.unique(self.pair * rows + step, return_counts=True)
-        pair, row = np.divmod(place, rows)
-        return sum_by(row, self.weights[pair] * (times / (1 + self._count[pair])) ** 2, rows)
+        return _squares_by_pair(self.pair, step, self.weights, self._count, len(self.owners))
 
 
 def find_paths(
     users: Ints, items: Ints, n_users: int, n_items: int, *, seed: int, effort: Effort | None = None
 ) -> Paths:
-    """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to pairs that may come true."""
+    """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to pairs that may come true.
+
+    Time is linear in rows plus what `effort` allows, and memory in rows plus pairs and paths to keep: pairs
+    are counted once, and drawn while they are counted again, so that there is no list of all.
+    """
     effort = effort or Effort()
-    rng, log = np.random.default_rng((seed, 8)), _Log(users, items, n_users, n_items)
-    order = rng.permutation(n_users)
-    few_walks = np.cumsum(log.walks[order]) <= effort.walks
-    few_walks[:1] = True
-    begins, unit = np.zeros(n_users, dtype=np.bool_), 0.0
-    begins[order[few_walks]] = True
-    pair_users, pair_items, weights = _pairs(log, np.flatnonzero(begins), effort.at_once)
-    if len(weights):
-        total, steps = float(weights.sum()), log.beyond[pair_items]
-        few = max(1, min(effort.pairs, int(effort.walks * total / (weights @ steps))))
-        if len(weights) > few:
-            drawn = rng.choice(len(weights), size=few, p=weights / total)
-            chosen, times = np.unique(drawn, return_counts=True)
-            pair_users, pair_items = pair_users[chosen], pair_items[chosen]
-            unit = total / few
-            weights = unit * times.astype(np.float64)
-    pair, a, b, c = _follow(log, pair_users, pair_items, effort.at_once)
+    rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
+    length = np.diff(log.user_starts).astype(np.float64)
+    beyond = sum_by(items, length[users], n_items)  # how many rows the users of each item have
+    # A user costs the steps over shared items to others' items, but each other person is visited only once.
+    walks = np.minimum(sum_by(users, beyond[items], n_users), len(users))
+    some, kinds = _stand_for_all(log, rng.permutation(n_users), walks, beyond, effort)
+    few = kinds.affordable(effort)
+    lots = np.sort(kinds.total * rng.random(few)) if kinds.size > few else np.zeros(0)
+    pair_users, pair_items, counts, weights = _draw_pairs(
+        log, some, kinds.rates, lots, len(lots) or kinds.size
+    )
+    unit = kinds.total / float(weights.sum()) if len(lots) else 0.0
+    if len(lots):
+        weights *= unit
+    begins = np.zeros(n_users, dtype=np.bool_)
+    begins[some] = True
+    pair, a, b, c = _follow(log, pair_users, pair_items, int(counts.sum()))
     return Paths(weights, pair, (a, b, c), users, begins, np.ones(len(users), dtype=np.bool_), unit)
 
 
-class _Log:
-    """Rows by user and by item."""
+def _stand_for_all(
+    log: "_Log", order: Ints, walks: Floats, beyond: Floats, effort: Effort
+) -> tuple[Ints, "_Kinds"]:
+    """The first users of `order[n_users]` whose `walks[n_users]` are allowed, and their pairs by kind.
 
-    def __init__(self, users: Ints, items: Ints, n_users: int, n_items: int) -> None:
-        self.users, self.items, self.n_users, self.n_items = users, items, n_users, n_items
-        self.by_user, self.by_item = _Groups(users, n_users), _Groups(items, n_items)
-        length = np.bincount(users, minlength=n_users).astype(np.float64)
-        self.beyond = sum_by(items, length[users], n_items)
-        """[n_items], how many rows the users of each item have."""
-        self.walks = sum_by(users, self.beyond[items], n_users)
-        """[n_users], how many steps lead from a user over shared items to items of others."""
-        self.keys = np.sort(users * n_items + items)
-        """[Z], user · n_items + item of the rows, sorted."""
-
-
-class _Groups:
-    """Rows by a key: the rows of key n are `order[starts[n] : starts[n + 1]]`."""
-
-    def __init__(self, keys: Ints, length: int) -> None:
-        self.starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=length))])
-        self.order = np.argsort(keys, kind="stable")
-
-    def rows(self, keys: Ints) -> tuple[Ints, Ints]:
-        """All rows of `keys[n]` one after the other: the place of their key, and the rows."""
-        sizes = self.starts[keys + 1] - self.starts[keys]
-        which = np.repeat(np.arange(len(keys)), sizes)
-        within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return which, self.order[self.starts[keys][which] + within]
+    There are fewer if else a user would have hardly any of the pairs that can be followed.
+    """
+    some = order[: max(1, int(np.searchsorted(np.cumsum(walks[order]), effort.walks, side="right")))]
+    kinds = _count_kinds(log, np.sort(some), beyond)
+    few = kinds.affordable(effort)
+    is_limited = len(some) < len(order) or few < effort.pairs
+    if is_limited and few < min(kinds.size, _PER_USER * len(some)):
+        some = some[: max(1, few // _PER_USER)]
+        kinds = _count_kinds(log, np.sort(some), beyond)
+    return np.sort(some), kinds
 
 
-def _pairs(log: _Log, some: Ints, at_once: int) -> tuple[Ints, Ints, Floats]:
-    """Users of `some` and items that paths lead them to, and how often such pairs come true: [M] each.
+class _Log(NamedTuple):
+    """Rows by user, with rising items, and by item, in their order."""
+
+    user_starts: Ints
+    """[n_users + 1]; the places of user n are `user_starts[n] : user_starts[n + 1]`."""
+    user_rows: _Short
+    """[Z], the row at each place."""
+    user_items: _Short
+    """[Z], its item."""
+    item_starts: Ints
+    """[n_items + 1], likewise."""
+    item_rows: _Short
+    item_users: _Short
+    """[Z], the user of the row at each place."""
+
+    @classmethod
+    def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
+        item_starts, item_rows = _grouped(items, np.arange(len(items), dtype=np.int32), n_items)
+        user_starts, user_rows = _grouped(users, item_rows, n_users)
+        user_items, item_users = items[user_rows].astype(np.int32), users[item_rows].astype(np.int32)
+        return cls(user_starts, user_rows, user_items, item_starts, item_rows, item_users)
+
+
+@compiled
+def _grouped(keys: Ints, rows: _Short, length: int) -> tuple[Ints, _Short]:
+    """`rows[Z]` by `keys[rows]`, in the order given: where each key starts, [length + 1], and the rows."""
+    starts, order = np.zeros(length + 1, dtype=np.int64), np.empty_like(rows)
+    for key in keys:
+        starts[key + 1] += 1
+    starts = np.cumsum(starts)
+    ends = starts.copy()
+    for row in rows:
+        order[ends[keys[row]]] = row
+        ends[keys[row]] += 1
+    return starts, order
+
+
+class _Scratch(NamedTuple):
+    """Arrays to count the paths of one user in."""
+
+    met: _Short
+    """[n_users], people who share an item."""
+    shared: _Short
+    """[n_users], how many items they share; 0 between users."""
+    led: _Short
+    """[n_items], items that paths lead to."""
+    paths: Ints
+    """[n_items], how many; 0 between users."""
+    owner: Ints
+    """[n_items], the last user so far who has the item; −1 if nobody."""
+
+
+@compiled
+def _scratch(log: _Log) -> _Scratch:
+    n_users, n_items = len(log.user_starts) - 1, len(log.item_starts) - 1
+    met, shared = np.zeros(n_users, dtype=np.int32), np.zeros(n_users, dtype=np.int32)
+    led, paths = np.zeros(n_items, dtype=np.int32), np.zeros(n_items, dtype=np.int64)
+    return _Scratch(met, shared, led, paths, np.full(n_items, -1, dtype=np.int64))
+
+
+@compiled
+def _lead(log: _Log, u: int, scratch: _Scratch) -> int:
+    """Count the paths from user u to n items, `led[:n]`, in `paths`; mark what u owns; return n."""
+    met, shared, led, paths, owner = scratch
+    others, n = 0, 0
+    for item in log.user_items[log.user_starts[u] : log.user_starts[u + 1]]:
+        owner[item] = u
+        for v in log.item_users[log.item_starts[item] : log.item_starts[item + 1]]:
+            if shared[v] == 0:
+                met[others] = v
+                others += 1
+            shared[v] += 1
+    if 16 * others < len(shared):
+        met[:others].sort()
+    else:  # many: finding them in order is faster than sorting them
+        met[:others] = np.flatnonzero(shared)
+    for v in met[:others]:
+        times = 0 if v == u else shared[v]
+        shared[v] = 0
+        if times:
+            for item in log.user_items[log.user_starts[v] : log.user_starts[v + 1]]:
+                if paths[item] == 0:
+                    led[n] = item
+                    n += 1
+                paths[item] += times
+    return n
+
+
+@compiled
+def _kind(paths: int, people: int) -> int:
+    """The kind of a pair: the powers of two in its number of paths, and of people who have the item."""
+    kind = 0
+    while paths > 1:
+        paths >>= 1
+        kind += 64
+    while people > 1:
+        people >>= 1
+        kind += 1
+    return kind
+
+
+class _Kinds(NamedTuple):
+    """Sums over pairs by their kind: [_KINDS] each."""
+
+    came: Ints
+    """Pairs that came true."""
+    may: Ints
+    """Pairs that may come true."""
+    steps: Floats
+    """Steps to follow the latter."""
+    paths: Floats
+    """Their paths."""
+
+    @property
+    def rates(self) -> Floats:
+        """How often pairs come true: w."""
+        rates: Floats = self.came / np.maximum(self.came + self.may, 1)
+        return rates
+
+    @property
+    def size(self) -> int:
+        """How many pairs may come true, at a rate above 0."""
+        return int(self.may[self.came > 0].sum())
+
+    @property
+    def total(self) -> float:
+        """The sum of the rates of all pairs."""
+        return float(self.rates @ self.may)
+
+    def affordable(self, effort: Effort) -> int:
+        """How many pairs, drawn by their rates, `effort` allows: at least one."""
+        few = float(effort.pairs)
+        for limit, sums in ((effort.walks, self.steps), (effort.paths, self.paths)):
+            spent = float(self.rates @ sums)
+            few = min(few, limit * self.total / spent) if spent else few
+        return max(1, int(few))
+
+
+@compiled
+def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> _Kinds:
+    """Count the pairs of the users `some`.
 
     A training row counts as a pair that came true, with the paths that are left without it. Pairs are of one
     kind if their numbers of paths, and of people who have the item, are equal up to a factor of two.
     """
-    shape = log.n_users, log.n_items
-    has = sparse.csr_array((np.ones(len(log.users)), (log.users, log.items)), shape=shape)
-    parts = np.cumsum(log.walks[some]) // at_once
-    came, may = (np.zeros(_KINDS, dtype=np.int64) for _ in range(2))
-    users, items, kinds = ([np.zeros(0, dtype=np.int32)] for _ in range(3))
-    for here in np.split(some, np.flatnonzero(np.diff(parts)) + 1):
-        of_user, item, kind, seen = _led(log, has, here)
-        came += np.bincount(kind[seen & (kind >= 0)], minlength=_KINDS)
-        may += np.bincount(kind[~seen], minlength=_KINDS)
-        for all_of_them, these in ((users, of_user), (items, item), (kinds, kind)):
-            all_of_them.append(these[~seen].astype(np.int32))
-    weights = (came / np.maximum(came + may, 1))[np.concatenate(kinds)]
-    possible = weights > 0
-    user, item = (np.concatenate(each)[possible].astype(np.int64) for each in (users, items))
-    return user, item, weights[possible]
+    scratch = _scratch(log)
+    led, paths, owner = scratch.led, scratch.paths, scratch.owner
+    came, may = np.zeros(_KINDS, dtype=np.int64), np.zeros(_KINDS, dtype=np.int64)
+    all_steps, all_paths = np.zeros(_KINDS), np.zeros(_KINDS)
+    for u in some:
+        for item in led[: _lead(log, u, scratch)]:
+            people, count = log.item_starts[item + 1] - log.item_starts[item], paths[item]
+            paths[item] = 0
+            if owner[item] != u:
+                kind = _kind(count, people)
+                may[kind] += 1
+                all_steps[kind] += beyond[item]
+                all_paths[kind] += count
+            elif count > people - 1:  # as many of the paths end where they began: at the row itself
+                came[_kind(count - (people - 1), people - 1)] += 1
+    return _Kinds(came, may, all_steps, all_paths)
 
 
-def _led(log: _Log, has: sparse.csr_array, some: Ints) -> tuple[Ints, Ints, Ints, Bools]:
-    """All pairs that paths lead the users `some` to: user, item, kind, and whether it is a training row.
+@compiled
+def _draw_pairs(
+    log: _Log, some: Ints, rates: Floats, lots: Floats, most: int
+) -> tuple[Ints, Ints, Ints, Floats]:
+    """Pairs of the users `some`, at most `most`: user, item, number of paths, and weight.
 
-    A training row that no other path leads to has kind −1.
+    Without `lots` all pairs of a positive rate, which is their weight. With rising `lots[n]` below the sum of
+    all rates: pairs drawn by their rates, and how often each was drawn.
     """
-    shared = sparse.coo_array(has[some] @ has.T)
-    other = shared.col != some[shared.row]
-    entries = shared.data[other], (shared.row[other], shared.col[other])
-    led = sparse.coo_array(sparse.csr_array(entries, shape=shared.shape) @ has)
-    users, items = some[led.row], led.col.astype(np.int64)
-    seen = positions(log.keys, users * log.n_items + items) < len(log.keys)
-    people = (log.by_item.starts[1:] - log.by_item.starts[:-1])[items] - seen
-    paths = np.rint(led.data).astype(np.int64) - seen * people
-    log_paths, log_people = (np.floor(np.log2(np.maximum(n, 1))).astype(np.int64) for n in (paths, people))
-    return users, items, np.where(paths > 0, 64 * log_paths + log_people, -1), seen
+    scratch = _scratch(log)
+    led, paths, owner = scratch.led, scratch.paths, scratch.owner
+    users, items, counts = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    weights, found, drawn, above = np.empty(most), 0, 0, 0.0
+    for u in some:
+        for item in led[: _lead(log, u, scratch)][::-1]:
+            people, count = log.item_starts[item + 1] - log.item_starts[item], paths[item]
+            paths[item] = 0
+            rate = 0.0 if owner[item] == u else rates[_kind(count, people)]
+            weight = rate
+            if len(lots):
+                above, before = above + rate, drawn
+                while drawn < len(lots) and lots[drawn] < above:
+                    drawn += 1
+                weight = float(drawn - before)
+            if weight > 0:
+                users[found], items[found], counts[found], weights[found] = u, item, count, weight
+                found += 1
+    return users[:found], items[:found], counts[:found], weights[:found]
 
 
-def _follow(log: _Log, users: Ints, items: Ints, at_once: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """All paths from `users[n]` to `items[n]`: their pair, and their interactions a, b and c: [N] each."""
-    # Each pair also costs a row of a table of items, at about a sixteenth of a step per item.
-    parts = np.cumsum(log.beyond[items] + log.n_items / 16) // at_once
-    found = [np.zeros((4, 0), dtype=np.int64)]
-    for start, end in pairwise([0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(items)]):
-        known, place = np.unique(users[start:end], return_inverse=True)
-        which, row = log.by_user.rows(known)
-        row_of = np.full((len(known), log.n_items), -1, dtype=np.int32)
-        row_of[which, log.items[row]] = row
-        pair, c = log.by_item.rows(items[start:end])
-        pair, c = (each[log.users[c] != users[start:end][pair]] for each in (pair, c))
-        which, b = log.by_user.rows(log.users[c])
-        pair, c = pair[which], c[which]
-        a = row_of[place[pair], log.items[b]].astype(np.int64)
-        there = (a >= 0) & (log.items[b] != items[start:end][pair])
-        found.append(np.stack([each[there] for each in (pair + start, a, b, c)]))
-    pair, a, b, c = np.concatenate(found, axis=1)
-    return pair, a, b, c
+@compiled
+def _follow(log: _Log, users: Ints, items: Ints, n_paths: int) -> _Short:
+    """The paths from `users[n]` to `items[n]`: their pair, their interactions a, b and c: [4, n_paths]."""
+    row_of = np.full(len(log.item_starts) - 1, -1, dtype=np.int64)
+    found, n = np.empty((4, n_paths), dtype=np.int32), 0
+    for pair in range(len(users)):
+        u, item = users[pair], items[pair]
+        mine = slice(log.user_starts[u], log.user_starts[u + 1])
+        row_of[log.user_items[mine]] = log.user_rows[mine]
+        for there in range(log.item_starts[item], log.item_starts[item + 1]):
+            v = log.item_users[there]
+            for place in range(log.user_starts[v], log.user_starts[v + 1]):
+                a = row_of[log.user_items[place]]
+                if a >= 0:
+                    found[0, n], found[1, n] = pair, a
+                    found[2, n], found[3, n] = log.user_rows[place], log.item_rows[there]
+                    n += 1
+        row_of[log.user_items[mine]] = -1
+    return found
+
+
+@compiled
+def _remaining(
+    kept: Bools, pair: Indices, a: Indices, b: Indices, c: Indices
+) -> tuple[Indices, Indices, Indices, Indices]:
+    """The paths whose three interactions are all in `kept[Z]`: as given, if these are all paths."""
+    left = 0
+    for n in range(len(pair)):
+        left += kept[a[n]] and kept[b[n]] and kept[c[n]]
+    if left == len(pair):
+        return pair, a, b, c
+    pairs, first = np.empty(left, pair.dtype), np.empty(left, a.dtype)
+    second, third = np.empty(left, b.dtype), np.empty(left, c.dtype)
+    left = 0
+    for n in range(len(pair)):
+        if kept[a[n]] and kept[b[n]] and kept[c[n]]:
+            pairs[left], first[left], second[left], third[left] = pair[n], a[n], b[n], c[n]
+            left += 1
+    return pairs, first, second, third
+
+
+@compiled
+def _sums_by_step(pair: Indices, step: Indices, shares: Floats, length: int) -> Floats:
+    """The sum of `shares[M]` of the pairs of paths over equal values of `step[N]`: [length]."""
+    found = np.zeros(length)
+    for n in range(len(pair)):
+        found[step[n]] += shares[pair[n]]
+    return found
+
+
+@compiled
+def _squares_by_pair(pair: Indices, step: Indices, weights: Floats, counts: Ints, length: int) -> Floats:
+    """Σ w (n_k / (1 + p))² over pairs, with n_k paths that have k as this step: [length]."""
+    found, times = np.zeros(length), np.zeros(length, dtype=np.int32)
+    start = 0
+    while start < len(pair):
+        here, end = pair[start], start
+        while end < len(pair) and pair[end] == here:
+            times[step[end]] += 1
+            end += 1
+        for k in step[start:end]:
+            share = times[k] / (1 + counts[here])
+            found[k] += weights[here] * (share * share)
+            times[k] = 0
+        start = end
+    return found
+
+
+@compiled
+def _squares_by_user(
+    owners: Ints, pair: Indices, steps: tuple[Indices, Indices, Indices], shares: Floats
+) -> Floats:
+    """Σ_u X_uk², where X_uk sums `shares[M]` of the paths of user u that have k as step b or c: [Z]."""
+    found, sums = np.zeros(len(owners)), np.zeros(len(owners))
+    a, b, c = steps
+    start = 0
+    while start < len(pair):
+        end = start
+        while end < len(pair) and owners[a[end]] == owners[a[start]]:
+            end += 1
+        for step in (b, c):
+            for n in range(start, end):
+                sums[step[n]] += shares[pair[n]]
+        for step in (b, c):
+            for k in step[start:end]:
+                found[k] += sums[k] * sums[k]
+                sums[k] = 0.0
+        start = end
+    return found

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from assent.support.arrays import Floats, Ints, sum_by
+from assent.support.arrays import Floats, Ints, slices, sum_by
 from assent.support.statistics import correlation
 
 LEAST = 0.03
@@ -40,6 +40,8 @@ _SURE = 2.0
 """Standard errors above 0 from which an estimate is significant."""
 ROUNDING = 1e-9
 """Relative differences below this are rounding errors; small logs often have them."""
+_AT_ONCE = 2**20
+"""Rows that a regression takes at once, to bound memory."""
 _GROUPS, _LEAST = 20, 1000
 """Most groups of interactions with about the same m, and the least size of a group."""
 
@@ -50,6 +52,22 @@ def fit_rising(design: Floats, target: Floats) -> Floats:
     sizes[sizes == 0] = 1.0
     found: Floats = nnls(design / sizes, target)[0] / sizes
     return found
+
+
+def condensed(design: Floats, target: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """The regression of `target[n]` on `scale[n]` times `design[n, p]`; of many rows, one of few.
+
+    It has the same solutions and takes less memory: with [A, b] = Q R, |A x − b| = |R (x, −1)| for every x. R
+    is taken of blocks of rows, and of all their R.
+    """
+    if len(target) <= _AT_ONCE:
+        return scale[:, None] * design, target
+    triangles = [
+        np.linalg.qr(np.column_stack([scale[rows, None] * design[rows], target[rows]]), mode="r")
+        for rows in slices(len(target), _AT_ONCE)
+    ]
+    triangle: Floats = np.asarray(np.linalg.qr(np.concatenate(triangles), mode="r"))
+    return triangle[:, :-1], triangle[:, -1]
 
 
 def is_sure(products: Floats, clusters: Sequence[Ints]) -> bool:
@@ -162,6 +180,7 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
         expected, share = _expect(measured, rows, centred)
     else:
         expected, share = np.full(len(measured), _mean(rows, measured)), 0.0
+    del centred
     products = _products(twice, features)
     shared = twice.n_valid * twice.n_held
     signal = _ratio(products.mean(), shared.mean()) if is_sure(products, clusters) else 0.0
@@ -169,25 +188,31 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
     total = float(np.mean(rows * left**2))
     noise = max(0.0, total - signal * float(rows.mean()))
     weight, held_weight = (_ratio(signal * n, signal * n + noise) for n in (rows, twice.n_held))
-    groups = min(_GROUPS, max(1, len(left) // _LEAST)) if np.ptp(expected) > 0 else 1
-    ranks = np.empty(len(left), dtype=np.int64)
-    ranks[np.argsort(-expected, kind="stable")] = np.arange(len(left))
-    among = ranks * groups // len(left)
-    spread, mean = _means(left**2, among), _means(products, among)
-    error = np.sqrt(_means((products - mean) ** 2, among) / np.bincount(among)[among])
-    signals = _ratio(mean + error, _means(shared, among))
+    signals, spread = _among_alike(expected, left, products, shared)
+    del left, products, shared, rows
     return Shrunk(
         measured=twice.n_valid * measured,
         held=_ratio(twice.n_valid * twice.held, twice.n_held),
         expected=twice.n_valid * expected,
         weight=weight,
         held_weight=held_weight,
-        signal=twice.n_valid**2 * np.clip(signals, 0.0, spread),
+        signal=twice.n_valid**2 * signals,
         spread=twice.n_valid**2 * spread,
         explained=share,
         measurement=float(weight.mean()),
         agreement=correlation(twice.valid, twice.held) or 0.0,
     )
+
+
+def _among_alike(expected: Floats, left: Floats, products: Floats, shared: Floats) -> tuple[Floats, Floats]:
+    """ω² plus one standard error, and Var(y − m), among interactions with about the same m: [Z] each."""
+    groups = min(_GROUPS, max(1, len(left) // _LEAST)) if np.ptp(expected) > 0 else 1
+    among = np.empty(len(left), dtype=np.int64)
+    among[np.argsort(-expected, kind="stable")] = np.arange(len(left)) * groups // len(left)
+    sizes = np.bincount(among)
+    spread, mean, rows = (sum_by(among, each, 0) / sizes for each in (left**2, products, shared))
+    error = np.sqrt(sum_by(among, (products - mean[among]) ** 2, 0) / sizes / sizes)
+    return np.clip(_ratio(mean + error, rows), 0.0, spread)[among], spread[among]
 
 
 def _expect(measured: Floats, rows: Floats, centred: Floats) -> tuple[Floats, float]:
@@ -196,7 +221,7 @@ def _expect(measured: Floats, rows: Floats, centred: Floats) -> tuple[Floats, fl
     The least-squares prediction, weighted by rows, is shrunk towards the mean by the adjusted R².
     """
     mean, root = _mean(rows, measured), np.sqrt(rows)
-    explained = centred @ fit_rising(root[:, None] * centred, root * (measured - mean))
+    explained = centred @ fit_rising(*condensed(centred, root * (measured - mean), root))
     total, freedom = _mean(rows, (measured - mean) ** 2), len(measured) - 1 - centred.shape[1]
     plain = float(_ratio(_mean(rows, explained**2), total))
     if plain == 0 or freedom <= 0:
@@ -215,8 +240,8 @@ def _carried(twice: Twice, centred: Floats) -> Floats:
     products = np.zeros(len(twice.valid))
     sets = ((twice.held, twice.n_held), (twice.valid, twice.n_valid))
     for (learnt, n_learnt), (judged, n_judged) in (sets, sets[::-1]):
-        design = n_learnt[:, None] * centred
-        explained = centred @ fit_rising(design, learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum()))
+        above = learnt - n_learnt * _ratio(learnt.sum(), n_learnt.sum())
+        explained = centred @ fit_rising(*condensed(centred, above, n_learnt))
         products += explained * (judged - n_judged * _ratio(judged.sum(), n_judged.sum()))
     rates = [_ratio(np.abs(part).max(), n.max()) for part, n in sets]
     return _rounded(products, rates[0] * rates[1] * max(n.max() for _, n in sets))
@@ -226,7 +251,7 @@ def _products(twice: Twice, features: Floats) -> Floats:
     """Products of the residuals of v and f at different anchors: [Z]."""
     design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
     left_valid, left_held = (
-        part - n * (design @ np.linalg.lstsq(n[:, None] * design, part, rcond=None)[0])
+        part - n * (design @ np.linalg.lstsq(*condensed(design, part, n), rcond=None)[0])
         for part, n in ((twice.valid, twice.n_valid), (twice.held, twice.n_held))
     )
     products: Floats = twice.joint - twice.valid * twice.held + left_valid * left_held
@@ -236,11 +261,6 @@ def _products(twice: Twice, features: Floats) -> Floats:
 def _rounded(products: Floats, scale: float) -> Floats:
     """`products[Z]` with rounding errors, relative to `scale`, set to 0."""
     return np.where(np.abs(products) > ROUNDING * scale, products, 0.0)
-
-
-def _means(values: Floats, among: Ints) -> Floats:
-    """The mean of `values[Z]` in the group of each interaction: [Z]."""
-    return sum_by(among, values, 0)[among] / np.bincount(among)[among]
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -31,9 +31,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from assent.support.arrays import Bools, Floats
+from assent.support.arrays import Bools, Floats, Ints
 from assent.worth.paths import Paths
-from assent.worth.shrinkage import LEAST, Shrunk
+from assent.worth.shrinkage import LEAST, ROUNDING, Shrunk
 
 SURE = 2.0
 """Standard errors by which structure must be ahead of unwillingness alone to get weight."""
@@ -45,6 +45,8 @@ _END = 0.01
 """When less than this share of all unwillingness is left, nothing is valued again."""
 _HAIR = 1e-12
 """Relative difference between prices that would be equal."""
+_SAMPLE = 20_000
+"""Prices that tell where the lowest of more of them end."""
 
 ValueAt = Callable[[Bools], Floats]
 """Values, [Z], while `kept[Z]` are disclosed; those of others are ignored."""
@@ -181,17 +183,34 @@ def combine(
 
     None is negative: what seems to do harm is withheld first, but disclosed at price 0.
     """
-    total = float(unwillingness.sum())
+    total, powers = float(unwillingness.sum()), {kind: _Power() for kind in opinions}
 
     def value_at(kept: Bools) -> Floats:
         weights = weights_at(float(unwillingness[kept].sum()) / total if total else 1.0, trials)
-        said = [each.values(kept) ** weights[kind] for kind, each in opinions.items()]
-        product: Floats = np.prod(said, axis=0)
+        product = np.ones(len(kept))
+        for kind, each in opinions.items():
+            product *= powers[kind].of(each.values(kept), weights[kind], kept)
         return product
 
     found = withdrawn(value_at, unwillingness)
     here = float(found.mean()) if len(found) else 0.0
     return found * (mean / here if here > 0 else 0.0)
+
+
+class _Power:
+    """x^w of one source, kept while neither x nor w changes: powers cost more than all else in `combine`."""
+
+    def __init__(self) -> None:
+        self.base: Floats | None = None
+        self.weight = 0.0
+        self.power = np.zeros(0)
+
+    def of(self, base: Floats, weight: float, kept: Bools) -> Floats:
+        """`base[Z] ** weight` where `kept[Z]`, which falls from call to call: [Z]."""
+        if base is not self.base or weight != self.weight:
+            self.base, self.weight = base, weight
+            self.power = np.power(base, weight, out=np.ones(len(base)), where=kept)
+        return self.power
 
 
 def errors(opinions: Mapping[Kind, Opinion], trials: Sequence[Trial], values: Floats) -> Floats:
@@ -218,16 +237,35 @@ def withdrawn(value_at: ValueAt, unwillingness: Floats) -> Floats:
     minded = unwillingness > 0
     kept, prices, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
     rest = total = float(unwillingness.sum())
+    left = np.flatnonzero(minded)[::-1]
     while True:
-        values, left = value_at(kept), np.flatnonzero(kept & minded)[::-1]
-        order = left[np.lexsort((-unwillingness[left], values[left] / unwillingness[left]))]
-        is_last = rest <= _END * total
-        goes = np.searchsorted(np.cumsum(unwillingness[order]), np.inf if is_last else _STEP * rest)
-        gone = order[: int(goes) + 1]
+        values, minds, is_last = value_at(kept), unwillingness[left], rest <= _END * total
+        order = _cheapest(values[left] / minds, minds, np.inf if is_last else _STEP * rest)
+        gone, goes = left[order], minds[order]
         hairs = 1 + _HAIR * np.arange(1, len(gone) + 1, dtype=np.float64)
-        prices[gone] = np.maximum(values[gone] / unwillingness[gone], level) * hairs
+        prices[gone] = np.maximum(values[gone] / goes, level) * hairs
         if is_last:
             return np.where(minded, prices * unwillingness, values)
         level = float(prices[gone[-1]])
         kept[gone] = False
+        left = left[kept[left]]
         rest = float(unwillingness[kept].sum())
+
+
+def _cheapest(prices: Floats, unwillingness: Floats, enough: float) -> Ints:
+    """Places of the lowest of `prices[n]`, rising, until the sum of their unwillingness reaches `enough`.
+
+    Of equal prices, the higher unwillingness comes first.
+    """
+    among = np.arange(len(prices))
+    if len(prices) > _SAMPLE and enough < np.inf:
+        # Only what can be among them is sorted: a sample tells below which price that is.
+        some = slice(None, None, len(prices) // _SAMPLE)
+        order = np.argsort(prices[some])
+        sums = np.cumsum(unwillingness[some][order])
+        ahead = np.searchsorted(sums, 1.1 * enough / float(unwillingness.sum()) * sums[-1])
+        few = np.flatnonzero(prices <= prices[some][order[min(int(ahead), len(order) - 1)]])
+        if float(unwillingness[few].sum()) > (1 + ROUNDING) * enough:
+            among = few
+    order = among[np.lexsort((-unwillingness[among], prices[among]))]
+    return order[: int(np.searchsorted(np.cumsum(unwillingness[order]), enough)) + 1]

@@ -1,0 +1,17 @@
+"""Loops at the speed of compiled code, by numba."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile a function of arrays and numbers when it is first called; a decorator.
+
+    The compiled code is kept on disk, beside the source or in the user's cache. Other threads may run
+    meanwhile.
+    """
+    return cast(F, njit(cache=True, nogil=True)(function))
