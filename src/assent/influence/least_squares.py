@@ -37,6 +37,7 @@ from assent.influence.factors import Factors
 from assent.models import IALS
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats
+from assent.support.compiled import kernel
 from assent.support.ridge import (
     AT_ONCE,
     Array,
@@ -45,7 +46,6 @@ from assent.support.ridge import (
     each_part,
     fill,
     inverse_times,
-    kernel,
     solve,
 )
 

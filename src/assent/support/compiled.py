@@ -15,3 +15,9 @@ def compiled(function: F) -> F:
     meanwhile.
     """
     return cast(F, njit(cache=True, nogil=True)(function))
+
+
+def kernel(function: F) -> F:
+    """Compile a function as `compiled` does, for speed: sums may be taken in any order."""
+    fast = {"reassoc", "contract", "arcp", "nsz"}  # not a number stays not a number
+    return cast(F, njit(cache=True, nogil=True, fastmath=fast)(function))

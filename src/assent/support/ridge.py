@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from scipy import sparse
 
 from assent.support.arrays import Ints
+from assent.support.compiled import kernel
 from assent.support.runtime import row_threads
 
 Array = npt.NDArray[Any]
@@ -31,8 +31,6 @@ AT_ONCE = 64
 """Entries whose products are summed at once."""
 _SYSTEM = 64
 """What solving a row's system costs, in entries."""
-kernel: Callable[..., Any] = njit(nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, cache=True)
-"""Compiles a function; sums may be taken in any order, but not a number stays not a number."""
 
 
 @dataclass(frozen=True)
