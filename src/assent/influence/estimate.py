@@ -19,6 +19,7 @@ from assent.data.problem import Problem
 from assent.influence.autodiff import Autodiff
 from assent.influence.closed_form import Curvature, own_in_stars
 from assent.influence.inverse import Estimator, InfluenceSettings, inverse_product
+from assent.influence.least_squares import LeastSquares
 from assent.influence.linearised import Linearised, train_samples, valid_samples
 from assent.models import IALS, MF
 from assent.models.losses import Loss
@@ -72,8 +73,6 @@ def linearise(
     if type(model) is MF:  # a subclass may score otherwise
         found = Curvature(model, *rest)
     elif type(model) is IALS:
-        from assent.influence.least_squares import LeastSquares
-
         found = LeastSquares(model, *rest)
     if settings.loss is not Loss.CALIBRATED:
         return found
@@ -121,17 +120,9 @@ def own_influence(
     """
     if isinstance(model, Curvature):
         return own_in_stars(model, settings, seed, _of_rows(model, weights))
-    if type(model.model) is IALS:
-        return _exact_own(model, _of_rows(model, weights)), None
+    if isinstance(model, LeastSquares):
+        return model.own(_of_rows(model, weights)), None
     return own_by_groups(model, settings, seed, _of_rows(model, weights))
-
-
-def _exact_own(model: Linearised, weights: Tensor) -> Tensor:
-    """Return the exact own influence of iALS, whose code takes a second to load."""
-    from assent.influence.least_squares import LeastSquares
-
-    assert isinstance(model, LeastSquares)
-    return model.own(weights)
 
 
 def _of_rows(model: Linearised, weights: Floats | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,9 +13,7 @@ from torch import Tensor, nn
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import dot, lookup, mean_row, squares
 from assent.support.arrays import Floats
-
-if TYPE_CHECKING:  # numba, which takes a second to load, is loaded by the first training
-    from assent.support.ridge import Array, Entries, Regressions
+from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times
 
 _CALIBRATING = 2000
 """Interactions that the logits are calibrated on."""
@@ -119,32 +117,26 @@ class IALS(Recommender):
         Users are solved for exactly. Items are, up to 64 dimensions; above that one block of 64 after the
         other is.
         """
-        from assent.support import ridge
-
         by_user, by_item = self._groups(evidence)
         w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
-        ridge.improve(self.regressions(by_item, w), h)
+        improve(self.regressions(by_item, w), h)
         users = self.regressions(by_user, h)
-        ridge.improve(users, w, block=w.shape[1])
+        improve(users, w, block=w.shape[1])
         self._calibrate(evidence, by_user, users)
 
     def fold_in(self, people: list[Tensor]) -> Tensor:
         """Return the vectors of people who disclose these items (indices): exact, given the items: [n, d]."""
-        from assent.support import ridge
-
         counts = torch.tensor([len(items) for items in people], dtype=torch.long)
         users = torch.repeat_interleave(torch.arange(len(people)), counts)
         items = torch.cat([*people, counts[:0]])
         h = self.item_table[:-1].detach().numpy()
-        entries = ridge.Entries.of(users.numpy(), items.numpy(), np.ones(len(items), h.dtype), len(people))
+        entries = Entries.of(users.numpy(), items.numpy(), np.ones(len(items), h.dtype), len(people))
         found = np.zeros((len(people), h.shape[1]), h.dtype)
-        ridge.improve(self.regressions(entries, h), found, block=h.shape[1])
+        improve(self.regressions(entries, h), found, block=h.shape[1])
         return torch.from_numpy(found)
 
-    def _groups(self, evidence: Evidence) -> tuple["Entries", "Entries"]:
+    def _groups(self, evidence: Evidence) -> tuple[Entries, Entries]:
         """The evidence by user and by item, made once for all steps."""
-        from assent.support.ridge import Entries
-
         if self._grouped is None or self._grouped[0] is not evidence:
             users, items = evidence.users.numpy(), evidence.items.numpy()
             weights = evidence.weights.to(self.user_table.dtype).numpy()
@@ -155,21 +147,19 @@ class IALS(Recommender):
             )
         return self._grouped[1:]
 
-    def regressions(self, entries: "Entries", table: "Array") -> "Regressions":
+    def regressions(self, entries: Entries, table: Array) -> Regressions:
         """Return the regressions of users on the items' vectors, or of items on the users': A = α TᵀT + …"""
         wide = table.astype(np.float64)
         gram = (self.alpha * (wide.T @ wide)).astype(table.dtype)
         ridge = self.l2 * (entries.sums + table.dtype.type(self.alpha * len(table)))
         return entries.regressions(table, gram, ridge)
 
-    def _calibrate(self, evidence: Evidence, by_user: "Entries", system: "Regressions") -> None:
+    def _calibrate(self, evidence: Evidence, by_user: Entries, system: Regressions) -> None:
         """Fit a and b by logistic regression on interactions that their user's vector does not know.
 
         Without interaction k, the score is (s − q) / (1 − q) with q = h_kᵀ A_u⁻¹ h_k, up to the ridge of one
         row. The other pairs are those users with other items, at a fixed distance among the items.
         """
-        from assent.support import ridge
-
         if not len(evidence.users):
             return
         some = np.unique(np.linspace(0, len(evidence.users) - 1, _CALIBRATING).astype(np.int64))
@@ -177,7 +167,7 @@ class IALS(Recommender):
         w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
         own, theirs = w[users], h[items]
         few = by_user.take(users).regressions(h, system.gram, system.ridge[users])
-        along = ridge.inverse_times(few, theirs)
+        along = inverse_times(few, theirs)
         score, leverage = (own * theirs).sum(1), (along * theirs).sum(1)
         left_out = (score - leverage) / np.maximum(1 - leverage, 1e-3)
         others = (items + 1 + np.arange(len(items)) * 7919) % len(h)
