@@ -1,7 +1,7 @@
 """Tuning: a small search for the base model's settings, on validation rows.
 
 A model says which of its settings matter and by which factors to change them, in rounds
-(`Recommender.search`). A round trains a model for every factor, for half of the epochs, and keeps the value
+(`Recommender.search`). A round trains a model for every factor, for a third of the epochs, and keeps the value
 that ranks the validation rows best; the next round starts from there. What the user has set is not searched.
 
 The search looks at the rows of one selection and at validation rows. A final model is tuned on what is
@@ -107,7 +107,7 @@ def _changed(settings: Settings, name: str, factor: float) -> Settings:
 
 
 def _shorter(settings: Settings) -> Settings:
-    """The settings with half of the epochs: enough to tell which settings are better."""
+    """The settings with a third of the epochs: enough to tell which settings are better."""
     training = settings.training
-    epochs = max(1, training.epochs // 2)
+    epochs = max(1, training.epochs // 3)
     return settings.model_copy(update={"training": training.model_copy(update={"epochs": epochs})})

@@ -116,10 +116,11 @@ def _check_losses(model: Recommender, evidence: Evidence, prepared: Any) -> None
 
 
 def _check_objective(model: Recommender, evidence: Evidence) -> None:
-    """Check the number that a model's own solver minimises, and its gradient."""
+    """Check the number that a model's own solver minimises, of the first disclosed rows, and its gradient."""
+    few = Evidence(evidence.users[:3], evidence.items[:3], evidence.weights[:3])
     with _blamed(model.name, "objective"):
-        found = model.objective(evidence)
-    _check_tensor(model, "objective gave", found, [], "for the disclosed rows")
+        found = model.objective(few)
+    _check_tensor(model, "objective gave", found, [], f"for {len(few.users)} disclosed rows")
     _check_gradient(model, "objective", found)
 
 
