@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from assent.game.certificate import certify
 from assent.game.estimates import Estimates, Objective
 from assent.game.solve import solve
 from assent.support.arrays import Bools
-from common import Option, read_options, verdict
+from common import Option, draw_growth, read_options, verdict
 
 ANCHORS, PER_USER, PRICE, ROUNDS = 8, 10, 0.5, 40
 
@@ -35,20 +34,6 @@ def synthetic(rows: int) -> Estimates:
         own[t] = truth + rng.standard_normal(rows) + 0.3 * ~anchors[t]
     losses = 60 + rng.random((ANCHORS, rows // PER_USER))
     return Estimates(owners, rows // PER_USER, rng.random(rows), anchors, own, 1.5 * own, losses)
-
-
-def draw(folder: Path, sizes: Sequence[int], seconds: dict[Objective, list[float]]) -> None:
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    for objective, times in seconds.items():
-        axes.loglog(sizes, times, marker="o", label=objective.value)
-    linear = [seconds[Objective.NASH][-1] * size / sizes[-1] for size in sizes]
-    axes.loglog(sizes, linear, linestyle="--", color="grey", label="linear")
-    axes.set_xlabel("interactions")
-    axes.set_ylabel("seconds to solve and certify, T = 8")
-    axes.legend()
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "game_scaling.svg", metadata={"Date": None})
 
 
 def main(sizes: Sequence[int], folder: Path | None) -> None:
@@ -74,7 +59,8 @@ def main(sizes: Sequence[int], folder: Path | None) -> None:
             verdict(f"{size:.0e} interactions against a tenth, {objective}", more / less, 15, "times")
     verdict("peak memory", peak, 8, "GB")
     if folder is not None:
-        draw(folder, sizes, seconds)
+        named = {objective.value: times for objective, times in seconds.items()}
+        draw_growth(folder / "game_scaling.svg", sizes, named, "seconds to solve and certify, T = 8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ authors     IFRQE++ (T = 3) and `worth` on the authors' simulation file, one cor
 histories   a fit with one history of 5,000 interactions against histories of ten: memory must not grow
 demo        `assent demo`: its time, and how far `worth` is above Random and Threshold
 gowalla     `worth` on a million interactions, two cores; then ranking all items for all users
+growth      `worth` on simulated logs of 10^5 to 10^7 interactions, two cores; `--out FOLDER` draws the times
+            to FOLDER/fit_growth.svg
 """
 
 import tempfile
@@ -21,7 +23,7 @@ from assent.data.problem import Protocol
 from assent.evaluation.evaluate import ranked_metrics
 from assent.support.files import read_json
 from assent.support.statistics import paired_difference
-from common import Option, load, log_path, measure, read_options, settings_of, train, verdict
+from common import Option, draw_growth, load, log_path, measure, read_options, settings_of, train, verdict
 
 
 def fit_at_price(data: Path, out: Path, *how: str) -> list[str]:
@@ -77,8 +79,8 @@ def demo(folder: Path, quick: bool) -> None:
 def gowalla(folder: Path, quick: bool) -> None:
     data = log_path("gowalla", folder, quick=quick)
     cost = measure(fit_at_price(data, folder / "run", "--jobs", "2"))
-    verdict("gowalla, wall clock", cost.wall / 60, 20, "min")
-    verdict("gowalla, peak memory of one process", cost.peak, 8, "GB")
+    verdict("gowalla, wall clock", cost.wall / 60, 3, "min")
+    verdict("gowalla, peak memory of one process", cost.peak, 3, "GB")
     print(f"CPU: {cost.cpu / 60:.1f} min")
     problem = load("gowalla", quick=quick, protocol=Protocol.FULL)
     trained = train(problem, settings_of(epochs=1))
@@ -88,10 +90,35 @@ def gowalla(folder: Path, quick: bool) -> None:
     verdict("gowalla, ranking all items for all users", time.perf_counter() - start, 30, "s")
 
 
-CASES = {"authors": authors, "histories": histories, "demo": demo, "gowalla": gowalla}
+def growth(folder: Path, quick: bool) -> None:
+    sizes = (30_000, 60_000) if quick else (100_000, 1_000_000, 10_000_000)
+    walls = []
+    for rows in sizes:
+        log = folder / f"{rows}.parquet"
+        sized = "--users", str(rows * 3 // 100), "--items", str(rows // 100), "--rows", str(rows)
+        measure(["simulate", *sized, "--to", str(log)])
+        how = ("--budget", "0.5", "--jobs", "2", "--out", str(folder / f"run-{rows}"))
+        cost = measure(["fit", str(log), *how])
+        walls.append(cost.wall)
+        print(
+            f"{rows:,} interactions: {cost.wall:.0f} s, CPU {cost.cpu:.0f} s, {cost.peak:.2f} GB", flush=True
+        )
+    for rows, less, more in zip(sizes[1:], walls, walls[1:], strict=False):
+        verdict(f"{rows:,} interactions against a tenth", more / less, 12, "times")
+    verdict(f"{sizes[-1]:,} interactions, wall clock", walls[-1] / 60, 30, "min")
+    verdict(f"{sizes[-1]:,} interactions, peak memory of one process", cost.peak, 10, "GB")
+    if given.out is not None:
+        draw_growth(given.out / "fit_growth.svg", sizes, {"fit": walls}, "seconds of a whole fit, two cores")
+
+
+CASES = {"authors": authors, "histories": histories, "demo": demo, "gowalla": gowalla, "growth": growth}
 
 if __name__ == "__main__":
-    given = read_options(__doc__, cases=Option(tuple(CASES), "which commands"))
+    given = read_options(
+        __doc__,
+        cases=Option(tuple(CASES), "which commands"),
+        out=Option(None, "folder for pictures", type=Path),
+    )
     for name in given.cases:
         with tempfile.TemporaryDirectory() as temporary:
             CASES[name](Path(temporary), given.quick)

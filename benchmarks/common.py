@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from assent.data.interactions import Interactions
 from assent.data.named import cut
@@ -220,6 +221,23 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def draw_growth(file: Path, sizes: Sequence[int], seconds: Mapping[str, Sequence[float]], label: str) -> None:
+    """Draw seconds against numbers of interactions, both logarithmic, beside a line of linear growth."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, times in seconds.items():
+        axes.loglog(sizes, times, marker="o", label=name)
+    last = next(iter(seconds.values()))[-1]
+    axes.loglog(
+        sizes, [last * size / sizes[-1] for size in sizes], linestyle="--", color="grey", label="linear"
+    )
+    axes.set_xlabel("interactions")
+    axes.set_ylabel(label)
+    axes.legend()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, metadata={"Date": None})
 
 
 def with_error(values: float | Sequence[float]) -> str:

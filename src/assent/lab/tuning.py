@@ -1,8 +1,9 @@
 """Tuning: a small search for the base model's settings, on validation rows.
 
 A model says which of its settings matter and by which factors to change them, in rounds
-(`Recommender.search`). A round trains a model for every factor, for a third of the epochs, and keeps the value
-that ranks the validation rows best; the next round starts from there. What the user has set is not searched.
+(`Recommender.search`). A round trains a model for every factor, for a third of the epochs, and keeps the
+value that ranks the validation rows best; the next round starts from there. What the user has set is not
+searched.
 
 The search looks at the rows of one selection and at validation rows. A final model is tuned on what is
 disclosed alone, so that a withheld interaction does not change its settings.
