@@ -17,9 +17,11 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from safetensors import safe_open
 
+from assent.data.interactions import NO_ITEMS, Interactions
 from assent.lab import Lab, Store, Training
 from assent.methods import make_method
 from assent.models import MFSettings
+from assent.runs.run import RunPlan, fit
 from assent.support.progress import SILENT, Advance, Progress
 from assent.testing.subject import (
     CHANGES,
@@ -27,6 +29,7 @@ from assent.testing.subject import (
     add_rows,
     change_unwillingness,
     drop_all,
+    drop_one,
     drop_some,
     invent_items,
     is_withheld,
@@ -42,6 +45,8 @@ HASTY = TrainingSettings(epochs=8, learning_rate=0.3, batch_size=64, evaluate_ev
 """Early stopping decides here, and early."""
 
 Files = dict[str, bytes]
+Fitted = tuple[Files, dict[str, object], list[object]]
+"""A model, the settings that were found for it, and what was tried."""
 
 
 def fitted(
@@ -226,7 +231,7 @@ def test_withheld_rows_leave_no_trace_in_a_checkpoint(change: Change, tmp_path: 
 def test_what_the_anchors_know_does_not_reach_the_final_model(tmp_path: Path) -> None:
     """A lab that has trained on withheld rows, and kept that on disk, does not pass it on."""
     table = split_log(seed=0, share=0.6)
-    settings = Settings(model_settings=MODEL, training=STEADY)
+    settings = Settings(model="mf", model_settings=MODEL, training=STEADY)
     problem, selection = problem_of(table)
     lab = Lab(problem, settings, 7, Store(tmp_path / "work"))
     for name in ("worth", "ifrqe++"):
@@ -235,3 +240,36 @@ def test_what_the_anchors_know_does_not_reach_the_final_model(tmp_path: Path) ->
     clean, its_selection = problem_of(drop_all(table, np.random.default_rng(0)))
     [alone] = Lab(clean, settings, 7).train([Training(its_selection)])
     assert files_of(after, tmp_path / "a") == files_of(alone, tmp_path / "b")
+
+
+def fit_files(table: pl.DataFrame, folder: Path) -> Fitted:
+    """The model of a whole fit, with a search for its settings, and the attempts of that search.
+
+    What is withheld is minded too much, whatever else it is, so that the same rows are disclosed.
+    """
+    minded = pl.when("disclosed").then(0.2).otherwise(0.9)
+    table = table.with_columns(unwillingness=minded)
+    settings = Settings.model_validate(
+        {"model": "ials", "model_settings": {"dimension": 4}, "training": {"epochs": 4}, "tune": "quick"}
+    )
+    plan = RunPlan(make_method("threshold", limit=0.5), seed=7)
+    fit(Interactions("log", table, NO_ITEMS), problem_of(table)[0], folder, plan, settings)
+    tried = json.loads((folder / "tuning.json").read_text())["disclosed"]
+    files = {file.name: file.read_bytes() for file in folder.glob("model.*")}
+    return files, tried["found"], tried["attempts"]
+
+
+@pytest.fixture(scope="module")
+def fit_before(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+    return fit_files(split_log(seed=0, share=0.6), tmp_path_factory.mktemp("fit") / "run")
+
+
+@pytest.mark.parametrize("change", [drop_one, drop_all, invent_items, add_rows])
+def test_withheld_rows_leave_no_trace_in_a_fit_that_searches_its_settings(
+    change: Change, fit_before: Fitted, tmp_path: Path
+) -> None:
+    changed = change(split_log(seed=0, share=0.6), np.random.default_rng(1))
+    assert fit_files(changed, tmp_path / "run") == fit_before
+    files, _, attempts = fit_before
+    assert files.keys() == {"model.json", "model.safetensors"}
+    assert attempts

@@ -90,7 +90,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
     ("arguments", "named"),
     [
         (["--method", "magic"], ["--method magic", "ifrqe++"]),
-        (["--model", "svd"], ["model svd", "mf", "package.module:Class"]),
+        (["--model", "svd"], ["model svd", "ials, mf", "package.module:Class"]),
         (["--set", "training.epochs=-1"], ["training.epochs", "-1"]),
         (["--set", "training.speed=9"], ["unknown setting training.speed; see assent settings"]),
         (["--set", "epochs"], ["KEY=VALUE"]),
@@ -115,7 +115,7 @@ def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent
             ["--estimator: not of threshold, but of worth, ifrqe, ifrqe++"],
         ),
         (["--set", "scratch.selections=2"], ["setting scratch.selections: not of worth, but of scratch"]),
-        (["--set", "magic=1"], ["unknown setting magic; see assent settings --model mf"]),
+        (["--set", "magic=1"], ["unknown setting magic; see assent settings --model ials"]),
         (["--set", "worth.magic=1"], ["unknown setting magic"]),
         (["--set", "worth.folds=100000"], ["--set folds=100000: accepted: no more than the training rows"]),
         (["--k", "5,5"], ["--k 5,5: accepted: different numbers from 1 on, for instance 5,10,20"]),

@@ -44,6 +44,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "held_out.parquet",
         "model.safetensors",
         "model.json",
+        "tuning.json",
         "certificate.json",
         "metrics.json",
         "report.html",
@@ -73,6 +74,26 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
     page = (run_folder / "report.html").read_text().replace("http://www.w3.org", "")
     assert "http://" not in page
     assert "https://" not in page
+
+
+def test_settings_are_searched_and_what_was_tried_is_kept(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    tried = json.loads((run_folder / "tuning.json").read_text())
+    assert tried.keys() == {"all", "disclosed"}
+    for part in tried.values():
+        assert {"settings", "ndcg"} <= part["attempts"][0].keys()
+        assert part["found"] in [each["settings"] for each in part["attempts"]]
+    about = json.loads((run_folder / "model.json").read_text())
+    assert (about["model"], about["settings"]) == ("ials", tried["disclosed"]["found"])
+    given = ["--set", "model_settings.strength=0.3"]
+    for name, more in (("given", given), ("none", [*given, "--tune", "none"])):
+        assert assent("fit", log_file, "--out", tmp_path / name, *QUICK, *more)[0] == 0
+        for part in json.loads((tmp_path / name / "tuning.json").read_text()).values():
+            assert part["found"]["strength"] == 0.3
+            assert {each["settings"]["strength"] for each in part["attempts"]} <= {0.3}
+            assert bool(part["attempts"]) is (name == "given")
+        assert json.loads((tmp_path / name / "model.json").read_text())["settings"]["strength"] == 0.3
 
 
 def test_the_final_model_knows_disclosed_interactions_alone(run_folder: Path) -> None:

@@ -19,11 +19,11 @@ def test_it_prints_standings_and_says_how_they_were_made(
     command: list[Any] = ["compare", log_file, "--methods", "random,worth", *FEW, "--out", out]
     code, text, err = assent(*command, "--json", tmp_path / "records.json")
     assert code == 0
-    assert "log, reward (sum), 2 repeats from seed 0, mf" in text
+    assert "log, reward (sum), 2 repeats from seed 0, ials" in text
     assert "Worth (nash) is at or above Random in" in text
     assert "Worth: from cross-fitted, by the loss bce, the reward’s own." in text
     assert "Nothing wins" in text
-    for name in ("compare.csv", "compare.json", "compare.md", "compare-mf.svg"):
+    for name in ("compare.csv", "compare.json", "compare.md", "compare-ials.svg"):
         assert (out / name).exists()
         assert name in err
     found = records(tmp_path / "records.json")
@@ -101,7 +101,7 @@ def test_results_of_unknown_origin_are_kept(log_file: Path, tmp_path: Path, asse
 
 
 def test_a_fit_says_which_objective_a_rival_plays_for(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    tiny = [*QUICK, "--set", "scratch.selections=2", "--method", "scratch"]
+    tiny = [*QUICK, "--tune", "none", "--set", "scratch.selections=2", "--method", "scratch"]
     code, _, err = assent("fit", log_file, *tiny, "--out", tmp_path / "run")
     assert code == 0
     assert "scratch: plays for nash alone" in err

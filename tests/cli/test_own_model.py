@@ -58,7 +58,7 @@ class Demanding(Mine):
     class Settings(MFSettings):
         depth: int
 """
-SETTINGS = ["--set", "model_settings.bonus=0.25", "--negatives", "20", "--jobs", "1"]
+SETTINGS = ["--set", "model_settings.bonus=0.25", "--negatives", "20", "--jobs", "1", "--tune", "none"]
 
 
 @pytest.fixture(scope="module")

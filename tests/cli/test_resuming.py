@@ -12,7 +12,7 @@ from tests.cli.conftest import QUICK, killed_at
 from tests.conftest import Assent
 from tests.small import Listener
 
-DIVERGING = ["--set", "training.learning_rate=1e30"]
+DIVERGING = ["--model", "mf", "--tune", "none", "--set", "training.learning_rate=1e30"]
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,9 @@ def test_a_run_killed_while_its_page_is_drawn_trains_nothing_twice(
         monkeypatch.setattr(fit_commands, "watcher", lambda seen=seen: seen)
         assert assent("fit", log_file, "--out", folder, *QUICK)[0] == 0
     trainings = [*(f"fold {fold}" for fold in (1, 2, 3)), "final model", "all", "nothing"]
-    assert set(trainings) <= set(first.labels)
-    assert not [label for label in second.labels if label in trainings or label.startswith("trial")]
+    assert {*trainings, "tuning strength"} <= set(first.labels)
+    assert not {*second.labels} & {*trainings}
+    assert not [label for label in second.labels if label.startswith(("trial", "tuning"))]
     assert not (out / ".work").exists()
     for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
         assert (out / name).read_bytes() == (run_folder / name).read_bytes()

@@ -149,12 +149,14 @@ def test_tables_know_no_limits(given: list[str], log_file: Path, tmp_path: Path,
     assert (code, err.count("\n")) == (2, 1)
     assert "--set strategy=table: " in err
     assert "--set strategy=factored" in err
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_prior_is_where_the_game_of_several_anchors_starts(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
-    how = [*QUICK, "--anchors", 2, "--objective", "nash", "--method", "ifrqe++", "--price", 0.05]
+    how = [*QUICK, "--model", "mf", "--tune", "none", "--price", 0.05]
+    how += ["--anchors", 2, "--objective", "nash", "--method", "ifrqe++"]
     chosen = []
     for prior in (0, 1):
         out = tmp_path / str(prior)
@@ -196,8 +198,10 @@ def test_frontier_and_compare_keep_wishes(log_file: Path, tmp_path: Path, assent
 
 
 def test_floors_beyond_the_budget_are_refused(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--user-floor", "4", "--budget", "0.01"]
-    for method in ("ifrqe", "threshold"):
-        code, _, err = assent(*command, "--method", method)
-        assert code == 2
-        assert "everybody's floor alone discloses" in err
+    command = ["fit", log_file, "--out", tmp_path / "run", *QUICK, "--user-floor", "4"]
+    for method in ("worth", "ifrqe", "threshold"):
+        for budget in ("--budget", "--frontier"):
+            code, _, err = assent(*command, "--method", method, budget, "0.01")
+            assert code == 2
+            assert "budget 0.01: everybody's floor alone discloses" in err
+            assert not (tmp_path / "run").exists()

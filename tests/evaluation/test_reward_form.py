@@ -23,7 +23,9 @@ from assent.support.sparse import SparseMatrix
 from assent.training import Settings, TrainingSettings
 
 SETTINGS = Settings(
-    model_settings=MFSettings(dimension=4), training=TrainingSettings(epochs=3, learning_rate=0.05)
+    model="mf",
+    model_settings=MFSettings(dimension=4),
+    training=TrainingSettings(epochs=3, learning_rate=0.05),
 )
 INFLUENCE = InfluenceSettings(loss=Loss.BCE, estimator=Estimator.GAUSS_NEWTON, tolerance=1e-7, iterations=500)
 

@@ -133,6 +133,7 @@ def learnable_case(*, users: int, items: int, dimension: int) -> Case:
     log = simulate(preference="learnable", users=users, items=items, seed=1)
     problem = make_problem(log, Protocol.PAPER_TABLES, negatives=10)
     settings = Settings(
+        model="mf",
         model_settings=MFSettings(dimension=dimension, strength=0.65),
         training=TrainingSettings(epochs=60, evaluate_every=60, negatives=1),
     )

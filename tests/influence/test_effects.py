@@ -129,6 +129,7 @@ def test_the_game_predicts_losses_with_the_effects_at_the_nearest_anchor() -> No
     log = simulate(preference="learnable", users=30, items=30, seed=2)
     problem = make_problem(log, Protocol.PAPER_TABLES, negatives=5)
     settings = Settings(
+        model="mf",
         model_settings=MFSettings(dimension=4),
         training=TrainingSettings(epochs=5, evaluate_every=5, negatives=1),
     )

@@ -238,8 +238,8 @@ def changed_keys(lab: Lab, training: Training) -> list[Key]:
     labs = [
         replace(lab, problem=small_problem(seed=4)),
         replace(lab, problem=small_problem(negatives=8)),
-        replace(lab, settings=Settings(model_settings=MFSettings(dimension=5), training=QUICK.training)),
-        replace(lab, settings=Settings(model_settings=QUICK.model_settings, training=TrainingSettings())),
+        replace(lab, settings=QUICK.model_copy(update={"model_settings": MFSettings(dimension=5)})),
+        replace(lab, settings=QUICK.model_copy(update={"training": TrainingSettings()})),
         replace(lab, settings=Settings(model="neumf", training=QUICK.training)),
     ]
     return [each.key(lab) for each in trainings] + [training.key(each) for each in labs]
@@ -300,7 +300,7 @@ class Killer:
         yield advance
 
 
-LONG = Settings(model_settings=QUICK.model_settings, training=TrainingSettings(epochs=40, evaluate_every=10))
+LONG = QUICK.model_copy(update={"training": TrainingSettings(epochs=40, evaluate_every=10)})
 
 
 def test_a_killed_training_goes_on_from_its_checkpoint(lab: Lab, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_diverging_training_leaves_the_last_good_state_where_the_store_keeps_i
     settings = {"epochs": 5, "learning_rate": 1e30, "batch_size": 100_000}
     listener = Listener()
     lab = replace(
-        lab, settings=Settings(training=TrainingSettings.model_validate(settings)), progress=listener
+        lab, settings=Settings.model_validate({"model": "mf", "training": settings}), progress=listener
     )
     training = Training(everything(lab.problem))
     file = lab.store.checkpoint(training.key(lab))

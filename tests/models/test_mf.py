@@ -160,5 +160,5 @@ def test_noise_collapses_above_the_edge_and_taste_survives_below() -> None:
 
 def test_a_model_that_does_not_exist_is_refused() -> None:
     assert model_class("mf") is MF
-    with pytest.raises(AssentError, match=r"^model svd: unknown; accepted: mf"):
+    with pytest.raises(AssentError, match=r"^model svd: unknown; accepted: ials, mf, "):
         model_class("svd")

@@ -21,8 +21,9 @@ from assent.methods import Choice, Method, make_method
 from assent.methods.heuristics import Threshold
 from assent.models import MFSettings
 from assent.runs.compare import compare, parse_methods
+from assent.runs.measure import Cell
 from assent.support.errors import AssentError
-from assent.training import Settings, TrainingSettings
+from assent.training import Settings, TrainingSettings, Tune
 from tests.small import QUICK, Listener, entries, small_problem, timeless, trained_in
 
 Records = list[dict[str, Any]]
@@ -101,13 +102,34 @@ def test_processes_beside_each_other_find_the_same(records: Records, problem: Pr
 
 
 def test_an_error_in_a_process_is_one_here(problem: Problem) -> None:
-    diverging = Settings(training=TrainingSettings(epochs=3, learning_rate=1e30))
+    diverging = QUICK.model_copy(update={"training": TrainingSettings(epochs=3, learning_rate=1e30)})
     with Processes(2) as processes, pytest.raises(AssentError, match=r"training\.learning_rate"):
         measure(problem, models=[diverging], executor=processes)
 
 
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (Cell(make_method("scratch"), 0.1), "does not know wishes"),
+        (Cell(make_method("worth"), 0.1, point=0.001), "everybody's floor alone"),
+        (Cell(make_method("worth", folds=10**6), 0.1), "folds=1000000"),
+        (Cell(make_method("ifrqe", strategy="table"), 0.1), "a floor per user not supported"),
+        (Cell(make_method("random"), float("nan")), "price nan"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.method.name,
+)
+def test_what_cannot_be_decided_is_refused_before_settings_are_searched(
+    cell: Cell, message: str, problem: Problem
+) -> None:
+    asking = replace(problem, wishes=Wishes(floor=np.full(problem.n_users, 3)))
+    lab = Lab(asking, QUICK.model_copy(update={"tune": Tune.QUICK}))
+    with pytest.raises(AssentError, match=message):
+        cell.run(lab)
+    assert entries(lab.store) == {}
+
+
 def test_models_and_prices_are_compared_beside_each_other(problem: Problem) -> None:
-    other = Settings(model_settings=MFSettings(dimension=2), training=QUICK.training)
+    other = QUICK.model_copy(update={"model_settings": MFSettings(dimension=2)})
     found = measure(problem, "random", models=[QUICK, other], seeds=(0,), prices=(0.1,))
     assert len(found) == 2 * 3
     assert found[0]["reward_sum"] != found[3]["reward_sum"]

@@ -179,7 +179,7 @@ def test_only_what_a_setting_touches_is_computed_again(problem: Problem, tmp_pat
     measure(problem, "threshold", price=0.2, store=store)
     assert trained_in(store) == known  # the price of rewards is no part of a training
     measure(small_problem(60, 80, seed=4, negatives=19), "threshold", store=store)
-    longer = Settings(model_settings=QUICK.model_settings, training=TrainingSettings(epochs=6))
+    longer = QUICK.model_copy(update={"training": TrainingSettings(epochs=6)})
     measure(problem, "threshold", settings=longer, store=store)
     assert trained_in(store) == known + 3 + 3
 

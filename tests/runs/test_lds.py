@@ -32,7 +32,7 @@ from assent.runs.lds import (
 )
 from assent.support.arrays import Bools, Floats, mixed
 from assent.support.errors import AssentError
-from assent.training import Settings, TrainingSettings
+from assent.training import Settings, TrainingSettings, Tune
 from assent.worth.estimate import Source, fold_trainings, model_of_everything
 from tests.small import entries, trained_in
 
@@ -52,10 +52,12 @@ INFLUENCE = InfluenceSettings(
 METHOD = WorthMethod(influence=INFLUENCE)
 PLAN = LdsPlan(selections=4, rate=0.7, seeds=1, method=METHOD)
 SETTINGS = Settings(
+    model="mf",
+    tune=Tune.NONE,
     model_settings=MFSettings(dimension=8, strength=0.65),
     training=TrainingSettings(epochs=4, evaluate_every=4, negatives=1),
 )
-GROUPED = Settings(model="neumf", model_settings=NeuMFSettings(dimension=4), training=SETTINGS.training)
+GROUPED = SETTINGS.model_copy(update={"model": "neumf", "model_settings": NeuMFSettings(dimension=4)})
 
 
 @pytest.fixture(scope="module")

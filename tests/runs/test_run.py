@@ -32,7 +32,14 @@ PLANS = {
     "frontier": RunPlan(
         method=make_method("threshold"), points=(0.5,), frontier_methods=(make_method("random"),)
     ),
+    "tuned": RunPlan(method=make_method("threshold")),
 }
+TUNED = Settings.model_validate({"model_settings": {"dimension": 4}, "training": {"epochs": 4}})
+"""The default model, whose settings are searched."""
+
+
+def settings_of(name: str) -> Settings:
+    return TUNED if name == "tuned" else QUICK
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +59,8 @@ def bytes_of(folder: Path) -> dict[str, Any]:
         file = folder / name
         if name in ("metrics.json", "frontier.json") and file.exists():
             found[name] = timeless(read_json(file))
+        elif name == "tuning.json":
+            found[name] = timeless([*read_json(file).values()])
         elif name != "report.html":  # which shows seconds
             found[name] = file.read_bytes() if file.exists() else None
     return found
@@ -62,7 +71,7 @@ def whole(log: Interactions, problem: Problem, tmp_path_factory: pytest.TempPath
     """Each plan, run in this process."""
     folder = tmp_path_factory.mktemp("runs")
     for name, plan in PLANS.items():
-        fit(log, problem, folder / name, plan, QUICK)
+        fit(log, problem, folder / name, plan, settings_of(name))
     return {name: folder / name for name in PLANS}
 
 
@@ -94,7 +103,7 @@ def test_two_workers_give_the_bytes_of_one_process(
     name: str, log: Interactions, problem: Problem, whole: dict[str, Path], tmp_path: Path
 ) -> None:
     with Processes(2) as processes:
-        fit(log, problem, tmp_path / "run", PLANS[name], QUICK, executor=processes)
+        fit(log, problem, tmp_path / "run", PLANS[name], settings_of(name), executor=processes)
     assert bytes_of(tmp_path / "run") == bytes_of(whole[name])
 
 
@@ -102,13 +111,13 @@ def _fit(name: str, out: Path, workers: int) -> None:
     log = simulate(preference="learnable", users=40, items=40, seed=3)
     problem = make_problem(log, Protocol.PAPER_TABLES, negatives=9)
     if workers == 1:
-        fit(log, problem, out, PLANS[name], QUICK)
+        fit(log, problem, out, PLANS[name], settings_of(name))
         return
     with Processes(workers) as processes:
-        fit(log, problem, out, PLANS[name], QUICK, executor=processes)
+        fit(log, problem, out, PLANS[name], settings_of(name), executor=processes)
 
 
-@pytest.mark.parametrize(("name", "workers"), [("worth", 1), ("frontier", 1), ("worth", 2)])
+@pytest.mark.parametrize(("name", "workers"), [("worth", 1), ("frontier", 1), ("tuned", 1), ("worth", 2)])
 def test_a_killed_fit_goes_on_to_the_same_bytes(
     name: str, workers: int, whole: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ FOLDS = 3
 SETTINGS = WorthSettings(folds=FOLDS)
 LEARNING = Settings.model_validate(
     {
+        "model": "mf",
         "model_settings": {"dimension": 8},
         "training": {"epochs": 20, "learning_rate": 0.05, "batch_size": 256, "evaluate_every": 10},
     }

@@ -16,7 +16,7 @@ from assent.evaluation.metrics import RewardForm
 from assent.game.certificate import certify
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import unsure
-from assent.game.players import by_score, players_of
+from assent.game.players import by_score, check_floors, players_of
 from assent.game.solve import Equilibrium
 from assent.influence.inverse import InfluenceSettings
 from assent.lab.lab import Lab
@@ -60,6 +60,11 @@ class Method(BaseModel, ABC):
     """The objectives that it can play for; empty for methods that weigh nobody's reward."""
     retrains: ClassVar[bool] = False
     """Whether it trains a model for everything that it tries: such methods run only where they are named."""
+
+    def check(self, problem: Problem, budget: float | None = None) -> None:
+        """Refuse what it cannot decide on, here or within a budget, before anything is computed."""
+        if budget is not None and problem.wishes.floor is not None:
+            check_floors(players_of(problem), budget * float(problem.unwillingness.sum()))
 
     @abstractmethod
     def at_price(self, lab: Lab, price: float) -> Choice:

@@ -34,14 +34,13 @@ class ExploringMethod(Method):
         RewardForm.SUM, description="validation loss that is played for: a user's sum (eq. 1) or mean"
     )
 
-
-def check_wishes(method: Method, problem: Problem) -> None:
-    """Refuse wishes (budgets, floors, ...) where a method that tries selections out does not know them."""
-    if method.retrains and not problem.wishes.are_plain:
-        accepted = "random, threshold, occurrence, worth, ifrqe and ifrqe++"
-        raise AssentError(
-            f"{method.name}: does not know wishes (budgets, floors, ...); methods that do: {accepted}"
-        )
+    def check(self, problem: Problem, budget: float | None = None) -> None:
+        """Refuse wishes (budgets, floors, ...)."""
+        if not problem.wishes.are_plain:
+            accepted = "random, threshold, occurrence, worth, ifrqe and ifrqe++"
+            raise AssentError(
+                f"{self.name}: does not know wishes (budgets, floors, ...); methods that do: {accepted}"
+            )
 
 
 @dataclass
@@ -65,7 +64,7 @@ class Explorer:
         return len(self._path)
 
     def __post_init__(self) -> None:
-        check_wishes(self.method, self.lab.problem)
+        self.method.check(self.lab.problem)
 
     def losses(self, selection: Bools) -> Floats:
         """Return everybody's loss after training on `selection[Z]`, as it counts in the reward: [n_users]."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from assent.data.problem import Problem
 from assent.data.wishes import USUAL_PRIOR
 from assent.game.players import cheapest_first, players_of
 from assent.lab.lab import Lab, everything
@@ -12,8 +13,15 @@ from assent.methods.base import Choice, Method, scoring_at_least
 from assent.support.arrays import Floats
 
 
-class All(Method):
-    """Disclose everything that is not "never", as recommenders do today; a budget does not concern it."""
+class Reference(Method):
+    """What all others are measured against; budgets and floors do not concern it."""
+
+    def check(self, problem: Problem, budget: float | None = None) -> None:
+        """Refuse nothing."""
+
+
+class All(Reference):
+    """Disclose everything that is not "never", as recommenders do today."""
 
     name: ClassVar[str] = "all"
 
@@ -26,7 +34,7 @@ class All(Method):
         return Choice(everything(lab.problem), None)
 
 
-class Nothing(Method):
+class Nothing(Reference):
     """Withhold everything: what honouring people fully costs."""
 
     name: ClassVar[str] = "nothing"

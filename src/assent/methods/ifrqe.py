@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from assent.data.problem import Problem
 from assent.game.estimates import Estimates
 from assent.game.paper import Strategy, TableSettings, check_table, solve_table
-from assent.game.players import check_floors, players_of
+from assent.game.players import players_of
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
 from assent.lab.lab import Lab, Training
@@ -33,6 +34,12 @@ class IFRQE(GameMethod):
     strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
     table: TableSettings = Field(TableSettings(), description="how tables are learnt")
 
+    def check(self, problem: Problem, budget: float | None = None) -> None:
+        """Refuse floors beyond the budget, and what tables do not support."""
+        super().check(problem, budget)
+        if self.strategy is Strategy.TABLE:
+            check_table(players_of(problem), several=self.n_anchors + self.n_adaptive > 1)
+
     def at_price(self, lab: Lab, price: float) -> Choice:
         """Return the equilibrium at a price."""
         is_solved = self.strategy is Strategy.FACTORED
@@ -47,7 +54,7 @@ class IFRQE(GameMethod):
         the budget leaves over at price 0 goes to the interactions without value that are minded least.
         """
         allowed = budget * float(lab.problem.unwillingness.sum())
-        check_floors(players_of(lab.problem), allowed)
+        self.check(lab.problem, budget)
 
         def decide(estimates: Estimates) -> tuple[Equilibrium, float]:
             return decide_within(
@@ -133,9 +140,8 @@ class IFRQE(GameMethod):
         """Tables learn from the rewards of eq. (8), which count what others do to a player, where known."""
         if self.strategy is Strategy.FACTORED:
             return False
-        several = self.n_anchors + self.n_adaptive > 1
-        check_table(players_of(lab.problem), several=several)
-        return several and lab.settings.model == MF.name
+        self.check(lab.problem)
+        return self.n_anchors + self.n_adaptive > 1 and lab.settings.model == MF.name
 
     def _play(self, lab: Lab, estimates: Estimates, price: float) -> Equilibrium:
         if self.strategy is Strategy.FACTORED:

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from assent.data.problem import Problem
 from assent.game.estimates import Estimates
-from assent.game.players import check_floors, players_of
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.support.cost import Clock
-from assent.worth.estimate import Source, Worth, WorthSettings, estimate
+from assent.worth.estimate import Source, Worth, WorthSettings, check_folds, estimate
 
 
 class WorthMethod(GameMethod):
@@ -29,6 +29,12 @@ class WorthMethod(GameMethod):
     )
     folds: int = Field(3, ge=2, description="parts that the training rows are dealt into")
 
+    def check(self, problem: Problem, budget: float | None = None) -> None:
+        """Refuse floors beyond the budget, and more folds than rows."""
+        super().check(problem, budget)
+        if self.source is not Source.STRUCTURE:
+            check_folds(self.folds, len(problem.train))
+
     def at_price(self, lab: Lab, price: float) -> Choice:
         """Disclose what is worth more than price · unwillingness."""
         return self._decide(lab, lambda game: (self._solve(game, price), price), is_solved=True)
@@ -36,7 +42,7 @@ class WorthMethod(GameMethod):
     def within(self, lab: Lab, budget: float) -> Choice:
         """Disclose what is worth most per unwillingness until the budget is used up."""
         allowed = budget * float(lab.problem.unwillingness.sum())
-        check_floors(players_of(lab.problem), allowed)
+        self.check(lab.problem, budget)
         return self._decide(
             lab,
             lambda game: decide_within(game, partial(self._solve, game), allowed, self.objective),

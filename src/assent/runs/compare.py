@@ -5,7 +5,6 @@ from typing import Any
 
 from assent.data.problem import Problem
 from assent.game.estimates import Objective
-from assent.game.players import check_floors, players_of
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.store import Store
 from assent.methods import METHODS, Method, make_method
@@ -93,8 +92,6 @@ def frontier(
     All stands at point 1, Nothing at 0. `price` is that of the rewards. Records are paired by seed as those
     of `compare` are, and kept in `store` likewise.
     """
-    if methods:
-        check_floors(players_of(problem), min(points) * float(problem.unwillingness.sum()))
     ks = tuple(k)
     cells = [Cell(method, price, point, ks) for method in methods for point in dict.fromkeys(points)]
     cells += [Cell(make_method("all"), price, 1.0, ks), Cell(make_method("nothing"), price, 0.0, ks)]

@@ -243,6 +243,7 @@ def predict_orders(
 
     With `store`, all results are kept there and found again by a later call. They know withheld interactions.
     """
+    plan.method.check(problem)
     asked = Lab(problem, settings, seed, store or Store.temporary(), executor, progress)
     lab = asked.with_settings(tuned(asked, everything(problem)).settings)
     method, judged = plan.method, plan.rows.of(problem)

@@ -23,7 +23,6 @@ from assent.lab.lab import Lab, Task, Training, compute, everything
 from assent.lab.store import Found, Key, Store
 from assent.lab.tuning import tuned
 from assent.methods import Choice, GameMethod, Method, influence_settings
-from assent.methods.exploring import check_wishes
 from assent.results.records import REFERENCES, Record, check_price
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress, timed_task
@@ -123,6 +122,11 @@ class Cell:
         about |= {"point": self.point} | ({} if self.k == (5,) else {"k": list(self.k)})
         return about
 
+    def check(self, problem: Problem) -> None:
+        """Refuse a price, a budget or wishes at which the method cannot decide."""
+        check_price(self.price)
+        self.method.check(problem, self.point)
+
     def choose(self, lab: Lab) -> Choice:
         """Let the method decide."""
         if self.point is None:
@@ -131,6 +135,7 @@ class Cell:
 
     def run(self, lab: Lab) -> Found:
         """Choose, train and test; the facts are the record."""
+        self.check(lab.problem)
         at_all = tuned(lab, everything(lab.problem))
         choice = self.choose(lab.with_settings(at_all.settings))
         final = tuned(lab, choice.selection)
@@ -236,12 +241,11 @@ def measured(
     """Return the records of all cells, in order.
 
     With `store`, finished cells are kept there: a killed measurement goes on where it was, and another
-    process may work on it at the same time. Prices at which nothing can be decided, and wishes that a method
-    does not know, are refused before anything is computed.
+    process may work on it at the same time. What a cell cannot decide on (`Cell.check`) is refused before
+    anything is computed.
     """
     for cell in dict.fromkeys(cell for group in groups for cell in group.tasks):
-        check_price(cell.price)
-        check_wishes(cell.method, problem)
+        cell.check(problem)
     shared = problem, store or Store.temporary()
     labs = [group.lab(shared) for group in groups]
     missing = [

@@ -1,6 +1,7 @@
 """Fitting a run: choose, train, evaluate and report into one folder (`folder` says what it holds)."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -133,6 +134,17 @@ class RunPlan:
     def __post_init__(self) -> None:
         check_price(self.price)
 
+    def compared(self, model: str) -> Sequence[Method]:
+        """Return the methods that the report compares."""
+        return self.frontier_methods or parse_methods(None, model=model)
+
+    def check(self, problem: Problem, model: str) -> None:
+        """Refuse budgets and wishes at which a method cannot decide."""
+        self.method.check(problem, self.budget)
+        for point in self.points:
+            for method in self.compared(model):
+                method.check(problem, point)
+
 
 def fit(
     log: Interactions,
@@ -151,6 +163,7 @@ def fit(
     `replace` any that is no run's.
     """
     folder, plan, settings = Path(out), plan or RunPlan(), settings or Settings()
+    plan.check(problem, settings.model)
     description = describe(problem, plan, settings)
     with claimed(folder, description, replace=replace):
         store = Store(folder / WORK)
@@ -258,7 +271,7 @@ def _compare(lab: Lab, plan: RunPlan, out: Path) -> list[dict[str, Any]]:
     compared = frontier(
         lab.problem,
         lab.settings,
-        methods=plan.frontier_methods or parse_methods(None, model=lab.settings.model),
+        methods=plan.compared(lab.settings.model),
         points=plan.points,
         seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
         price=plan.price,

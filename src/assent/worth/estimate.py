@@ -170,6 +170,12 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     return Found(arrays | {"losses": losses * weights}, facts, rests_on=cost), clock
 
 
+def check_folds(folds: int, rows: int) -> None:
+    """Raise if there are fewer training rows than folds."""
+    if rows < folds:
+        raise AssentError(f"folds={folds}: accepted: no more than the training rows, {rows}")
+
+
 def fold_trainings(lab: Lab, settings: WorthSettings) -> list[Training]:
     """Return the trainings on everything but each fold; none where structure alone decides.
 
@@ -178,8 +184,7 @@ def fold_trainings(lab: Lab, settings: WorthSettings) -> list[Training]:
     if settings.source is Source.STRUCTURE:
         return []
     rows = len(lab.problem.train)
-    if rows < settings.folds:
-        raise AssentError(f"folds={settings.folds}: accepted: no more than the training rows, {rows}")
+    check_folds(settings.folds, rows)
     fold = deal(rows, settings.folds, seed=lab.seed)
     return [anchor_at(lab, fold != t, f"fold {t + 1}", mixed(lab.seed, t)) for t in range(settings.folds)]
 
