@@ -22,7 +22,7 @@ from assent.report.facts import certificate_facts
 from assent.results.records import METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
-from assent.runs.folder import Run
+from assent.runs.folder import TUNING, Run
 from assent.runs.measure import merged
 from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
@@ -209,6 +209,20 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
     return rows
 
 
+def _tuning_facts(run: Run) -> list[str]:
+    """Return sentences that say which settings of the base model were found on validation rows."""
+    found = read_json(run.folder / TUNING)
+    parts = {"all interactions": found["all"], "what is disclosed": found["disclosed"]}
+    facts = []
+    for rows, search in parts.items():
+        tried = [each["settings"] for each in search["attempts"]]
+        names = [name for name in search["found"] if len({str(each[name]) for each in tried}) > 1]
+        values = ", ".join(f"{name} {search['found'][name]:g}" for name in names)
+        if values:
+            facts.append(f"Settings found for a model of {rows}, in {len(tried)} attempts: {values}.")
+    return facts
+
+
 def _show_run(run: Run, form: RewardForm) -> None:
     budget, price = run.settings["budget"], f"price {run.settings['price']:g}"
     how = price if budget is None else f"within {budget:.0%} of the violation, rewards at {price}"
@@ -223,6 +237,6 @@ def _show_run(run: Run, form: RewardForm) -> None:
     show_table(*terminal(tabulate(named(run.records), {METHOD: "method"}, columns, title=title)))
     disclosed = int(run.selection["disclosed"].sum())
     out.print(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.", highlight=False)
-    for fact in certificate_facts(run.certificate):
+    for fact in (*_tuning_facts(run), *certificate_facts(run.certificate)):
         say(fact)
     notice(f"Report: {run.folder / 'report.html'}")
