@@ -7,8 +7,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.contract import ModelSettings, Recommender, Sizes
+from assent.models.contract import Lookup, ModelSettings, Recommender, Sizes, Table
 from assent.models.layers import Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
+from assent.models.losses import mean_loss
 
 _NUMBERS = 2**24
 """Hidden units per block when all items are scored: 64 MB."""
@@ -79,12 +80,50 @@ class NeuMF(Recommender):
 
     def _logits(self, p: Tensor, q: Tensor, p_deep: Tensor, q_deep: Tensor) -> Tensor:
         """Return the scores of users [n, 1, d] with items [n or 1, m, d]: [n, m]."""
-        product = dot(q, p * self.product_weights)
-        # W_1 [p', q'] is a sum of two parts; the user's part serves all items.
-        of_user, of_item = torch.chunk(self.perceptron.weights[0], 2, dim=1)
-        first = F.linear(p_deep, of_user, self.perceptron.biases[0]) + F.linear(q_deep, of_item)
-        deep: Tensor = self.perceptron.after_first(first)
-        return product + deep.squeeze(-1)
+        of_users, of_items = self._first_layer(p_deep, q_deep)
+        deep: Tensor = self.perceptron.after_first(of_users + of_items)
+        return dot(q, p * self.product_weights) + deep.squeeze(-1)
+
+    def _first_layer(self, p_deep: Tensor, q_deep: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both parts of W_1 [p', q'] + b_1, a sum: the part of a user serves all items."""
+        by_user, by_item = torch.chunk(self.perceptron.weights[0], 2, dim=1)
+        return F.linear(p_deep, by_user, self.perceptron.biases[0]), F.linear(q_deep, by_item)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables of the product and of the perceptron."""
+        return (
+            Table(self.user_table, "users"),
+            Table(self.item_table, "items"),
+            Table(self.perceptron_user_table, "users", self.perceptron_l2),
+            Table(self.perceptron_item_table, "items", self.perceptron_l2),
+        )
+
+    def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
+        """Return the mean loss of a batch and its gradients by rows: autograd sees the perceptron alone."""
+        from assent.models.products import Products
+
+        user_rows, user_places, item_rows, item_places = map(torch.from_numpy, (*users, *items))
+        products = Products(self.user_table, self.item_table, users, items, self.product_weights)
+        p_deep, q_deep = (
+            lookup(table.detach(), rows).requires_grad_()
+            for table, rows in (
+                (self.perceptron_user_table, user_rows),
+                (self.perceptron_item_table, item_rows),
+            )
+        )
+        of_users, of_items = self._first_layer(p_deep, q_deep)
+        first = lookup(of_users, user_places).unsqueeze(1) + lookup(of_items, item_places)
+        deep = self.perceptron.after_first(first).squeeze(-1)
+        loss, by_logit = mean_loss(products.logits + deep.detach())
+        penalty, by_user, by_item, by_weight = products.gradients(by_logit, self.l2)
+        drift = 0.5 * self.settings.decay * self.perceptron.drift()
+        torch.autograd.backward([deep, drift], [by_logit, None])
+        away = self.product_weights.detach() - 1
+        self.product_weights.grad = by_weight.add_(away, alpha=self.settings.decay)
+        penalty += drift.item() + 0.5 * self.settings.decay * away.square().sum().item()
+        assert p_deep.grad is not None
+        assert q_deep.grad is not None
+        return loss + penalty, [by_user, by_item, p_deep.grad, q_deep.grad]
 
     def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
         """Return the logits of every item, the unknown one last: [n, n_items + 1]."""

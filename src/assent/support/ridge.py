@@ -31,7 +31,9 @@ AT_ONCE = 64
 """Entries whose products are summed at once."""
 _SYSTEM = 64
 """What solving a row's system costs, in entries."""
-kernel: Callable[..., Any] = njit(nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, cache=True)
+kernel: Callable[..., Any] = njit(
+    nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy", cache=True
+)
 """Compiles a function; sums may be taken in any order, but not a number stays not a number."""
 
 

@@ -26,11 +26,12 @@ from torch import Tensor, nn
 
 from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, code_of, model_class
 from assent.models.checks import check_contract, make_model
-from assent.support.arrays import mix
+from assent.support.arrays import mix, slices
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
+from assent.training.adam import RowAdam
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
 from assent.training.stored import Trained, copies, evidence_of, named_under
 
@@ -161,7 +162,7 @@ def train(
 
 def _run_epoch(
     model: Recommender,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Adam,
     data: Disclosed,
     evidence: Evidence,
     settings: TrainingSettings,
@@ -189,22 +190,49 @@ def _run_epoch(
     steps = math.ceil(rows / batch)
     drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
     order = np.random.default_rng((seed, epoch)).permutation(rows)
-    users = torch.from_numpy(data.rows.users[order])
-    items = torch.from_numpy(np.concatenate([data.rows.items[:, None], drawn], axis=1)[order])
-    for step in range(steps):
-        done = (epoch * steps + step) / (settings.epochs * steps)
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+    if model.brings_gradients:  # rows are sorted by user: in order, a batch reads its users' rows in order
+        order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
+    users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
+    done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
+    rates = [settings.learning_rate * 0.5 * (1 + math.cos(math.pi * share)) for share in done]
+    rows_alone = RowAdam(model, optimizer, rates) if model.brings_gradients else None
+    for step, rate in enumerate(rates):
         here = slice(step * batch, (step + 1) * batch)
-        loss = model.losses(users[here], items[here], model.prepare(evidence)).mean()
-        if not math.isfinite(loss.item()):
-            raise AssentError(
-                f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; {advice}"
+        if rows_alone:
+            loss = rows_alone.step(users[here], items[here])
+        else:
+            loss = _step(
+                model, optimizer, torch.from_numpy(users[here]), torch.from_numpy(items[here]), evidence, rate
             )
+        if not math.isfinite(loss):
+            raise AssentError(
+                f"training: the loss is {loss} at epoch {epoch + 1}, batch {step + 1}; {advice}"
+            )
+    if rows_alone:
+        rows_alone.settle()
+    _check_finite(model, epoch, advice)
+
+
+def _step(
+    model: Recommender,
+    optimizer: torch.optim.Optimizer,
+    users: Tensor,
+    items: Tensor,
+    evidence: Evidence,
+    rate: float,
+) -> float:
+    """Take a step of Adam on all parameters along autograd's gradient; return the mean loss.
+
+    A loss that is not finite changes nothing.
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    loss = model.losses(users, items, model.prepare(evidence)).mean()
+    if math.isfinite(loss.item()):
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    _check_finite(model, epoch, advice)
+    return loss.item()
 
 
 def _check_finite(model: Recommender, epoch: int, advice: str) -> None:
