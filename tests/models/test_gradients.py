@@ -8,7 +8,7 @@ from assent.models import MF, MODELS, MFSettings, Recommender
 from assent.models.contract import Lookup, Sizes
 from assent.support.arrays import Ints
 
-from .cases import made
+from .cases import made, pairs
 
 SIZES = Sizes(users=9, items=11, rows=40, negatives=2)
 BY_HAND = [name for name, kind in MODELS.items() if kind.gradients is not Recommender.gradients]
@@ -28,32 +28,30 @@ def test_gradients_by_hand_are_those_of_autograd(name: str, seed: int, negatives
     model = made(name, sizes=SIZES, seed=seed)
     users, items = rng.integers(0, 9, 30), rng.integers(0, 11, (30, 1 + negatives))
     items[0] = items[0, 0]
-    tables = {id(table.values): table for table in model.tables()}
-    others = [value for value in model.parameters() if id(value) not in tables]
-
-    loss = model.losses(torch.from_numpy(users), torch.from_numpy(items), None).mean()
-    decayed = sum(
-        0.5 * table.decay * table.values[:-1].square().sum() for table in model.tables() if table.decay
-    )
-    expected = dict(
-        zip(
-            map(id, model.parameters()),
-            torch.autograd.grad(loss - decayed, list(model.parameters())),
-            strict=True,
-        )
-    )
+    losses = model.losses(torch.from_numpy(users), torch.from_numpy(items), None)
+    names, values = zip(*model.named_parameters(), strict=True)
+    expected = dict(zip(names, torch.autograd.grad(losses.mean(), values), strict=True))
 
     read = {"users": looked_up(users), "items": looked_up(items)}
-    found, by_row = model.gradients(read["users"], read["items"])
-    assert found == pytest.approx((loss - decayed).item(), rel=1e-6)
-    for table, gradient in zip(tables.values(), by_row, strict=True):
-        whole = expected[id(table.values)]
-        torch.testing.assert_close(gradient, whole[read[table.of].rows], rtol=1e-6, atol=1e-9)
-        whole[read[table.of].rows] = 0
-        assert whole.abs().max() < 1e-12  # the rows that are not in the batch
-    for value in others:
-        assert value.grad is not None
-        torch.testing.assert_close(value.grad, expected[id(value)], rtol=1e-6, atol=1e-9)
+    loss, by_row = model.gradients(read["users"], read["items"])
+    assert loss == pytest.approx(losses.mean().item())
+    found = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+    for table, gradient in zip(model.tables(), by_row, strict=True):
+        name = next(name for name, value in model.named_parameters() if value is table.values)
+        found[name] = torch.zeros_like(table.values).index_copy(
+            0, torch.from_numpy(read[table.of].rows), gradient
+        )
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[name])
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_logits_by_hand_are_those_of_forward(name: str) -> None:
+    model = made(name, sizes=SIZES)
+    users, items = pairs(model)
+    torch.testing.assert_close(model.logits(users, items, None), model(users, items, None)[0])
+    assert not model.scores(users, items, None).requires_grad
 
 
 def test_both_models_of_tables_alone_have_gradients_by_hand() -> None:
@@ -72,5 +70,5 @@ class OtherName(MF):
 
 
 def test_a_subclass_that_changes_the_loss_is_differentiated_by_autograd() -> None:
-    brings = {kind: kind(SIZES, MFSettings()).brings_gradients for kind in (MF, OtherName, OtherLoss)}
+    brings = {kind: kind(SIZES, MFSettings()).brings("gradients") for kind in (MF, OtherName, OtherLoss)}
     assert brings == {MF: True, OtherName: True, OtherLoss: False}

@@ -86,8 +86,6 @@ class Table:
 
     values: nn.Parameter  # [users + 1 or items + 1, d], the last row for the unknown
     of: Literal["users", "items"]
-    decay: float = 0.0
-    """c of a penalty c/2 · |table|² without the last row, in the loss of every sample."""
 
 
 class Recommender(nn.Module, ABC):
@@ -151,26 +149,37 @@ class Recommender(nn.Module, ABC):
         return sample_losses(*self(users, items, prepared))
 
     def tables(self) -> Sequence[Table]:
-        """Return the tables that `gradients` is about."""
+        """Return the tables of which a batch has gradients by the rows that it reads, and by no others."""
         return ()
 
     def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
-        """Return the mean of `losses` and its gradients by the rows of `tables`, [k, d] each, by hand.
+        """Return the mean of `losses` and its gradients by the rows of `tables`, by hand: [k, d] each.
 
-        Optional: by default, autograd differentiates `losses`. Both leave out the penalties that the `decay`
-        of a table stands for. Gradients by other parameters are put into their `grad`, as by `backward`.
+        Optional: by default, autograd differentiates `losses`. Gradients by other parameters are put into
+        their `grad`, as by `backward`.
         """
         raise NotImplementedError
 
-    @property
-    def brings_gradients(self) -> bool:
-        """Whether the model is trained by its `gradients`: not if a subclass changed what they are of."""
+    def logits(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+        """Return the logits of `forward` without gradients. Optional: by default, `forward` is called."""
+        raise NotImplementedError
+
+    def brings(self, name: str) -> bool:
+        """Whether to call `gradients` or `logits`: not if a subclass changed what they are made for."""
         classes = type(self).__mro__
-        depth = {
-            name: next(k for k, each in enumerate(classes) if name in vars(each))
-            for name in ("gradients", "prepare", "forward", "losses")
-        }
-        return depth["gradients"] == min(depth.values())
+        first, *others = (
+            next(k for k, each in enumerate(classes) if method in vars(each))
+            for method in (name, "prepare", "forward", "losses")
+        )
+        return first <= min(others)
+
+    @torch.no_grad()
+    def scores(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+        """Return the logits of `users[n]` with `items[n, m]`, the fastest way: [n, m]."""
+        if self.brings("logits"):
+            return self.logits(users, items, prepared)
+        logits: Tensor = self(users, items, prepared)[0]
+        return logits
 
     def step(self, evidence: Evidence) -> None:
         """Improve the parameters by one pass over the disclosed interactions (an epoch), from these alone.

@@ -1,7 +1,7 @@
 """Parts that the models share: embedding tables, a perceptron, units of L2 penalties, histories."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -58,9 +58,8 @@ class Perceptron(nn.Module):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator, scale: float) -> None:
         """Draw weights around their centre, normal with deviation `scale` / √inputs; biases are at theirs."""
-        sizes = [value.numel() for value in self.parameters()]
-        for value, centre in zip(self.parameters(), torch.split(self.centre, sizes), strict=True):
-            value.copy_(centre.view_as(value))
+        for value, centre in self.centred():
+            value.copy_(centre)
         for weight in self.weights:
             noise = torch.empty_like(weight).normal_(generator=generator)
             weight.add_(noise, alpha=scale / math.sqrt(weight.shape[1]))
@@ -74,6 +73,34 @@ class Perceptron(nn.Module):
         for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
             x = F.linear(F.silu(x), weight, bias)
         return x
+
+    @torch.no_grad()
+    def layers_after_first(self, first: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return (x, φ(x)) of each layer from `first[n, units]` on; of the last one, the output twice."""
+        found = [(first, F.silu(first))]
+        for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
+            x = F.linear(found[-1][1], weight, bias)
+            found.append((x, F.silu(x) if len(found) + 1 < len(self.weights) else x))
+        return found
+
+    @torch.no_grad()
+    def backward_to_first(self, layers: list[tuple[Tensor, Tensor]], by_output: Tensor) -> Tensor:
+        """Return the gradient by the first layer's output, [n, units], and set `grad` of the layers after it.
+
+        `layers` is what `layers_after_first` gave, and `by_output[n, outputs]` the gradient by the output.
+        """
+        gradient = by_output
+        for k in range(len(self.weights) - 1, 0, -1):
+            x, active = layers[k - 1]
+            self.weights[k].grad, self.biases[k].grad = gradient.T @ active, gradient.sum(0)
+            gradient = torch.ops.aten.silu_backward(gradient @ self.weights[k], x)
+        return gradient
+
+    def centred(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Yield every parameter with its centre."""
+        parts = torch.split(self.centre, [value.numel() for value in self.parameters()])
+        for value, centre in zip(self.parameters(), parts, strict=True):
+            yield value, centre.view_as(value)
 
     def drift(self) -> Tensor:
         """Return |weights and biases − centre|²."""

@@ -55,12 +55,18 @@ class MF(Recommender):
 
     def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
         """Return the mean loss of a batch and its gradients by the rows of both tables."""
-        from assent.models.products import Products
+        from assent.models.by_hand import Products
 
         products = Products(self.user_table, self.item_table, users, items)
         loss, by_logit = mean_loss(products.logits)
         penalty, by_user, by_item, _ = products.gradients(by_logit, self.l2)
         return loss + penalty, [by_user, by_item]
+
+    def logits(self, users: Tensor, items: Tensor, prepared: None = None) -> Tensor:
+        """Return p_u · q_i of `users[n]` with `items[n, m]`: [n, m]."""
+        from assent.models.by_hand import products
+
+        return products(self.user_table, self.item_table, users, items)
 
     def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
         """Return p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""

@@ -80,9 +80,12 @@ class NeuMF(Recommender):
 
     def _logits(self, p: Tensor, q: Tensor, p_deep: Tensor, q_deep: Tensor) -> Tensor:
         """Return the scores of users [n, 1, d] with items [n or 1, m, d]: [n, m]."""
+        return dot(q, p * self.product_weights) + self._deep(p_deep, q_deep)
+
+    def _deep(self, p_deep: Tensor, q_deep: Tensor) -> Tensor:
         of_users, of_items = self._first_layer(p_deep, q_deep)
-        deep: Tensor = self.perceptron.after_first(of_users + of_items)
-        return dot(q, p * self.product_weights) + deep.squeeze(-1)
+        deep: Tensor = self.perceptron.after_first(of_users + of_items).squeeze(-1)
+        return deep
 
     def _first_layer(self, p_deep: Tensor, q_deep: Tensor) -> tuple[Tensor, Tensor]:
         """Return both parts of W_1 [p', q'] + b_1, a sum: the part of a user serves all items."""
@@ -90,40 +93,55 @@ class NeuMF(Recommender):
         return F.linear(p_deep, by_user, self.perceptron.biases[0]), F.linear(q_deep, by_item)
 
     def tables(self) -> tuple[Table, ...]:
-        """Return the tables of the product and of the perceptron."""
-        return (
-            Table(self.user_table, "users"),
-            Table(self.item_table, "items"),
-            Table(self.perceptron_user_table, "users", self.perceptron_l2),
-            Table(self.perceptron_item_table, "items", self.perceptron_l2),
-        )
+        """Return the tables of the product; the prior moves every row of those of the perceptron."""
+        return Table(self.user_table, "users"), Table(self.item_table, "items")
 
+    @torch.no_grad()
     def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
-        """Return the mean loss of a batch and its gradients by rows: autograd sees the perceptron alone."""
-        from assent.models.products import Products
+        """Return the mean loss of a batch and its gradients by the rows of all tables."""
+        from assent.models.by_hand import Products
 
-        user_rows, user_places, item_rows, item_places = map(torch.from_numpy, (*users, *items))
-        products = Products(self.user_table, self.item_table, users, items, self.product_weights)
-        p_deep, q_deep = (
-            lookup(table.detach(), rows).requires_grad_()
-            for table, rows in (
-                (self.perceptron_user_table, user_rows),
-                (self.perceptron_item_table, item_rows),
-            )
+        layers, deep_users, deep_items = (
+            self.perceptron,
+            self.perceptron_user_table,
+            self.perceptron_item_table,
         )
+        user_rows, user_places, item_rows, item_places = map(torch.from_numpy, (*users, *items))
+        p_deep, q_deep = lookup(deep_users, user_rows), lookup(deep_items, item_rows)
         of_users, of_items = self._first_layer(p_deep, q_deep)
         first = lookup(of_users, user_places).unsqueeze(1) + lookup(of_items, item_places)
-        deep = self.perceptron.after_first(first).squeeze(-1)
-        loss, by_logit = mean_loss(products.logits + deep.detach())
-        penalty, by_user, by_item, by_weight = products.gradients(by_logit, self.l2)
-        drift = 0.5 * self.settings.decay * self.perceptron.drift()
-        torch.autograd.backward([deep, drift], [by_logit, None])
-        away = self.product_weights.detach() - 1
-        self.product_weights.grad = by_weight.add_(away, alpha=self.settings.decay)
-        penalty += drift.item() + 0.5 * self.settings.decay * away.square().sum().item()
-        assert p_deep.grad is not None
-        assert q_deep.grad is not None
-        return loss + penalty, [by_user, by_item, p_deep.grad, q_deep.grad]
+        deep = layers.layers_after_first(first.flatten(0, 1))
+        products = Products(self.user_table, self.item_table, users, items, self.product_weights)
+        loss, by_logit = mean_loss(products.logits + deep[-1][0].view_as(item_places))
+
+        penalty, by_user, by_item, self.product_weights.grad = products.gradients(by_logit, self.l2)
+        by_first = layers.backward_to_first(deep, by_logit.view(-1, 1))
+        by_users = torch.zeros_like(of_users).index_add_(0, user_places, by_first.view_as(first).sum(1))
+        by_items = torch.zeros_like(of_items).index_add_(0, item_places.flatten(), by_first)
+        layers.weights[0].grad = torch.cat([by_users.T @ p_deep, by_items.T @ q_deep], dim=1)
+        layers.biases[0].grad = by_users.sum(0)
+        by_deep = zip((by_users, by_items), torch.chunk(layers.weights[0], 2, dim=1), strict=True)
+        for table, rows, (by_output, weight) in zip(
+            (deep_users, deep_items), (user_rows, item_rows), by_deep, strict=True
+        ):
+            penalty += 0.5 * self.perceptron_l2 * squares(table[:-1].flatten()).item()
+            table.grad = self.perceptron_l2 * table
+            table.grad[-1] = 0
+            table.grad.index_add_(0, rows, by_output @ weight)
+        for value, centre in (*layers.centred(), (self.product_weights, torch.ones(()))):
+            away = value - centre
+            penalty += 0.5 * self.settings.decay * away.square().sum().item()
+            assert value.grad is not None
+            value.grad.add_(away, alpha=self.settings.decay)
+        return loss + penalty, [by_user, by_item]
+
+    def logits(self, users: Tensor, items: Tensor, prepared: Any = None) -> Tensor:
+        """Return the logits of `users[n]` with `items[n, m]`: [n, m]."""
+        from assent.models.by_hand import products
+
+        p_deep, q_deep = lookup(self.perceptron_user_table, users), lookup(self.perceptron_item_table, items)
+        product = products(self.user_table, self.item_table, users, items, self.product_weights)
+        return product + self._deep(p_deep.unsqueeze(1), q_deep)
 
     def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
         """Return the logits of every item, the unknown one last: [n, n_items + 1]."""

@@ -7,18 +7,18 @@ results are those of torch's Adam up to rounding.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from assent.models.contract import Lookup, Recommender, Table
+from assent.models.contract import Lookup, Recommender
 from assent.support.arrays import Ints
 from assent.support.ridge import kernel
 
 Array = npt.NDArray[np.float32]
+_ONE = np.zeros(1, dtype=np.int64)
 _FORGOTTEN = 160
 """Steps after which a moment of 0.9ᵏ moves nothing in float32 any more."""
 
@@ -31,70 +31,85 @@ class RowAdam:
     """
 
     def __init__(self, model: Recommender, optimizer: torch.optim.Adam, rates: Sequence[float]) -> None:
-        self._model, self._optimizer, self._rates, self._done = model, optimizer, rates, 0
+        self._model, self._done = model, 0
         self._slots = {
             "users": np.full(model.n_users + 1, -1, dtype=np.int64),
             "items": np.full(model.n_items + 1, -1, dtype=np.int64),
         }
-        self._tables = [_Moving(table, optimizer, rates) for table in model.tables()]
-        moving = {id(table.values) for table in model.tables()}
-        self._has_more = any(id(value) not in moving for value in model.parameters())
+        tables = model.tables()
+        self._tables = [(each.of, _Rows(each.values, optimizer, rates, whole=False)) for each in tables]
+        in_tables = {each.values for each in tables}
+        self._others = [
+            (value, _Rows(value, optimizer, rates, whole=True))
+            for value in model.parameters()
+            if value not in in_tables
+        ]
 
     def step(self, users: Ints, items: Ints) -> float:
-        """Take a step along the gradient of `users[n]` with `items[n, m]`; return their mean loss."""
+        """Take a step along the gradient of `users[n]` with `items[n, m]`; return their mean loss.
+
+        A loss that is not finite changes nothing.
+        """
         read = {"users": _lookup(users, self._slots["users"]), "items": _lookup(items, self._slots["items"])}
-        for table in self._tables:
-            table.catch_up(read[table.of].rows, self._done)
-        self._optimizer.zero_grad(set_to_none=True)
+        for of, table in self._tables:
+            table.catch_up(read[of].rows, self._done)
+        for value, _ in self._others:
+            value.grad = None
         loss, gradients = self._model.gradients(read["users"], read["items"])
         if not math.isfinite(loss):
             return loss
-        for table, gradient in zip(self._tables, gradients, strict=True):
-            table.move(read[table.of].rows, gradient, self._done)
-        if self._has_more:
-            for group in self._optimizer.param_groups:
-                group["lr"] = self._rates[self._done]
-            self._optimizer.step()
+        for (of, table), gradient in zip(self._tables, gradients, strict=True):
+            table.move(read[of].rows, gradient, self._done)
+        for value, whole in self._others:
+            if value.grad is not None:
+                whole.move(_ONE, value.grad.reshape(1, -1), self._done)
         self._done += 1
         return loss
 
     def settle(self) -> None:
         """Let every row make the steps that it missed."""
-        for table in self._tables:
-            table.settle(self._done)
+        for _, rows in (*self._tables, *self._others):
+            rows.settle(self._done)
 
 
-class _Moving:
-    """A table, its moments, and how many of the epoch's steps each row has made."""
+class _Rows:
+    """A table, or another parameter as a table of one row; its moments; the steps that each row has made."""
 
-    def __init__(self, table: Table, optimizer: torch.optim.Adam, rates: Sequence[float]) -> None:
-        self.of = table.of
-        values, state = table.values.detach(), optimizer.state[table.values]
+    def __init__(
+        self,
+        parameter: nn.Parameter,
+        optimizer: torch.optim.Adam,
+        rates: Sequence[float],
+        *,
+        whole: bool,
+    ) -> None:
+        state, group = optimizer.state[parameter], optimizer.param_groups[0]
         if not state:  # as torch's Adam starts
             state["step"] = torch.zeros(())
-            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(values), torch.zeros_like(values)
+            state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(parameter.detach()) for _ in range(2))
         self._step: Tensor = state["step"]
-        group: dict[str, Any] = optimizer.param_groups[0]
-        (first, second), steps = group["betas"], self._step.item() + 1 + np.arange(len(rates))
-        self._made = np.zeros(len(values), dtype=np.int64)
-        self._arrays = values.numpy(), state["exp_avg"].numpy(), state["exp_avg_sq"].numpy(), self._made
-        self._how = (
-            (rates / (1 - first**steps)).astype(np.float32),
-            (1 / np.sqrt(1 - second**steps)).astype(np.float32),
-            (first ** np.arange(len(rates) + 1)).astype(np.float32),
-            (second ** (np.arange(len(rates) + 1) / 2)).astype(np.float32),
-            np.array([1 - first, second, 1 - second, group["eps"], table.decay], dtype=np.float32),
+        values = parameter.detach(), state["exp_avg"], state["exp_avg_sq"]
+        arrays = [(each.view(1, -1) if whole else each).numpy() for each in values]
+        self._made = np.zeros(len(arrays[0]), dtype=np.int64)
+        (first, second), missed = group["betas"], np.arange(len(rates) + 1)
+        steps = self._step.item() + 1 + missed[:-1]
+        how = (
+            rates / (1 - first**steps),
+            1 / np.sqrt(1 - second**steps),
+            first**missed,
+            second ** (missed / 2),
+            np.array([1 - first, second, 1 - second, group["eps"]]),
         )
+        self._arguments = *arrays, self._made, *(each.astype(np.float32) for each in how)
 
     def catch_up(self, rows: Ints, until: int) -> None:
-        _catch_up(rows, until, *self._arrays, *self._how)
+        _catch_up(rows, until, *self._arguments)
 
     def move(self, rows: Ints, gradient: Tensor, step: int) -> None:
-        _move(rows, gradient.numpy(), step, *self._arrays, *self._how)
+        _move(rows, gradient.numpy(), step, *self._arguments)
 
     def settle(self, until: int) -> None:
-        # The last row is the unknown's: it has no gradient and no decay.
-        self.catch_up(np.arange(len(self._made) - 1), until)
+        self.catch_up(np.arange(len(self._made)), until)
         self._step += until
 
 
@@ -146,22 +161,13 @@ def _catch_up(
     shrinks: Array,
     constants: Array,
 ) -> None:
-    """Make the steps made[r] … until − 1 of the rows r, whose gradient there is decay · row."""
-    by_first, second, by_second, eps, decay = constants
-    d = table.shape[1]
+    """Make the steps made[r] … until − 1 of the rows r, whose gradient there is 0."""
+    eps, d = constants[3], table.shape[1]
     root, path = np.empty(d, table.dtype), np.empty(d, table.dtype)
     for r in rows:
         start, w, m, v = made[r], table[r], mean[r], square[r]
         made[r] = until
         if start >= until:
-            continue
-        if decay != 0:
-            for t in range(start, until):
-                for j in range(d):
-                    g = decay * w[j]
-                    m[j] += by_first * (g - m[j])
-                    v[j] = second * v[j] + by_second * g * g
-                    w[j] -= rates[t] * m[j] / (np.sqrt(v[j]) * scales[t] + eps)
             continue
         for j in range(d):
             root[j], path[j] = np.sqrt(v[j]), 0
@@ -191,16 +197,14 @@ def _move(
     shrinks: Array,
     constants: Array,
 ) -> None:
-    """Make one step of the rows along their gradients [len(rows), d] + decay · row."""
-    by_first, second, by_second, eps, decay = constants
-    rate, scale, unknown = rates[step], scales[step], len(table) - 1
+    """Make one step of the rows along their gradients [len(rows), d]."""
+    by_first, second, by_second, eps = constants
+    rate, scale = rates[step], scales[step]
     for k in range(len(rows)):
         r = rows[k]
-        w, m, v, given = table[r], mean[r], square[r], gradient[k]
-        own = decay if r != unknown else np.float32(0)
+        w, m, v, g = table[r], mean[r], square[r], gradient[k]
         made[r] = step + 1
-        for j in range(len(given)):
-            g = given[j] + own * w[j]
-            m[j] += by_first * (g - m[j])
-            v[j] = second * v[j] + by_second * g * g
+        for j in range(len(g)):
+            m[j] += by_first * (g[j] - m[j])
+            v[j] = second * v[j] + by_second * g[j] * g[j]
             w[j] -= rate * m[j] / (np.sqrt(v[j]) * scale + eps)

@@ -190,12 +190,12 @@ def _run_epoch(
     steps = math.ceil(rows / batch)
     drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
     order = np.random.default_rng((seed, epoch)).permutation(rows)
-    if model.brings_gradients:  # rows are sorted by user: in order, a batch reads its users' rows in order
+    if model.brings("gradients"):  # rows are sorted by user: in order, a batch reads its users' rows in order
         order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
     users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
     done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
     rates = [settings.learning_rate * 0.5 * (1 + math.cos(math.pi * share)) for share in done]
-    rows_alone = RowAdam(model, optimizer, rates) if model.brings_gradients else None
+    rows_alone = RowAdam(model, optimizer, rates) if model.brings("gradients") else None
     for step, rate in enumerate(rates):
         here = slice(step * batch, (step + 1) * batch)
         if rows_alone:
@@ -258,7 +258,7 @@ def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recomm
         model.finish()
         prepared = model.prepare(evidence)
         parts = zip(users.chunk(n_parts), items.chunk(n_parts), strict=True)
-        scores = torch.cat([model(u, i, prepared)[0] for u, i in parts])
+        scores = torch.cat([model.scores(u, i, prepared) for u, i in parts])
         rivals, own = scores[:, 1:], scores[:, :1]
         rank = (rivals > own).sum(1) + 0.5 * (rivals == own).sum(1)
         return float(torch.where(rank < _MONITOR_K, 1 / torch.log2(rank + 2), 0).mean())

@@ -1,4 +1,4 @@
-"""Gradients by hand of products of embeddings, s = h · (p_u ⊙ q_i), in compiled code."""
+"""Scores and gradients by hand of products of embeddings, s = h · (p_u ⊙ q_i), in compiled code."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,14 @@ from assent.support.ridge import kernel
 Array = npt.NDArray[np.float32]
 
 
+def products(p: Tensor, q: Tensor, users: Tensor, items: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the products of `users[n]` with `items[n, m]`, without gradients: [n, m]."""
+    h = p.new_ones(p.shape[1]) if weights is None else weights
+    found = p.new_empty(items.shape)
+    _products(*(each.detach().numpy() for each in (p, q, h, users, items, found)))
+    return found
+
+
 class Products:
     """The products of a batch: users [n] with items [n, m]. Without `weights`, h is 1."""
 
@@ -21,9 +29,9 @@ class Products:
         h = p.new_ones(p.shape[1]) if weights is None else weights
         self._tables = p.detach().numpy(), q.detach().numpy(), h.detach().numpy()
         self._users, self._items = users, items
-        self.logits = p.new_empty(items.places.shape)
+        ids = [torch.from_numpy(each.rows[each.places]) for each in (users, items)]
+        self.logits = products(p, q, ids[0], ids[1], weights)
         """[n, m]"""
-        _logits(*self._tables, users.rows[users.places], items.rows[items.places], self.logits.numpy())
 
     def gradients(self, by_logit: Tensor, l2: float) -> tuple[float, Tensor, Tensor, Tensor]:
         """Return the mean penalty of samples and the gradients by rows of users, by rows of items, and by h.
@@ -54,7 +62,7 @@ class Products:
 
 
 @kernel
-def _logits(p: Array, q: Array, h: Array, users: Ints, items: Ints, logits: Array) -> None:
+def _products(p: Array, q: Array, h: Array, users: Ints, items: Ints, logits: Array) -> None:
     n, m = items.shape
     own = np.empty_like(h)
     for k in range(n):
