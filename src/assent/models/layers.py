@@ -1,7 +1,7 @@
 """Parts that the models share: embedding tables, a perceptron, units of L2 penalties, histories."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -58,7 +58,7 @@ class Perceptron(nn.Module):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator, scale: float) -> None:
         """Draw weights around their centre, normal with deviation `scale` / √inputs; biases are at theirs."""
-        for value, centre in self.centred():
+        for value, centre in zip(self.parameters(), self._centres(), strict=True):
             value.copy_(centre)
         for weight in self.weights:
             noise = torch.empty_like(weight).normal_(generator=generator)
@@ -77,11 +77,11 @@ class Perceptron(nn.Module):
     @torch.no_grad()
     def layers_after_first(self, first: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return (x, φ(x)) of each layer from `first[n, units]` on; of the last one, the output twice."""
-        found = [(first, F.silu(first))]
+        found, x = [], first
         for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
+            found.append((x, F.silu(x)))
             x = F.linear(found[-1][1], weight, bias)
-            found.append((x, F.silu(x) if len(found) + 1 < len(self.weights) else x))
-        return found
+        return [*found, (x, x)]
 
     @torch.no_grad()
     def backward_to_first(self, layers: list[tuple[Tensor, Tensor]], by_output: Tensor) -> Tensor:
@@ -89,18 +89,24 @@ class Perceptron(nn.Module):
 
         `layers` is what `layers_after_first` gave, and `by_output[n, outputs]` the gradient by the output.
         """
-        gradient = by_output
-        for k in range(len(self.weights) - 1, 0, -1):
-            x, active = layers[k - 1]
-            self.weights[k].grad, self.biases[k].grad = gradient.T @ active, gradient.sum(0)
-            gradient = torch.ops.aten.silu_backward(gradient @ self.weights[k], x)
+        gradient, weights, biases = by_output, list(self.weights)[1:], list(self.biases)[1:]
+        for (x, active), weight, bias in zip(layers[-2::-1], weights[::-1], biases[::-1], strict=True):
+            weight.grad, bias.grad = gradient.T @ active, gradient.sum(0)
+            gradient = torch.ops.aten.silu_backward(gradient @ weight, x)
         return gradient
 
-    def centred(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
-        """Yield every parameter with its centre."""
-        parts = torch.split(self.centre, [value.numel() for value in self.parameters()])
-        for value, centre in zip(self.parameters(), parts, strict=True):
-            yield value, centre.view_as(value)
+    @torch.no_grad()
+    def add_drift_gradients(self, decay: float) -> None:
+        """Add the gradients of decay/2 · `drift` to `grad` of all layers."""
+        for value, centre in zip(self.parameters(), self._centres(), strict=True):
+            if value.grad is not None:
+                value.grad.add_(value - centre, alpha=decay)
+
+    def _centres(self) -> list[Tensor]:
+        """Return the centre of every parameter."""
+        values = list(self.parameters())
+        parts = torch.split(self.centre, [value.numel() for value in values])
+        return [part.view_as(value) for part, value in zip(parts, values, strict=True)]
 
     def drift(self) -> Tensor:
         """Return |weights and biases − centre|²."""

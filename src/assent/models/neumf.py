@@ -128,11 +128,10 @@ class NeuMF(Recommender):
             table.grad = self.perceptron_l2 * table
             table.grad[-1] = 0
             table.grad.index_add_(0, rows, by_output @ weight)
-        for value, centre in (*layers.centred(), (self.product_weights, torch.ones(()))):
-            away = value - centre
-            penalty += 0.5 * self.settings.decay * away.square().sum().item()
-            assert value.grad is not None
-            value.grad.add_(away, alpha=self.settings.decay)
+        away = self.product_weights - 1
+        self.product_weights.grad.add_(away, alpha=self.settings.decay)
+        layers.add_drift_gradients(self.settings.decay)
+        penalty += 0.5 * self.settings.decay * (layers.drift() + squares(away)).item()
         return loss + penalty, [by_user, by_item]
 
     def logits(self, users: Tensor, items: Tensor, prepared: Any = None) -> Tensor:

@@ -174,10 +174,10 @@ def _catch_up(
         for t in range(start, min(until, start + _FORGOTTEN)):
             a, b = rates[t] * fades[t + 1 - start], scales[t] * shrinks[t + 1 - start]
             for j in range(d):
-                path[j] += a / (root[j] * b + eps)
+                path[j] += a * m[j] / (root[j] * b + eps)
         fade, shrink = fades[until - start], shrinks[until - start]
         for j in range(d):
-            w[j] -= m[j] * path[j]
+            w[j] -= path[j]
             m[j] *= fade
             v[j] *= shrink * shrink
 

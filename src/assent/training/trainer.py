@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -26,12 +26,11 @@ from torch import Tensor, nn
 
 from assent.models import MF, Evidence, MFSettings, ModelSettings, Recommender, Sizes, code_of, model_class
 from assent.models.checks import check_contract, make_model
-from assent.support.arrays import mix, slices
+from assent.support.arrays import Ints, mix, slices
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
-from assent.training.adam import RowAdam
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
 from assent.training.stored import Trained, copies, evidence_of, named_under
 
@@ -41,6 +40,10 @@ _MONITOR_SAMPLES = 2**14
 """Validation samples scored at once: they fit into a processor's cache."""
 _DROPOUT = 1
 """Separates the random numbers of a model's dropout from other draws of the same epoch."""
+
+
+Batches = list[tuple[Ints, Ints]]
+"""Users [n] and items [n, 1 + negatives] of each step, positives first."""
 
 
 class TrainingSettings(BaseModel):
@@ -176,7 +179,8 @@ def _run_epoch(
     run needs no state of a generator.
     """
     model.train()
-    torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
+    # torch.manual_seed would also seed generators of other devices, which takes a millisecond.
+    torch.default_generator.manual_seed(int(mix(seed, epoch, _DROPOUT).item()))
     if model.brings_solver:
         try:
             model.step(evidence)
@@ -195,44 +199,41 @@ def _run_epoch(
     users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
     done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
     rates = [settings.learning_rate * 0.5 * (1 + math.cos(math.pi * share)) for share in done]
-    rows_alone = RowAdam(model, optimizer, rates) if model.brings("gradients") else None
-    for step, rate in enumerate(rates):
-        here = slice(step * batch, (step + 1) * batch)
-        if rows_alone:
-            loss = rows_alone.step(users[here], items[here])
-        else:
-            loss = _step(
-                model, optimizer, torch.from_numpy(users[here]), torch.from_numpy(items[here]), evidence, rate
-            )
+    batches = [(users[here], items[here]) for here in slices(rows, batch)]
+    take = _row_steps if model.brings("gradients") else _steps
+    for step, loss in enumerate(take(model, optimizer, evidence, batches, rates)):
         if not math.isfinite(loss):
             raise AssentError(
                 f"training: the loss is {loss} at epoch {epoch + 1}, batch {step + 1}; {advice}"
             )
-    if rows_alone:
-        rows_alone.settle()
     _check_finite(model, epoch, advice)
 
 
-def _step(
-    model: Recommender,
-    optimizer: torch.optim.Optimizer,
-    users: Tensor,
-    items: Tensor,
-    evidence: Evidence,
-    rate: float,
-) -> float:
-    """Take a step of Adam on all parameters along autograd's gradient; return the mean loss.
-
-    A loss that is not finite changes nothing.
-    """
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    loss = model.losses(users, items, model.prepare(evidence)).mean()
-    if math.isfinite(loss.item()):
+def _steps(
+    model: Recommender, optimizer: torch.optim.Adam, evidence: Evidence, batches: Batches, rates: list[float]
+) -> Iterator[float]:
+    """Yield the mean loss of each batch, and take a step of Adam along its gradient by autograd."""
+    for (users, items), rate in zip(batches, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        sampled = torch.from_numpy(users), torch.from_numpy(items)
+        loss = model.losses(*sampled, model.prepare(evidence)).mean()
+        yield loss.item()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    return loss.item()
+
+
+def _row_steps(
+    model: Recommender, optimizer: torch.optim.Adam, evidence: Evidence, batches: Batches, rates: list[float]
+) -> Iterator[float]:
+    """Take a step of Adam along the model's own `gradients` of each batch; yield the batch's mean loss."""
+    from assent.training.adam import RowAdam
+
+    adam = RowAdam(model, optimizer, rates)
+    for users, items in batches:
+        yield adam.step(users, items)
+    adam.settle()
 
 
 def _check_finite(model: Recommender, epoch: int, advice: str) -> None:
