@@ -1,4 +1,4 @@
-"""Scores and gradients by hand of products of embeddings, s = h · (p_u ⊙ q_i), in compiled code."""
+"""Scores and gradients by hand, in compiled code: of products h · (p_u ⊙ q_i) and sums p_u + q_i."""
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,43 @@ class Products:
             of_weights.numpy(),
         )
         return penalty, of_users, of_items, of_weights
+
+
+def pair_sums(p: Tensor, q: Tensor, users: Ints, items: Ints) -> Tensor:
+    """Return p_u + q_i of `users[n]` with `items[n, m]`: [n, m, d]."""
+    sums = p.new_empty(*items.shape, p.shape[1])
+    _pair_sums(p.numpy(), q.numpy(), users, items, sums.numpy())
+    return sums
+
+
+def pair_sum_gradients(p: Tensor, q: Tensor, users: Ints, items: Ints, by_sum: Tensor) -> list[Tensor]:
+    """Return the gradients by `p` and by `q`, given that by their `pair_sums`, [n, m, d]."""
+    found = [torch.zeros_like(p), torch.zeros_like(q)]
+    _add_by_row(found[0].numpy(), found[1].numpy(), users, items, by_sum.numpy())
+    return found
+
+
+@kernel
+def _pair_sums(p: Array, q: Array, users: Ints, items: Ints, sums: Array) -> None:
+    n, m, d = sums.shape
+    for k in range(n):
+        own = p[users[k]]
+        for j in range(m):
+            other, out = q[items[k, j]], sums[k, j]
+            for f in range(d):
+                out[f] = own[f] + other[f]
+
+
+@kernel
+def _add_by_row(p: Array, q: Array, users: Ints, items: Ints, by_sum: Array) -> None:
+    n, m, d = by_sum.shape
+    for k in range(n):
+        own = p[users[k]]
+        for j in range(m):
+            other, given = q[items[k, j]], by_sum[k, j]
+            for f in range(d):
+                own[f] += given[f]
+                other[f] += given[f]
 
 
 @kernel

@@ -99,25 +99,26 @@ class NeuMF(Recommender):
     @torch.no_grad()
     def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
         """Return the mean loss of a batch and its gradients by the rows of all tables."""
-        from assent.models.by_hand import Products
+        from assent.models.by_hand import Products, pair_sum_gradients, pair_sums
 
         layers, deep_users, deep_items = (
             self.perceptron,
             self.perceptron_user_table,
             self.perceptron_item_table,
         )
-        user_rows, user_places, item_rows, item_places = map(torch.from_numpy, (*users, *items))
+        user_rows, item_rows = torch.from_numpy(users.rows), torch.from_numpy(items.rows)
         p_deep, q_deep = lookup(deep_users, user_rows), lookup(deep_items, item_rows)
         of_users, of_items = self._first_layer(p_deep, q_deep)
-        first = lookup(of_users, user_places).unsqueeze(1) + lookup(of_items, item_places)
+        first = pair_sums(of_users, of_items, users.places, items.places)
         deep = layers.layers_after_first(first.flatten(0, 1))
         products = Products(self.user_table, self.item_table, users, items, self.product_weights)
-        loss, by_logit = mean_loss(products.logits + deep[-1][0].view_as(item_places))
+        loss, by_logit = mean_loss(products.logits + deep[-1][0].view_as(products.logits))
 
         penalty, by_user, by_item, self.product_weights.grad = products.gradients(by_logit, self.l2)
         by_first = layers.backward_to_first(deep, by_logit.view(-1, 1))
-        by_users = torch.zeros_like(of_users).index_add_(0, user_places, by_first.view_as(first).sum(1))
-        by_items = torch.zeros_like(of_items).index_add_(0, item_places.flatten(), by_first)
+        by_users, by_items = pair_sum_gradients(
+            of_users, of_items, users.places, items.places, by_first.view_as(first)
+        )
         layers.weights[0].grad = torch.cat([by_users.T @ p_deep, by_items.T @ q_deep], dim=1)
         layers.biases[0].grad = by_users.sum(0)
         by_deep = zip((by_users, by_items), torch.chunk(layers.weights[0], 2, dim=1), strict=True)
