@@ -125,7 +125,7 @@ def against_hand(name: str, problem: Problem, epochs: int) -> None:
 def against_mf(name: str, problem: Problem, epochs: int) -> None:
     """Print CPU time per epoch: the difference between trainings of 1 and of `epochs` + 1 epochs."""
     costs = {}
-    for model in MODELS:
+    for model in sorted(MODELS, key=lambda name: name != "mf"):
         long, short = (settings_of(model, epochs=n, evaluate_every=n) for n in (1 + epochs, 1))
         differences = [
             seconds(lambda: train(problem, long)) - seconds(lambda: train(problem, short))  # noqa: B023
