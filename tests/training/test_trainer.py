@@ -73,6 +73,24 @@ def test_the_seed_decides_where_a_training_starts(problem: Problem, seed: int) -
         assert torch.equal(found[:-1], expected[:-1])
 
 
+class Differentiated(MF):
+    """Matrix factorisation by autograd."""
+
+    name = "differentiated"
+
+    def losses(self, users: Tensor, items: Tensor, prepared: None) -> Tensor:
+        return super().losses(users, items, prepared)
+
+
+def test_gradients_by_hand_and_by_autograd_train_the_same_model(problem: Problem) -> None:
+    data = disclose(problem, everything(problem))
+    by_hand, by_autograd = fitted(data), fitted(data, kind=Differentiated)
+    assert parameters(by_hand) != parameters(by_autograd)
+    for ours, expected in zip(by_hand.model.parameters(), by_autograd.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-4)
+    assert by_hand.monitor == pytest.approx(by_autograd.monitor, abs=1e-3)
+
+
 def test_the_learning_rate_falls_along_a_cosine(problem: Problem) -> None:
     rates: list[float] = []
 
@@ -82,7 +100,7 @@ def test_the_learning_rate_falls_along_a_cosine(problem: Problem) -> None:
     data = disclose(problem, everything(problem))
     hook = register_optimizer_step_pre_hook(record)
     try:
-        fitted(data, QUICK)
+        fitted(data, QUICK, kind=Differentiated)
     finally:
         hook.remove()
     steps = QUICK.epochs * math.ceil(len(data.rows) / 64)

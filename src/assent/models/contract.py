@@ -24,7 +24,8 @@ Subclass `Recommender`, give it a `name` and a `Settings` class, and implement f
             self.bias[-1] = self.bias[:-1].sum() / max(1, self.n_items)
 
 A model that reads interactions as input (a graph, histories) also implements `prepare`; one that brings its
-own solver implements `step` and `objective` in place of `losses`. The trainer, early stopping, ranking,
+own solver implements `step` and `objective` in place of `losses`. One that looks rows up in tables may be
+trained faster by `tables` and `gradients`. The trainer, early stopping, ranking,
 influence, all methods and the stored files then work with it. The model is built for the users and items of
 the rows that it is trained on and sees no others; it knows nothing of selections or games. docs/models.md
 explains more, examples/own_recommender.py runs, and `assent.testing` has the tests.
@@ -33,13 +34,14 @@ explains more, examples/own_recommender.py runs, and `assent.testing` has the te
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from assent.models.losses import sample_losses
+from assent.support.arrays import Ints
 
 
 class ModelSettings(BaseModel):
@@ -69,6 +71,21 @@ class Evidence:
     users: Tensor  # [n]
     items: Tensor  # [n]
     weights: Tensor  # [n]
+
+
+class Lookup(NamedTuple):
+    """The rows of a table that a batch reads: its users or items are `rows[places]`."""
+
+    rows: Ints  # distinct: [k]
+    places: Ints  # [n] of users, [n, m] of items
+
+
+@dataclass(frozen=True)
+class Table:
+    """An embedding table whose rows are read by user or by item."""
+
+    values: nn.Parameter  # [users + 1 or items + 1, d], the last row for the unknown
+    of: Literal["users", "items"]
 
 
 class Recommender(nn.Module, ABC):
@@ -134,6 +151,39 @@ class Recommender(nn.Module, ABC):
     def losses(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
         """Return the loss of each sample, [n, m]; `items[:, 0]` are the positives. Default: BCE + penalty."""
         return sample_losses(*self(users, items, prepared))
+
+    def tables(self) -> Sequence[Table]:
+        """Return the tables of which a batch has gradients by the rows that it reads, and by no others."""
+        return ()
+
+    def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
+        """Return the mean of `losses` and its gradients by the rows of `tables`, by hand: [k, d] each.
+
+        Optional: by default, autograd differentiates `losses`. Gradients by other parameters are put into
+        their `grad`, as by `backward`.
+        """
+        raise NotImplementedError
+
+    def logits(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+        """Return the logits of `forward` without gradients. Optional: by default, `forward` is called."""
+        raise NotImplementedError
+
+    def brings(self, name: str) -> bool:
+        """Whether to call `gradients` or `logits`: not if a subclass changed what they are made for."""
+        classes = type(self).__mro__
+        first, *others = (
+            next(k for k, each in enumerate(classes) if method in vars(each))
+            for method in (name, "prepare", "forward", "losses")
+        )
+        return first <= min(others)
+
+    @torch.no_grad()
+    def scores(self, users: Tensor, items: Tensor, prepared: Any) -> Tensor:
+        """Return the logits of `users[n]` with `items[n, m]`, the fastest way: [n, m]."""
+        if self.brings("logits"):
+            return self.logits(users, items, prepared)
+        logits: Tensor = self(users, items, prepared)[0]
+        return logits
 
     def step(self, evidence: Evidence) -> None:
         """Improve the parameters by one pass over the disclosed interactions (an epoch), from these alone.

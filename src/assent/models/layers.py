@@ -61,9 +61,8 @@ class Perceptron(nn.Module):
     @torch.no_grad()
     def initialise(self, generator: torch.Generator, scale: float) -> None:
         """Draw weights around their centre, normal with deviation `scale` / √inputs; biases are at theirs."""
-        sizes = [value.numel() for value in self.parameters()]
-        for value, centre in zip(self.parameters(), torch.split(self.centre, sizes), strict=True):
-            value.copy_(centre.view_as(value))
+        for value, centre in zip(self.parameters(), self._centres(), strict=True):
+            value.copy_(centre)
         for weight in self.weights:
             noise = torch.empty_like(weight).normal_(generator=generator)
             weight.add_(noise, alpha=scale / math.sqrt(weight.shape[1]))
@@ -77,6 +76,40 @@ class Perceptron(nn.Module):
         for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
             x = F.linear(F.silu(x), weight, bias)
         return x
+
+    @torch.no_grad()
+    def layers_after_first(self, first: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return (x, φ(x)) of each layer from `first[n, units]` on; of the last one, the output twice."""
+        found, x = [], first
+        for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
+            found.append((x, F.silu(x)))
+            x = F.linear(found[-1][1], weight, bias)
+        return [*found, (x, x)]
+
+    @torch.no_grad()
+    def backward_to_first(self, layers: list[tuple[Tensor, Tensor]], by_output: Tensor) -> Tensor:
+        """Return the gradient by the first layer's output, [n, units], and set `grad` of the layers after it.
+
+        `layers` is what `layers_after_first` gave, and `by_output[n, outputs]` the gradient by the output.
+        """
+        gradient, weights, biases = by_output, list(self.weights)[1:], list(self.biases)[1:]
+        for (x, active), weight, bias in zip(layers[-2::-1], weights[::-1], biases[::-1], strict=True):
+            weight.grad, bias.grad = gradient.T @ active, gradient.sum(0)
+            gradient = torch.ops.aten.silu_backward(gradient @ weight, x)
+        return gradient
+
+    @torch.no_grad()
+    def add_drift_gradients(self, decay: float) -> None:
+        """Add the gradients of decay/2 · `drift` to `grad` of all layers."""
+        for value, centre in zip(self.parameters(), self._centres(), strict=True):
+            if value.grad is not None:
+                value.grad.add_(value - centre, alpha=decay)
+
+    def _centres(self) -> list[Tensor]:
+        """Return the centre of every parameter."""
+        values = list(self.parameters())
+        parts = torch.split(self.centre, [value.numel() for value in values])
+        return [part.view_as(value) for part, value in zip(parts, values, strict=True)]
 
     def drift(self) -> Tensor:
         """Return |weights and biases − centre|²."""

@@ -16,6 +16,14 @@ def sample_losses(logits: Tensor, penalties: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, labels, reduction="none") + penalties
 
 
+def mean_loss(logits: Tensor) -> tuple[float, Tensor]:
+    """Return the mean BCE of samples whose first column is the positive, and its gradient: [n, 1 + m]."""
+    by_logit = torch.sigmoid(logits)
+    by_logit[:, 0] -= 1
+    total = F.softplus(logits).sum() - logits[:, 0].sum()
+    return total.item() / logits.numel(), by_logit.div_(logits.numel())
+
+
 _SMALLEST, _LARGEST = 1e-4, 1e4
 """The range of the calibrated scale c."""
 

@@ -7,8 +7,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from assent.models.contract import ModelSettings, Recommender, Sizes
+from assent.models.contract import Lookup, ModelSettings, Recommender, Sizes, Table
 from assent.models.layers import STRENGTHS, dot, lookup, mean_row, noise_edge, squares
+from assent.models.losses import mean_loss
 
 
 class MFSettings(ModelSettings):
@@ -49,6 +50,25 @@ class MF(Recommender):
         p, q = lookup(self.user_table, users), lookup(self.item_table, items)
         lengths = squares(p).unsqueeze(1) + squares(q)
         return dot(q, p.unsqueeze(1)), 0.5 * self.l2 * lengths
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return both tables."""
+        return Table(self.user_table, "users"), Table(self.item_table, "items")
+
+    def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
+        """Return the mean loss of a batch and its gradients by the rows of both tables."""
+        from assent.models.by_hand import Products
+
+        products = Products(self.user_table, self.item_table, users, items)
+        loss, by_logit = mean_loss(products.logits)
+        penalty, by_user, by_item, _ = products.gradients(by_logit, self.l2)
+        return loss + penalty, [by_user, by_item]
+
+    def logits(self, users: Tensor, items: Tensor, prepared: None = None) -> Tensor:
+        """Return p_u · q_i of `users[n]` with `items[n, m]`: [n, m]."""
+        from assent.models.by_hand import products
+
+        return products(self.user_table, self.item_table, users, items)
 
     def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
         """Return p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""

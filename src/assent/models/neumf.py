@@ -8,8 +8,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.contract import ModelSettings, Recommender, Sizes
+from assent.models.contract import Lookup, ModelSettings, Recommender, Sizes, Table
 from assent.models.layers import STRENGTHS, Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
+from assent.models.losses import mean_loss
 
 _NUMBERS = 2**24
 """Hidden units per block when all items are scored: 64 MB."""
@@ -81,12 +82,68 @@ class NeuMF(Recommender):
 
     def _logits(self, p: Tensor, q: Tensor, p_deep: Tensor, q_deep: Tensor) -> Tensor:
         """Return the scores of users [n, 1, d] with items [n or 1, m, d]: [n, m]."""
-        product = dot(q, p * self.product_weights)
-        # W_1 [p', q'] is a sum of two parts; the user's part serves all items.
-        of_user, of_item = torch.chunk(self.perceptron.weights[0], 2, dim=1)
-        first = F.linear(p_deep, of_user, self.perceptron.biases[0]) + F.linear(q_deep, of_item)
-        deep: Tensor = self.perceptron.after_first(first)
-        return product + deep.squeeze(-1)
+        return dot(q, p * self.product_weights) + self._deep(p_deep, q_deep)
+
+    def _deep(self, p_deep: Tensor, q_deep: Tensor) -> Tensor:
+        of_users, of_items = self._first_layer(p_deep, q_deep)
+        deep: Tensor = self.perceptron.after_first(of_users + of_items).squeeze(-1)
+        return deep
+
+    def _first_layer(self, p_deep: Tensor, q_deep: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both parts of W_1 [p', q'] + b_1, a sum: the part of a user serves all items."""
+        by_user, by_item = torch.chunk(self.perceptron.weights[0], 2, dim=1)
+        return F.linear(p_deep, by_user, self.perceptron.biases[0]), F.linear(q_deep, by_item)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables of the product; the prior moves every row of those of the perceptron."""
+        return Table(self.user_table, "users"), Table(self.item_table, "items")
+
+    @torch.no_grad()
+    def gradients(self, users: Lookup, items: Lookup) -> tuple[float, list[Tensor]]:
+        """Return the mean loss of a batch and its gradients by the rows of all tables."""
+        from assent.models.by_hand import Products, pair_sum_gradients, pair_sums
+
+        layers, deep_users, deep_items = (
+            self.perceptron,
+            self.perceptron_user_table,
+            self.perceptron_item_table,
+        )
+        user_rows, item_rows = torch.from_numpy(users.rows), torch.from_numpy(items.rows)
+        p_deep, q_deep = lookup(deep_users, user_rows), lookup(deep_items, item_rows)
+        of_users, of_items = self._first_layer(p_deep, q_deep)
+        first = pair_sums(of_users, of_items, users.places, items.places)
+        deep = layers.layers_after_first(first.flatten(0, 1))
+        products = Products(self.user_table, self.item_table, users, items, self.product_weights)
+        loss, by_logit = mean_loss(products.logits + deep[-1][0].view_as(products.logits))
+
+        penalty, by_user, by_item, self.product_weights.grad = products.gradients(by_logit, self.l2)
+        by_first = layers.backward_to_first(deep, by_logit.view(-1, 1))
+        by_users, by_items = pair_sum_gradients(
+            of_users, of_items, users.places, items.places, by_first.view_as(first)
+        )
+        layers.weights[0].grad = torch.cat([by_users.T @ p_deep, by_items.T @ q_deep], dim=1)
+        layers.biases[0].grad = by_users.sum(0)
+        by_deep = zip((by_users, by_items), torch.chunk(layers.weights[0], 2, dim=1), strict=True)
+        for table, rows, (by_output, weight) in zip(
+            (deep_users, deep_items), (user_rows, item_rows), by_deep, strict=True
+        ):
+            penalty += 0.5 * self.perceptron_l2 * squares(table[:-1].flatten()).item()
+            table.grad = self.perceptron_l2 * table
+            table.grad[-1] = 0
+            table.grad.index_add_(0, rows, by_output @ weight)
+        away = self.product_weights - 1
+        self.product_weights.grad.add_(away, alpha=self.settings.decay)
+        layers.add_drift_gradients(self.settings.decay)
+        penalty += 0.5 * self.settings.decay * (layers.drift() + squares(away)).item()
+        return loss + penalty, [by_user, by_item]
+
+    def logits(self, users: Tensor, items: Tensor, prepared: Any = None) -> Tensor:
+        """Return the logits of `users[n]` with `items[n, m]`: [n, m]."""
+        from assent.models.by_hand import products
+
+        p_deep, q_deep = lookup(self.perceptron_user_table, users), lookup(self.perceptron_item_table, items)
+        product = products(self.user_table, self.item_table, users, items, self.product_weights)
+        return product + self._deep(p_deep.unsqueeze(1), q_deep)
 
     def score_all(self, users: Tensor, prepared: Any = None) -> Tensor:
         """Return the logits of every item, the unknown one last: [n, n_items + 1]."""

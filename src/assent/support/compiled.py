@@ -18,6 +18,9 @@ def compiled(function: F) -> F:
 
 
 def kernel(function: F) -> F:
-    """Compile a function as `compiled` does, for speed: sums may be taken in any order."""
-    fast = {"reassoc", "contract", "arcp", "nsz"}  # not a number stays not a number
-    return cast(F, njit(cache=True, nogil=True, fastmath=fast)(function))
+    """Compile a function as `compiled` does, for speed: sums may be taken in any order.
+
+    Not a number stays not a number, and a division by 0 raises nothing.
+    """
+    fast = {"reassoc", "contract", "arcp", "nsz"}
+    return cast(F, njit(cache=True, nogil=True, fastmath=fast, error_model="numpy")(function))

@@ -64,11 +64,9 @@ class Trained:
         self.model.eval()
         return None if self.rows is None else self.model.prepare(evidence_of(self.rows))
 
-    @torch.no_grad()
     def scores(self, users: Tensor, items: Tensor) -> Tensor:
         """Return the logits of `users[n]` with `items[n, m]`, in the model's indices: [n, m]."""
-        logits: Tensor = self.model(users, items, self._prepared)[0]
-        return logits
+        return self.model.scores(users, items, self._prepared)
 
     @torch.no_grad()
     def scores_of_all(self, users: Tensor) -> Tensor:

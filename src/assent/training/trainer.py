@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -36,7 +36,7 @@ from assent.models import (
     model_class,
 )
 from assent.models.checks import check_contract, make_model
-from assent.support.arrays import mix
+from assent.support.arrays import Ints, mix, slices
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
@@ -50,6 +50,10 @@ _MONITOR_SAMPLES = 2**14
 """Validation samples scored at once: they fit into a processor's cache."""
 _DROPOUT = 1
 """Separates the random numbers of a model's dropout from other draws of the same epoch."""
+
+
+Batches = list[tuple[Ints, Ints]]
+"""Users [n] and items [n, 1 + negatives] of each step, positives first."""
 
 
 class TrainingSettings(BaseModel):
@@ -184,7 +188,7 @@ def train(
 
 def _run_epoch(
     model: Recommender,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Adam,
     data: Disclosed,
     evidence: Evidence,
     settings: TrainingSettings,
@@ -198,7 +202,8 @@ def _run_epoch(
     run needs no state of a generator.
     """
     model.train()
-    torch.manual_seed(mix(seed, epoch, _DROPOUT).item())
+    # torch.manual_seed would also seed generators of other devices, which takes a millisecond.
+    torch.default_generator.manual_seed(int(mix(seed, epoch, _DROPOUT).item()))
     if model.brings_solver:
         try:
             model.step(evidence)
@@ -212,22 +217,46 @@ def _run_epoch(
     steps = math.ceil(rows / batch)
     drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
     order = np.random.default_rng((seed, epoch)).permutation(rows)
-    users = torch.from_numpy(data.rows.users[order])
-    items = torch.from_numpy(np.concatenate([data.rows.items[:, None], drawn], axis=1)[order])
-    for step in range(steps):
-        done = (epoch * steps + step) / (settings.epochs * steps)
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
-        here = slice(step * batch, (step + 1) * batch)
-        loss = model.losses(users[here], items[here], model.prepare(evidence)).mean()
-        if not math.isfinite(loss.item()):
+    if model.brings("gradients"):  # rows are sorted by user: in order, a batch reads its users' rows in order
+        order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
+    users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
+    done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
+    rates = [settings.learning_rate * 0.5 * (1 + math.cos(math.pi * share)) for share in done]
+    batches = [(users[here], items[here]) for here in slices(rows, batch)]
+    take = _row_steps if model.brings("gradients") else _steps
+    for step, loss in enumerate(take(model, optimizer, evidence, batches, rates)):
+        if not math.isfinite(loss):
             raise AssentError(
-                f"training: the loss is {loss.item()} at epoch {epoch + 1}, batch {step + 1}; {advice}"
+                f"training: the loss is {loss} at epoch {epoch + 1}, batch {step + 1}; {advice}"
             )
+    _check_finite(model, epoch, advice)
+
+
+def _steps(
+    model: Recommender, optimizer: torch.optim.Adam, evidence: Evidence, batches: Batches, rates: list[float]
+) -> Iterator[float]:
+    """Yield the mean loss of each batch, and take a step of Adam along its gradient by autograd."""
+    for (users, items), rate in zip(batches, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        sampled = torch.from_numpy(users), torch.from_numpy(items)
+        loss = model.losses(*sampled, model.prepare(evidence)).mean()
+        yield loss.item()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    _check_finite(model, epoch, advice)
+
+
+def _row_steps(
+    model: Recommender, optimizer: torch.optim.Adam, evidence: Evidence, batches: Batches, rates: list[float]
+) -> Iterator[float]:
+    """Take a step of Adam along the model's own `gradients` of each batch; yield the batch's mean loss."""
+    from assent.training.adam import RowAdam
+
+    adam = RowAdam(model, optimizer, rates)
+    for users, items in batches:
+        yield adam.step(users, items)
+    adam.settle()
 
 
 def _check_finite(model: Recommender, epoch: int, advice: str) -> None:
@@ -253,7 +282,7 @@ def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recomm
         model.finish()
         prepared = model.prepare(evidence)
         parts = zip(users.chunk(n_parts), items.chunk(n_parts), strict=True)
-        scores = torch.cat([model(u, i, prepared)[0] for u, i in parts])
+        scores = torch.cat([model.scores(u, i, prepared) for u, i in parts])
         rivals, own = scores[:, 1:], scores[:, :1]
         rank = (rivals > own).sum(1) + 0.5 * (rivals == own).sum(1)
         return float(torch.where(rank < _MONITOR_K, 1 / torch.log2(rank + 2), 0).mean())
