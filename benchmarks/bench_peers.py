@@ -2,7 +2,7 @@
 
     bench_peers.py                                           small logs, three seeds
     bench_peers.py --datasets gowalla --systems ials,implicit-als --seeds 1
-    bench_peers.py --datasets gowalla_public_split --systems ials-wide,implicit-als --seeds 1
+    bench_peers.py --datasets gowalla_public_split --systems ials-wide,implicit-als-wide --seeds 1
 
 Every system is tuned on the same validation rows, trained with what was found, once a seed, and ranks the
 test rows. Peers get training rows alone. Each system has a process and one thread of its own.
@@ -13,7 +13,8 @@ test rows. Peers get training rows alone. Each system has a process and one thre
   validation rows, ranked among its own sampled negatives.
 - A peer's search has the shape of assent's quick one: 8 trials, first of one setting, then of another. A
   trial trains in full and is judged by NDCG@5 of the validation rows among `Problem.valid_candidates`.
-- `ials-wide` has 256 dimensions. It starts from the settings that the quick search found with 64.
+  `implicit-als-grid` tries 32 settings instead.
+- Systems called `wide` have 256 dimensions, and the settings that were found with 64.
 - The peers' vectors are ranked by assent's evaluation. Users and items that a peer does not know score 0.
 - Peak memory includes Python, torch and the data, which every process loads.
 
@@ -30,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -44,7 +46,7 @@ from assent.data.unwillingness import assign
 from assent.evaluation.evaluate import ranked_metrics
 from assent.lab import Lab, everything
 from assent.lab.tuning import tuned
-from assent.models import IALS, MF, Sizes
+from assent.models import MF, Sizes
 from assent.models.mf import MFSettings
 from assent.support.arrays import Floats
 from assent.support.runtime import one_thread
@@ -94,6 +96,10 @@ class Peer:
     """Of a problem, settings, iterations and a seed; returns the vectors of all users and of all items."""
     rounds: Rounds
     iterations: int = ITERATIONS
+    grid: bool = False
+    """Whether to try all factors of one setting with all of the other."""
+    wide: bool = False
+    """Whether to go on from the settings found to `WIDE` dimensions."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,7 @@ class Row:
     search_cpu: float
     training_cpu: Sequence[float]
     plain_cpu: float | None
-    """CPU seconds of a training at the initial settings, without looks at validation rows; for ALS alone."""
+    """CPU seconds of a training at the initial settings, without looks at validation rows, on Gowalla."""
     peak: float
     """GB."""
 
@@ -136,7 +142,13 @@ def implicit_als(problem: Problem, values: Values, iterations: int, seed: int) -
     from implicit.cpu.als import AlternatingLeastSquares
 
     model = AlternatingLeastSquares(
-        factors=DIMENSION, iterations=iterations, num_threads=1, random_state=seed, dtype=np.float32, **values
+        factors=int(values["factors"]),
+        regularization=values["regularization"],
+        alpha=values["alpha"],
+        iterations=iterations,
+        num_threads=1,
+        random_state=seed,
+        dtype=np.float32,
     )
     model.fit(taken(problem), show_progress=False)
     return model.user_factors, model.item_factors
@@ -147,7 +159,12 @@ def implicit_bpr(problem: Problem, values: Values, iterations: int, seed: int) -
     from implicit.cpu.bpr import BayesianPersonalizedRanking
 
     model = BayesianPersonalizedRanking(
-        factors=DIMENSION, iterations=iterations, num_threads=1, random_state=seed, **values
+        factors=int(values["factors"]),
+        regularization=values["regularization"],
+        learning_rate=values["learning_rate"],
+        iterations=iterations,
+        num_threads=1,
+        random_state=seed,
     )
     model.fit(taken(problem), show_progress=False)
     return model.user_factors, model.item_factors
@@ -160,43 +177,41 @@ def lenskit_als(problem: Problem, values: Values, iterations: int, seed: int) ->
     from lenskit.training import TrainingOptions
 
     rows = pl.DataFrame({"user_id": problem.train.users, "item_id": problem.train.items})
-    scorer = ImplicitMFScorer(embedding_size=DIMENSION, epochs=iterations, **values)
+    dimension = int(values["factors"])
+    scorer = ImplicitMFScorer(
+        embedding_size=dimension,
+        regularization=values["regularization"],
+        weight=values["alpha"],
+        epochs=iterations,
+    )
     scorer.train(from_interactions_df(rows.to_pandas()), TrainingOptions(rng=seed))
-    users, items = np.zeros((problem.n_users, DIMENSION)), np.zeros((problem.n_items, DIMENSION))
+    users, items = np.zeros((problem.n_users, dimension)), np.zeros((problem.n_items, dimension))
     users[scorer.users.ids()] = scorer.user_embeddings
     items[scorer.items.ids()] = scorer.item_embeddings
     return users, items
 
 
-ALS_ROUNDS = ((0.1, 0.3, 3.0, 10.0), (0.3, 3.0, 10.0))
-"""Factors of the regularisation, then of the weight of what people took."""
+ALS_START = {"factors": float(DIMENSION), "regularization": 1.0, "alpha": 10.0}
+ALS_ROUNDS = (("regularization", (0.1, 0.3, 3.0, 10.0)), ("alpha", (0.3, 3.0, 10.0)))
+ALS_GRID = (
+    ("regularization", (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)),
+    ("alpha", (0.1, 0.3, 1.0, 3.0)),
+)
+BPR_START = {"factors": float(DIMENSION), "regularization": 0.01, "learning_rate": 0.03}
+BPR_ROUNDS = (("regularization", (0.3, 3.0, 10.0, 30.0)), ("learning_rate", (0.3, 3.0, 10.0)))
 SYSTEMS: dict[str, Peer | Ours] = {
     "ials": Ours("ials", Tune.QUICK),
     "ials-thorough": Ours("ials", Tune.THOROUGH),
     "ials-wide": Ours("ials", Tune.QUICK, wide=True),
     "mf": Ours("mf", Tune.THOROUGH),
     "lightgcn": Ours("lightgcn", Tune.THOROUGH),
-    "implicit-als": Peer(
-        "implicit",
-        {"regularization": 1.0, "alpha": 10.0},
-        implicit_als,
-        (("regularization", ALS_ROUNDS[0]), ("alpha", ALS_ROUNDS[1])),
-    ),
-    "implicit-bpr": Peer(
-        "implicit",
-        {"regularization": 0.01, "learning_rate": 0.03},
-        implicit_bpr,
-        (("regularization", (0.3, 3.0, 10.0, 30.0)), ("learning_rate", (0.3, 3.0, 10.0))),
-        BPR_ITERATIONS,
-    ),
-    "lenskit-als": Peer(
-        "lenskit",
-        {"regularization": 1.0, "weight": 10.0},
-        lenskit_als,
-        (("regularization", ALS_ROUNDS[0]), ("weight", ALS_ROUNDS[1])),
-    ),
+    "implicit-als": Peer("implicit", ALS_START, implicit_als, ALS_ROUNDS),
+    "implicit-als-grid": Peer("implicit", ALS_START, implicit_als, ALS_GRID, grid=True),
+    "implicit-als-wide": Peer("implicit", ALS_START, implicit_als, ALS_ROUNDS, wide=True),
+    "implicit-bpr": Peer("implicit", BPR_START, implicit_bpr, BPR_ROUNDS, BPR_ITERATIONS),
+    "lenskit-als": Peer("lenskit", ALS_START, lenskit_als, ALS_ROUNDS),
 }
-TOO_SLOW = {("lightgcn", "gowalla"), ("lightgcn", PUBLIC)}
+LARGE = ("gowalla", PUBLIC)
 
 
 def problem_of(name: str, *, quick: bool) -> Problem:
@@ -237,8 +252,18 @@ def search(start: Values, rounds: Rounds, judge: Callable[[Values], float]) -> t
     return best, trials
 
 
-def of_peer(peer: Peer, problem: Problem, seeds: int, *, quick: bool) -> Row:
-    """Tune, train and test a peer."""
+def every(start: Values, rounds: Rounds, judge: Callable[[Values], float]) -> tuple[Values, int]:
+    """Return the best of all combinations of the factors, and the number of trials."""
+    names, factors = zip(*rounds, strict=True)
+    tried = [
+        {**start, **{name: start[name] * factor for name, factor in zip(names, each, strict=True)}}
+        for each in product(*factors)
+    ]
+    return max(tried, key=judge), len(tried)
+
+
+def of_peer(peer: Peer, problem: Problem, seeds: int, *, quick: bool, plain: bool) -> Row:
+    """Tune, train and test a peer; `plain` asks for the seconds of a training at its initial settings."""
     iterations = 2 if quick else peer.iterations
 
     def trained(values: Values, seed: int) -> Trained:
@@ -247,24 +272,23 @@ def of_peer(peer: Peer, problem: Problem, seeds: int, *, quick: bool) -> Row:
     def judged(values: Values) -> float:
         return validation_ndcg(problem, trained(values, problem.seed))
 
-    plain = None
-    if "als" in peer.fit.__name__:
-        plain = min(timed(partial(peer.fit, problem, peer.start, iterations, 0))[1] for _ in range(2))
-    (best, trials), cpu = timed(lambda: search(peer.start, peer.rounds, judged))
+    work = partial(peer.fit, problem, peer.start, iterations, 0)
+    plain_cpu = min(timed(work)[1] for _ in range(2)) if plain else None
+    (best, trials), cpu = timed(partial(every if peer.grid else search, peer.start, peer.rounds, judged))
+    best = {**best, "factors": WIDE} if peer.wide else best
     runs = [timed(partial(trained, best, seed)) for seed in range(seeds)]
-    return row_of(problem, runs, best, trials, cpu, plain)
+    return row_of(problem, runs, best, trials, cpu, plain_cpu)
 
 
-def of_ours(ours: Ours, problem: Problem, seeds: int, *, quick: bool) -> Row:
-    """Tune, train and test a model of assent."""
+def of_ours(ours: Ours, problem: Problem, seeds: int, *, quick: bool, plain: bool) -> Row:
+    """Tune, train and test a model of assent; `plain` as for a peer."""
     asked = settings_of(ours.model, quick=quick).model_copy(update={"tune": ours.tune})
-    plain = plain_seconds(problem, asked) if ours.model == IALS.name else None
+    plain_cpu = plain_seconds(problem, asked) if plain else None
     found, cpu = timed(lambda: tuned(Lab(problem, asked), everything(problem)))
-    best, trials = found.settings, len(found.attempts)
-    if ours.wide:
-        best = wider(best)
+    best = wider(found.settings) if ours.wide else found.settings
     runs = [timed(partial(train, problem, best, seed)) for seed in range(seeds)]
-    return row_of(problem, runs, best.model_settings.model_dump(mode="json"), trials, cpu, plain)
+    chosen = best.model_settings.model_dump(mode="json")
+    return row_of(problem, runs, chosen, len(found.attempts), cpu, plain_cpu)
 
 
 def wider(settings: Settings) -> Settings:
@@ -305,10 +329,10 @@ def row_of(
 
 def measured(system: str, name: str, seeds: int, quick: bool) -> Row:
     """Run a system; to be called in a process of its own."""
-    problem, chosen = problem_of(name, quick=quick), SYSTEMS[system]
+    problem, chosen, plain = problem_of(name, quick=quick), SYSTEMS[system], name == "gowalla"
     if isinstance(chosen, Peer):
-        return of_peer(chosen, problem, seeds, quick=quick)
-    return of_ours(chosen, problem, seeds, quick=quick)
+        return of_peer(chosen, problem, seeds, quick=quick, plain=plain)
+    return of_ours(chosen, problem, seeds, quick=quick, plain=plain)
 
 
 def in_own_process(system: str, name: str, seeds: int, quick: bool) -> Row:
@@ -357,7 +381,7 @@ if __name__ == "__main__":
     given = read_options(
         __doc__,
         datasets=Option(REAL, f"data sets, also gowalla and {PUBLIC}", quick=("diginetica", PUBLIC)),
-        systems=Option(tuple(each for each in SYSTEMS if each != "ials-wide"), "of " + ", ".join(SYSTEMS)),
+        systems=Option(tuple(each for each in SYSTEMS if "wide" not in each), "of " + ", ".join(SYSTEMS)),
         seeds=Option(3, "training seeds", quick=2),
     )
     os.environ["RAYON_NUM_THREADS"] = os.environ["LK_NUM_THREADS"] = "1"  # LensKit's
@@ -367,7 +391,7 @@ if __name__ == "__main__":
             chosen = SYSTEMS[system]
             if isinstance(chosen, Peer) and importlib.util.find_spec(chosen.library) is None:
                 print(f"{name}, {system}: skipped: not installed", flush=True)
-            elif (system, name) in TOO_SLOW:
+            elif system == "lightgcn" and name in LARGE:
                 print(f"{name}, {system}: skipped: too slow", flush=True)
             else:
                 rows[system] = in_own_process(system, name, given.seeds, given.quick)
