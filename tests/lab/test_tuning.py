@@ -50,6 +50,15 @@ def test_without_tuning_settings_stay_as_they_are(problem: Problem) -> None:
     assert trained_in(store) == 0
 
 
+def test_settings_with_which_training_diverges_lose(problem: Problem) -> None:
+    """The error of an attempt is noted, and the search goes on."""
+    given = {"model": "mf", "model_settings": {"dimension": 8}, "training": {"learning_rate": 1e30}}
+    found = tuned(Lab(problem, Settings.model_validate(given)), everything(problem))
+    assert {each["ndcg"] for each in found.attempts} == {0.0}
+    assert "learning_rate" in found.attempts[0]["error"]
+    assert found.settings.model_settings == Settings.model_validate(given).model_settings
+
+
 def test_a_thorough_search_tries_more(problem: Problem) -> None:
     quick, thorough = (
         tuned(Lab(problem, settings(tune)), everything(problem)) for tune in (Tune.QUICK, Tune.THOROUGH)

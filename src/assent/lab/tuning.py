@@ -20,6 +20,7 @@ from assent.lab.store import Found, Key, digest
 from assent.models import ModelSettings, model_class
 from assent.support.arrays import Bools
 from assent.support.cost import NO_COST, Cost
+from assent.support.errors import AssentError
 from assent.training import Settings, Tune
 
 _FEWEST = 50
@@ -60,8 +61,14 @@ class Attempt:
         return {"kind": "attempt", "training": digest(self.training.key(lab))}
 
     def run(self, lab: Lab) -> Found:
-        """Train; the facts are validation NDCG@5 and the epoch that reached it."""
-        trained = self.training.train(lab)
+        """Train; the facts are validation NDCG@5 and the epoch that reached it.
+
+        Settings with which the training diverges reach nothing.
+        """
+        try:
+            trained = self.training.train(lab)
+        except AssentError as error:
+            return Found(facts={"ndcg": 0.0, "epochs": 0, "error": str(error)}, trainings=1)
         facts = {"ndcg": trained.monitor, "epochs": trained.epochs}
         return Found(facts=facts, trainings=1, seconds=trained.seconds)
 

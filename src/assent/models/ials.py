@@ -54,7 +54,8 @@ class IALS(Recommender):
     name: ClassVar[str] = "ials"
     Settings: ClassVar[type[ModelSettings]] = IALSSettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "training": {"epochs": 24, "evaluate_every": 4, "patience": 1}
+        "training": {"epochs": 24, "evaluate_every": 4, "patience": 1},
+        "influence": {"damping": 0.02},
     }
     search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = (
         ("strength", (0.25, 0.5, 2.0, 4.0)),

@@ -7,6 +7,7 @@ results are those of torch's Adam up to rounding.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +101,7 @@ class _Rows:
             second ** (missed / 2),
             np.array([1 - first, second, 1 - second, group["eps"]]),
         )
-        self._arguments = *arrays, self._made, *(each.astype(np.float32) for each in how)
+        self._arguments: tuple[Any, ...] = *arrays, self._made, *(each.astype(np.float32) for each in how)
 
     def catch_up(self, rows: Ints, until: int) -> None:
         _catch_up(rows, until, *self._arguments)
