@@ -37,7 +37,7 @@ def converged(anchor: Bools, start: IALS | None = None) -> IALS:
         model.load_state_dict(start.state_dict())
     rows = torch.from_numpy(data.rows.users), torch.from_numpy(data.rows.items)
     evidence = Evidence(*rows, torch.from_numpy(anchor.astype(np.float64)))
-    for _ in range(300):
+    for _ in range(600):
         model.step(evidence)
     model.finish()
     return model.eval()

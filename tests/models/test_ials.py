@@ -49,7 +49,7 @@ def test_the_objective_is_the_sum_over_all_pairs() -> None:
 def test_every_step_lowers_the_objective_until_the_gradient_is_zero(dimension: int) -> None:
     model, evidence = made(dimension), some_evidence()
     values = [model.objective(evidence).item()]
-    for _ in range(100):
+    for _ in range(300):
         model.step(evidence)
         values.append(model.objective(evidence).item())
     assert all(later <= before + 1e-12 for before, later in pairwise(values))
@@ -60,6 +60,7 @@ def test_every_step_lowers_the_objective_until_the_gradient_is_zero(dimension: i
 def test_users_are_solved_for_exactly_whatever_the_dimension() -> None:
     model, evidence = made(70), some_evidence()
     model.step(evidence)
+    model.finish()
     (by_users,) = torch.autograd.grad(model.objective(evidence), [model.user_table])
     assert float(by_users.abs().max()) < 1e-10
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times
+from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times, solve_rows
 from assent.support.runtime import threads_for_rows
 
 
@@ -29,24 +29,32 @@ def dense(rows: Regressions, r: int) -> tuple[Array, Array]:
 def test_every_row_is_solved_exactly(seed: int, d: int) -> None:
     rows = regressions(seed, d=d)
     x = np.random.default_rng(1).standard_normal((9, d))
-    improve(rows, x, block=d)
+    solve_rows(rows, x)
     for r in range(9):
         A, b = dense(rows, r)
         has_entries = rows.starts[r] < rows.starts[r + 1]
         np.testing.assert_allclose(x[r], np.linalg.solve(A, b) if has_entries else 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 4])
-def test_blocks_come_nearer_to_the_solution_with_every_pass(block: int) -> None:
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_conjugate_gradients_come_nearer_to_the_solution_with_every_pass(steps: int) -> None:
     rows = regressions(3)
-    solution, x = np.zeros((9, 5)), np.zeros((9, 5))
-    improve(rows, solution, block=5)
+    solution, x = np.zeros((9, 5)), np.ones((9, 5))
+    solve_rows(rows, solution)
     distances = []
-    for _ in range(60):
-        improve(rows, x, block=block)
+    for _ in range(200):
+        improve(rows, x, steps)
         distances.append(np.abs(x - solution).max())
     assert distances[0] > 1e-3
     assert distances[-1] < 1e-3 * distances[0]
+
+
+def test_as_many_steps_as_coordinates_give_the_solution() -> None:
+    rows = regressions(6)
+    solution, x = np.zeros((9, 5)), np.ones((9, 5))
+    solve_rows(rows, solution)
+    improve(rows, x, 8)
+    np.testing.assert_allclose(x, solution, atol=1e-6)
 
 
 def test_inverses_are_those_of_dense_matrices() -> None:
@@ -62,7 +70,7 @@ def test_results_are_the_same_bytes_with_any_number_of_threads() -> None:
     for threads in (1, 2, 3):
         with threads_for_rows(threads):
             x = np.zeros((500, 16))
-            improve(rows, x, block=6)
+            improve(rows, x)
             found.append((x.tobytes(), inverse_times(rows, x).tobytes()))
     assert found[0] == found[1] == found[2]
 

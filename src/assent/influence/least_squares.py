@@ -278,7 +278,7 @@ def _own(
             if rows.weights[k] > 0:
                 disclosed += 1
                 total += table[rows.columns[k]]
-        fill(A, rows, u, 0, gathered, product)
+        fill(A, rows, u, gathered, product)
         y = total.copy()
         solve(np.linalg.cholesky(A), y)
         scores = np.dot(candidates, y)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import dot, lookup, mean_row, squares
 from assent.support.arrays import Floats
-from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times
+from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times, solve_rows
 
 _CALIBRATING = 2000
 """Interactions that the logits are calibrated on."""
@@ -36,7 +36,9 @@ class IALSSettings(ModelSettings):
 
 
 class IALS(Recommender):
-    """iALS (Hu et al., 2008; Rendle et al., 2021), solved by alternating ridge regressions.
+    """iALS (Hu et al., 2008; Rendle et al., 2021), trained by alternating ridge regressions.
+
+    An epoch improves the solution of every regression by a few conjugate gradients (Takács et al., 2011).
 
     With the disclosed interactions k of weight o_k, all pairs of a user and an item, and |θ|² = |w|² + |h|²,
 
@@ -54,7 +56,7 @@ class IALS(Recommender):
     name: ClassVar[str] = "ials"
     Settings: ClassVar[type[ModelSettings]] = IALSSettings
     defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "training": {"epochs": 24, "evaluate_every": 4, "patience": 1},
+        "training": {"epochs": 36, "evaluate_every": 6, "patience": 1},
         "influence": {"damping": 0.02},
     }
     search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = (
@@ -113,17 +115,11 @@ class IALS(Recommender):
 
     @torch.no_grad()
     def step(self, evidence: Evidence) -> None:
-        """Solve for the items given the users, then for the users given the items, and calibrate.
-
-        Users are solved for exactly. Items are, up to 64 dimensions; above that one block of 64 after the
-        other is.
-        """
+        """Improve the items given the users, then the users given the items."""
         by_user, by_item = self._groups(evidence)
         w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
         improve(self.regressions(by_item, w), h)
-        users = self.regressions(by_user, h)
-        improve(users, w, block=w.shape[1])
-        self._calibrate(evidence, by_user, users)
+        improve(self.regressions(by_user, h), w)
 
     def fold_in(self, people: list[Tensor]) -> Tensor:
         """Return the vectors of people who disclose these items (indices): exact, given the items: [n, d]."""
@@ -133,7 +129,7 @@ class IALS(Recommender):
         h = self.item_table[:-1].detach().numpy()
         entries = Entries.of(users.numpy(), items.numpy(), np.ones(len(items), h.dtype), len(people))
         found = np.zeros((len(people), h.shape[1]), h.dtype)
-        improve(self.regressions(entries, h), found, block=h.shape[1])
+        solve_rows(self.regressions(entries, h), found)
         return torch.from_numpy(found)
 
     def _groups(self, evidence: Evidence) -> tuple[Entries, Entries]:
@@ -177,7 +173,15 @@ class IALS(Recommender):
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give the unknown user the mean vector; the unknown item stays 0."""
+        """Solve for the users given the items, calibrate, and give the unknown user the mean vector.
+
+        Users are solved for exactly, so that fold-in gives the same vectors. The unknown item stays 0.
+        """
+        if self._grouped is not None:
+            evidence, by_user, _ = self._grouped
+            users = self.regressions(by_user, self.item_table[:-1].numpy())
+            solve_rows(users, self.user_table[:-1].numpy())
+            self._calibrate(evidence, by_user, users)
         self.user_table[-1] = mean_row(self.user_table[:-1])
 
 

@@ -25,8 +25,10 @@ from assent.support.runtime import row_threads
 
 Array = npt.NDArray[Any]
 """float32 or float64; all arrays of one call have the same precision."""
-BLOCK = 64
-"""Coordinates that `improve` solves for at once: larger systems cost more than they gain."""
+STEPS = 3
+"""Conjugate-gradient steps of `improve`: enough where it starts from the last epoch's solution."""
+_TINY = 1e-30
+"""Squared residual at which nothing is left to improve."""
 AT_ONCE = 64
 """Entries whose products are summed at once."""
 _SYSTEM = 64
@@ -108,17 +110,17 @@ def each_part(starts: Ints, work: Callable[..., None], *arguments: Any) -> None:
             done.result()
 
 
-def improve(rows: Regressions, x: Array, block: int = BLOCK) -> None:
-    """Move each `x[n, d]` towards the solution of its regression, in place; rows without entries become 0.
+def solve_rows(rows: Regressions, x: Array) -> None:
+    """Set each `x[n, d]` to the solution of its regression; rows without entries become 0."""
+    each_part(rows.starts, _solve_rows, rows, x)
 
-    One block of coordinates after the other is set to its best value given the others. With `block` ≥ d the
-    result is the solution, whatever x was.
+
+def improve(rows: Regressions, x: Array, steps: int = STEPS) -> None:
+    """Move each `x[n, d]` towards the solution of its regression by `steps` conjugate gradients, in place.
+
+    Rows without entries become 0. A step costs O(entries · d + d²), a solution O(entries · d² + d³).
     """
-    longest = int(np.diff(rows.starts).max(initial=0))
-    if longest:
-        each_part(rows.starts, _improve, rows, x, min(block, x.shape[1]), longest)
-    else:
-        x[:] = 0
+    each_part(rows.starts, _improve, rows, x, steps)
 
 
 def inverse_times(rows: Regressions, b: Array) -> Array:
@@ -129,12 +131,11 @@ def inverse_times(rows: Regressions, b: Array) -> Array:
 
 
 @kernel
-def fill(A: Array, rows: Regressions, r: int, low: int, gathered: Array, product: Array) -> None:
-    """Set `A[n, n]` to the coordinates low … low + n of A_r; the last two are memory to work in."""
+def fill(A: Array, rows: Regressions, r: int, gathered: Array, product: Array) -> None:
+    """Set `A[d, d]` to A_r; the last two are memory to work in."""
     n, end = len(A), rows.starts[r + 1]
+    A[:] = rows.gram
     for i in range(n):
-        for j in range(n):
-            A[i, j] = rows.gram[low + i, low + j]
         A[i, i] += rows.ridge[r]
     k = rows.starts[r]
     while k < end:
@@ -142,7 +143,7 @@ def fill(A: Array, rows: Regressions, r: int, low: int, gathered: Array, product
         for q in range(many):
             t, root = rows.table[rows.columns[k + q]], np.sqrt(rows.weights[k + q])
             for j in range(n):
-                gathered[q, j] = root * t[low + j]
+                gathered[q, j] = root * t[j]
         here = gathered[:many]
         np.dot(here.T, here, product)
         for i in range(n):
@@ -166,35 +167,67 @@ def solve(L: Array, b: Array) -> None:
 
 
 @kernel
-def _improve(first: int, last: int, rows: Regressions, x: Array, block: int, longest: int) -> None:
-    table, d, n = rows.table, x.shape[1], 0
-    scores = np.empty(longest, x.dtype)
+def _add_total(rows: Regressions, r: int, out: Array) -> None:
+    """Add b_r to `out[d]`."""
+    for k in range(rows.starts[r], rows.starts[r + 1]):
+        t, weight = rows.table[rows.columns[k]], rows.weights[k]
+        for j in range(len(out)):
+            out[j] += weight * t[j]
+
+
+@kernel
+def _solve_rows(first: int, last: int, rows: Regressions, x: Array) -> None:
+    d = x.shape[1]
+    A, product = np.empty((d, d), x.dtype), np.empty((d, d), x.dtype)
+    gathered = np.empty((AT_ONCE, d), x.dtype)
     for r in range(first, last):
-        start, end, w = rows.starts[r], rows.starts[r + 1], x[r]
-        if start == end or block == d:
-            w[:] = 0  # the solution does not depend on where it starts; its rounding would
-        if start == end:
+        x[r] = 0
+        if rows.starts[r] < rows.starts[r + 1]:
+            _add_total(rows, r, x[r])
+            fill(A, rows, r, gathered, product)
+            solve(np.linalg.cholesky(A), x[r])
+
+
+@kernel
+def _times(rows: Regressions, r: int, x: Array, out: Array) -> None:
+    """Set `out[d]` to A_r x."""
+    np.dot(rows.gram, x, out)
+    for j in range(len(x)):
+        out[j] += rows.ridge[r] * x[j]
+    for k in range(rows.starts[r], rows.starts[r + 1]):
+        t, score = rows.table[rows.columns[k]], x.dtype.type(0)
+        for j in range(len(x)):
+            score += t[j] * x[j]
+        score *= rows.weights[k]
+        for j in range(len(x)):
+            out[j] += score * t[j]
+
+
+@kernel
+def _improve(first: int, last: int, rows: Regressions, x: Array, steps: int) -> None:
+    d, tiny = x.shape[1], x.dtype.type(_TINY)
+    image, residual = np.empty(d, x.dtype), np.empty(d, x.dtype)
+    for r in range(first, last):
+        w = x[r]
+        if rows.starts[r] == rows.starts[r + 1]:
+            w[:] = 0
             continue
-        for k in range(start, end):
-            scores[k - start] = np.dot(table[rows.columns[k]], w)
-        for low in range(0, d, block):
-            if n != min(block, d - low):
-                n = min(block, d - low)
-                A, product = np.empty((n, n), x.dtype), np.empty((n, n), x.dtype)
-                gathered, b = np.empty((AT_ONCE, n), x.dtype), np.empty(n, x.dtype)
-            fill(A, rows, r, low, gathered, product)
-            for i in range(n):
-                b[i] = -np.dot(rows.gram[low + i], w) - rows.ridge[r] * w[low + i]
-            for k in range(start, end):
-                t, missing = table[rows.columns[k]], rows.weights[k] * (1 - scores[k - start])
-                for j in range(n):
-                    b[j] += missing * t[low + j]
-            solve(np.linalg.cholesky(A), b)
-            for i in range(n):
-                w[low + i] += b[i]
-            if low + n < d:
-                for k in range(start, end):
-                    scores[k - start] += np.dot(table[rows.columns[k]][low : low + n], b)
+        _times(rows, r, w, image)
+        residual[:] = -image
+        _add_total(rows, r, residual)
+        direction, size = residual.copy(), np.dot(residual, residual)
+        for _ in range(steps):
+            if size <= tiny:
+                break
+            _times(rows, r, direction, image)
+            length = size / np.dot(direction, image)
+            for j in range(d):
+                w[j] += length * direction[j]
+                residual[j] -= length * image[j]
+            smaller = np.dot(residual, residual)
+            for j in range(d):
+                direction[j] = residual[j] + smaller / size * direction[j]
+            size = smaller
 
 
 @kernel
@@ -206,6 +239,6 @@ def _inverse_times(first: int, last: int, rows: Regressions, b: Array, x: Array)
         np.empty((AT_ONCE, d), x.dtype),
     )
     for r in range(first, last):
-        fill(A, rows, r, 0, gathered, product)
+        fill(A, rows, r, gathered, product)
         x[r] = b[r]
         solve(np.linalg.cholesky(A), x[r])
