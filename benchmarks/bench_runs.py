@@ -68,7 +68,7 @@ def demo(folder: Path, quick: bool) -> None:
         return [100 * record["ndcg"] for record in sorted(chosen, key=lambda record: record["seed"])]
 
     for point in sorted({record["point"] for record in records} - {0.0, 1.0}, reverse=True):
-        ours = scores("worth", "nash", point)
+        ours = scores("worth", "welfare", point)
         for rival in ("random", "threshold"):
             gain = paired_difference(ours, scores(rival, "", point))
             print(f"at {point:.0%}: NDCG@5 {np.mean(ours):.1f} %, standard error {gain.error:.2f}")

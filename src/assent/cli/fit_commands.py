@@ -27,7 +27,6 @@ from assent.runs.measure import merged
 from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
-from assent.training import Settings
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
@@ -148,23 +147,21 @@ def demo(
     progress = watcher()
     log = simulate(preference="learnable", users=2400, items=500, noise=0.3, seed=seed)
     problem = make_problem(log, Protocol.PAPER_TABLES, seed=seed)
-    method = make_method("worth", objective=Objective.NASH)
+    method = make_method("worth")
     plan = RunPlan(
         method=method,
-        price=0.7,
+        budget=0.5,
         seed=seed,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
         frontier_seeds=3,
     )
-    settings = Settings.model_validate({"model_settings": {"dimension": 16}, "training": {"epochs": 50}})
     with work.executor() as executor:
         run = fit(
             log,
             problem,
             out,
             plan,
-            settings,
             replace=output.replace,
             executor=executor,
             progress=progress,
