@@ -9,7 +9,6 @@ from assent.cli import fit_commands
 from assent.data.simulate import simulate
 from assent.runs.folder import Run
 from assent.runs.run import fit
-from assent.training import Settings
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
 from tests.small import QUICK as SETTINGS
@@ -56,10 +55,9 @@ def test_demo(tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch) -
     small = simulate(preference="learnable", users=40, items=150, seed=0)
     monkeypatch.setattr(fit_commands, "simulate", lambda **_: small)
 
-    def fit_briefly(log: Any, problem: Any, out: Any, plan: Any, settings: Settings, **how: Any) -> Run:
-        return fit(log, problem, out, plan, settings.model_copy(update={"training": small_training}), **how)
+    def fit_briefly(log: Any, problem: Any, out: Any, plan: Any, **how: Any) -> Run:
+        return fit(log, problem, out, plan, SETTINGS, **how)
 
-    small_training = SETTINGS.training
     monkeypatch.setattr(fit_commands, "fit", fit_briefly)
     code, _, err = assent("demo", "--jobs", 1, "--out", tmp_path / "demo", "--json", tmp_path / "demo.json")
     assert code == 0, err
