@@ -72,8 +72,7 @@ class LeastSquares(Factors):
 
     def logits(self, scores: Tensor) -> Tensor:
         """Return a s + b."""
-        found: Tensor = self.model.calibration[0] * scores + self.model.calibration[1]
-        return found
+        return self.model.calibrated(scores)
 
     @cached_property
     def vectors(self) -> tuple[Array, Array]:

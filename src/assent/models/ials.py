@@ -90,7 +90,7 @@ class IALS(Recommender):
     def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
         """Return a w_u · h_i + b of `users[n]`, `items[n, m]`, and penalties of 0: two tensors [n, m]."""
         w, h = lookup(self.user_table, users), lookup(self.item_table, items)
-        logits = self._logits(dot(h, w.unsqueeze(1)))
+        logits = self.calibrated(dot(h, w.unsqueeze(1)))
         return logits, torch.zeros_like(logits)
 
     def score_all(self, users: Tensor, prepared: None = None) -> Tensor:
@@ -99,9 +99,10 @@ class IALS(Recommender):
 
     def score_vectors(self, vectors: Tensor) -> Tensor:
         """Return the logits of every item for users with the given `vectors[n, d]`: [n, n_items + 1]."""
-        return self._logits(vectors @ self.item_table.T)
+        return self.calibrated(vectors @ self.item_table.T)
 
-    def _logits(self, scores: Tensor) -> Tensor:
+    def calibrated(self, scores: Tensor) -> Tensor:
+        """Return the logits a s + b of scores w_u · h_i."""
         return self.calibration[0] * scores + self.calibration[1]
 
     def objective(self, evidence: Evidence) -> Tensor:
