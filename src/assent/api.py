@@ -14,6 +14,7 @@ from assent.evaluation.evaluate import HeldOut, evaluate
 from assent.game.estimates import Objective
 from assent.game.prices import break_even_prices, price_path
 from assent.lab import Lab, Processes, Store, Training
+from assent.lab.tuning import tuned
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MODELS, Recommender
 from assent.runs.compare import compare, frontier, parse_methods
@@ -62,4 +63,5 @@ __all__ = [
     "read_interactions",
     "read_wishes",
     "simulate",
+    "tuned",
 ]

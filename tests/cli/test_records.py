@@ -16,7 +16,7 @@ from tests.small import QUICK as SETTINGS
 KEYS = [
     "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share", "reward_sum",
     "reward_mean", "precision", "recall", "f1", "ndcg", "mrr", "hit", "seconds", "trainings",
-    "decision_price", "point", "k",
+    "decision_price", "point", "k", "settings",
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 from assent.data.problem import Problem
 from assent.lab import Lab, Store, everything
 from assent.lab.tuning import tuned
+from assent.models import MFSettings
 from assent.testing.subject import CHANGES, Change, problem_of, split_log
 from assent.training import Settings, Tune
 from tests.small import small_problem, trained_in
@@ -40,6 +41,22 @@ def test_what_was_given_is_not_searched(problem: Problem, model: str) -> None:
     assert getattr(found.settings.model_settings, "strength") == 0.3  # noqa: B009
     assert {each["settings"]["strength"] for each in found.attempts} <= {0.3}
     assert {each["settings"]["dimension"] for each in found.attempts} <= {8}
+
+
+def test_settings_that_were_given_and_defaults_of_the_same_value_are_told_apart(problem: Problem) -> None:
+    """One is searched and the other is not, so that no result of one may be taken for the other's."""
+    usual = settings().model_settings.model_dump()
+    given = settings(strength=usual["strength"], unobserved=usual["unobserved"])
+    assert given.model_settings == settings().model_settings
+    assert Lab(problem, given).key != Lab(problem, settings()).key
+    again = Settings.model_validate_json(settings().model_dump_json())
+    assert again == settings()
+    assert len(tuned(Lab(problem, again), everything(problem)).attempts) == 8
+    assert not tuned(Lab(problem, given), everything(problem)).attempts
+
+
+def test_settings_of_a_model_say_which_model() -> None:
+    assert Settings(model_settings=MFSettings(dimension=4)).model == "mf"
 
 
 def test_without_tuning_settings_stay_as_they_are(problem: Problem) -> None:

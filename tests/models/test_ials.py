@@ -12,6 +12,7 @@ from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
 from assent.lab import Lab, Processes, Training, everything
 from assent.models import IALS, Evidence, IALSSettings, Sizes
+from assent.support.errors import AssentError
 from assent.training import Settings, Trained
 from tests.small import small_problem
 
@@ -122,18 +123,65 @@ def test_fold_in_gives_the_vectors_of_training() -> None:
         own = problem.item_ids[problem.train.items[problem.train.users == user]]
         assert torch.equal(model.fold_in(own[::-1]), model.model.user_table[user])
         assert torch.equal(model.fold_in([*own, "no such item"]), model.model.user_table[user])
-    assert not model.fold_in([]).any()
+    assert torch.equal(model.fold_in([]), model.model.user_table[-1])  # as an unknown user
 
 
 def test_what_is_disclosed_now_is_what_recommendations_rest_on() -> None:
     problem, model = trained()
     own = problem.item_ids[problem.train.items[problem.train.users == 3]].tolist()
     me, stranger = problem.user_ids[3], "a stranger"
-    found = model.recommend([me, stranger], 5, disclosed={stranger: own})
+    had = [(me, item) for item in own]
+    found = model.recommend([me, stranger], 5, exclude=had, disclosed={stranger: own})
     mine, theirs = (found.filter(user=each).drop("user") for each in (me, stranger))
     assert mine["score"].to_list() == pytest.approx(theirs["score"].to_list(), rel=1e-5)
-    withdrawn = model.recommend(me, 5, disclosed={me: own[:1]})
+    assert not set(own) & set(theirs["item"])
+    withdrawn = model.recommend(me, 5, exclude=had, disclosed={me: own[:1]})
     assert withdrawn["item"].to_list() != mine["item"].to_list()
+    nothing = model.recommend(me, 5, disclosed={me: []})
+    assert nothing["item"].to_list() == model.recommend(stranger, 5)["item"].to_list()
+
+
+def test_what_is_disclosed_now_must_be_lists_of_ids_of_users() -> None:
+    _, model = trained()
+    with pytest.raises(AssentError, match="items: the text 'i01'; accepted: a list of ids"):
+        model.fold_in("i01")
+    with pytest.raises(AssentError, match="accepted: a list of ids"):
+        model.recommend("eve", disclosed={"eve": "i01"})
+    with pytest.raises(AssentError, match="disclosed: 'bob' is none of the users"):
+        model.recommend("eve", disclosed={"bob": ["i01"]})
+
+
+def test_rows_of_weight_0_do_not_calibrate() -> None:
+    """What is withheld leaves no trace in the logits either."""
+    evidence = some_evidence()
+    weights = evidence.weights * (torch.arange(len(evidence.weights)) % 3 > 0)
+    kept = weights > 0
+    found = []
+    for each in (
+        Evidence(evidence.users, evidence.items, weights),
+        Evidence(evidence.users[kept], evidence.items[kept], weights[kept]),
+    ):
+        model = made()
+        for _ in range(3):
+            model.step(each)
+        model.finish()
+        found.append(model.calibration.clone())
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("strength", [20.0, 1e4])
+def test_vectors_that_collapse_keep_finite_logits(strength: float) -> None:
+    problem = small_problem()
+    settings = Settings.model_validate({"model_settings": {"dimension": 8, "strength": strength}})
+    [model] = Lab(problem, settings).train([Training(everything(problem))])
+    assert np.isfinite(model.recommend(problem.user_ids[0], 3)["score"].to_numpy()).all()
+
+
+def test_systems_that_cannot_be_solved_are_an_error_that_says_what_to_do() -> None:
+    weak = {"dimension": 256, "strength": 1e-9, "unobserved": 1e-3}
+    lab = Lab(small_problem(), Settings.model_validate({"model_settings": weak}))
+    with pytest.raises(AssentError, match="raise the regularisation"):
+        lab.train([Training(everything(lab.problem))])
 
 
 def test_the_model_is_the_same_bytes_whatever_the_executor() -> None:

@@ -41,7 +41,6 @@ from assent.runs.compare import USUAL, compare, frontier
 from assent.runs.lds import AVERAGED, LdsPlan, predict_orders
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
-from assent.training import Tune
 from assent.worth.estimate import Source
 
 CELLS = "cells"
@@ -174,7 +173,7 @@ def lds_command(
         HeldOut, _shown("Whose losses are ordered: those that estimates rest on, or rows to come.")
     ] = HeldOut.VALIDATION,
     model: Model = IALS.name,
-    tune: TuneOption = Tune.QUICK,
+    tune: TuneOption = None,
     set_: Set = None,
     work: WorkOptions,
     given: o.ProblemOptions,
@@ -200,7 +199,7 @@ def lds_command(
     ```
     """
     output.check()
-    asked = read_asked(model, set_, {"tune": ("tune", tune.value)})
+    asked = read_asked(model, set_, {"tune": ("tune", tune)})
     method = asked.method("worth")
     assert isinstance(method, WorthMethod)
     asked.check([method])
@@ -251,7 +250,7 @@ def _score(value: float | None) -> str:
 def compare_command(
     *,
     models: Annotated[str, _shown("Recommenders, separated by commas.")] = IALS.name,
-    tune: TuneOption = Tune.QUICK,
+    tune: TuneOption = None,
     methods: Methods = None,
     prices: Annotated[str, _shown("Prices of a unit of unwillingness.")] = "0.1,0.5,1,2",
     repeats: Annotated[int, _shown("Training seeds, from --seed on.", min=1)] = 10,
@@ -297,7 +296,7 @@ def compare_command(
     if out:
         check_result(out, "compare.csv", replace=output.replace)
     options = {
-        "tune": ("tune", tune.value),
+        "tune": ("tune", tune),
         "reward": ("reward", reward),
         "ifrqe++.anchors": ("anchors", anchors),
         "worth.source": ("value", value),

@@ -31,8 +31,8 @@ Model = Annotated[
     _how(f"The recommender: {', '.join(MODELS)}, or module:Class for one of your own.", show_default=True),
 ]
 TuneOption = Annotated[
-    Tune,
-    _how("How settings that you did not give are searched for, on validation rows.", show_default=True),
+    Tune | None,
+    _how("How settings that you did not give are searched for, on validation rows. Default: quick."),
 ]
 Anchors = Annotated[int | None, _how("T, the anchors of ifrqe++. Default: 3.", min=1)]
 Value = Annotated[Source | None, _how("Where worth comes from, for the method worth. Default: combined.")]
@@ -84,7 +84,7 @@ class HowOptions:
     """The base model, and settings of methods."""
 
     model: Model = IALS.name
-    tune: TuneOption = Tune.QUICK
+    tune: TuneOption = None
     anchors: Anchors = None
     value: Value = None
     estimator: EstimatorOption = None
@@ -94,7 +94,7 @@ class HowOptions:
     def read(self, **defaults: Any) -> "Asked":
         """Return the settings; `defaults` are those of methods that nobody asked for otherwise."""
         options = {
-            "tune": ("tune", self.tune.value),
+            "tune": ("tune", self.tune),
             "ifrqe++.anchors": ("anchors", self.anchors),
             "worth.source": ("value", self.value),
             "influence.estimator": ("estimator", self.estimator),

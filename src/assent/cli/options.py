@@ -70,8 +70,9 @@ class WishOptions:
 
     def check(self, methods: Sequence[Method]) -> None:
         """Refuse a prior that no method starts from."""
-        if self.prior is not None and not any(isinstance(method, IFRQEpp) for method in methods):
-            raise AssentError("--prior: only the method ifrqe++ starts from it")
+        starts = (method for method in methods if isinstance(method, IFRQEpp) and method.starts_from_prior)
+        if self.prior is not None and not any(starts):
+            raise AssentError("--prior: only ifrqe++ starts from it, with the objective nash or with tables")
 
     def added(self, log: Interactions, problem: Problem) -> Problem:
         """Return the problem with these wishes."""

@@ -116,12 +116,21 @@ def own_influence(
 ) -> tuple[Tensor, float | None]:
     """Return the effect of each row on its owner's loss, [Z], and the largest residual of the solves.
 
-    `weights[n]` weigh the validation rows in their owners' losses; default: 1 each.
+    `weights[n]` weigh the validation rows in their owners' losses; default: 1 each. For iALS it is exact, not
+    of first order, with the estimators that solve systems.
     """
+    if isinstance(model, LeastSquares) and settings.estimator.solves:
+        return model.own(_of_rows(model, weights)), None
+    return first_order_own(model, settings, seed, weights)
+
+
+@flushed()
+def first_order_own(
+    model: Linearised, settings: InfluenceSettings, seed: int, weights: Floats | None = None
+) -> tuple[Tensor, float | None]:
+    """Return the first-order effect of each row on its owner's loss, as `predicted_losses` has it."""
     if isinstance(model, Curvature):
         return own_in_stars(model, settings, seed, _of_rows(model, weights))
-    if isinstance(model, LeastSquares):
-        return model.own(_of_rows(model, weights)), None
     return own_by_groups(model, settings, seed, _of_rows(model, weights))
 
 

@@ -38,6 +38,11 @@ class Estimator(StrEnum):
     GRADIENT_DOT = "gradient-dot"
     """The identity: influence is the inner product of the gradients."""
 
+    @property
+    def solves(self) -> bool:
+        """Whether it solves systems with the Hessian."""
+        return self in (Estimator.TRUNCATED, Estimator.GAUSS_NEWTON)
+
 
 class InfluenceSettings(BaseModel):
     """How influence is computed (docs/influence.md says how the defaults were chosen)."""

@@ -23,6 +23,8 @@ and the influence is the difference of the validation losses. For an interaction
 is the difference that disclosing it makes: B = A_u + λ I, and
 
     w_u with k = y + z (1 − h_k · y) / (1 + h_k · z)
+
+Who discloses nothing is an unknown user to a final model, so that their vector is that of an unknown user.
 """
 
 from dataclasses import dataclass, replace
@@ -160,7 +162,8 @@ class LeastSquares(Factors):
         rows = self.model.regressions(self.entries[0], self.vectors[1])
         rows = rows._replace(table=self.tables[1].numpy())  # with the unknown item, which may be judged
         found, l2 = np.zeros(len(anchor), rows.table.dtype), rows.table.dtype.type(self.model.l2)
-        each_part(rows.starts, _own, rows, l2, self._judged(weights), self.loss is Loss.BCE, found)
+        unknown, judged = self.tables[0][-1].numpy(), self._judged(weights)
+        each_part(rows.starts, _own, rows, l2, unknown, judged, self.loss is Loss.BCE, found)
         return self._in_order(found)
 
     def losses_given_items(self, selection: Bools) -> Floats:
@@ -172,6 +175,7 @@ class LeastSquares(Factors):
         entries = replace(by_user, weights=selection[by_user.order].astype(h.dtype))
         found = inverse_times(self.model.regressions(entries, h), entries.totals(h))
         moved = IALS(self.model.sizes, self.model.settings).to(self.tables[0].dtype)
+        found[entries.sums == 0] = self.tables[0][-1].numpy()
         users = torch.cat([torch.from_numpy(found), self.tables[0][-1:]])
         moved.load_state_dict({**self.model.state_dict(), "user_table": users})
         return self.valid.per_user(replace(self, model=moved.eval()).valid_losses())
@@ -258,7 +262,14 @@ def _loss(scores: Array, moved: Array, by: float, judged: Judged, first: int, is
 
 @kernel
 def _own(
-    first: int, last: int, rows: Regressions, l2: float, judged: Judged, is_bce: bool, out: Array
+    first: int,
+    last: int,
+    rows: Regressions,
+    l2: float,
+    unknown: Array,
+    judged: Judged,
+    is_bce: bool,
+    out: Array,
 ) -> None:
     table, d, m = rows.table, rows.table.shape[1], judged.items.shape[1]
     one, zero = table.dtype.type(1), table.dtype.type(0)
@@ -280,7 +291,8 @@ def _own(
         fill(A, rows, u, gathered, product)
         y = total.copy()
         solve(np.linalg.cholesky(A), y)
-        scores = np.dot(candidates, y)
+        blank = np.dot(candidates, unknown)
+        scores = np.dot(candidates, y) if disclosed else blank
         now = _loss(scores, scores, zero, judged, low, is_bce)
         for sign in (-one, one):  # what is disclosed is withheld, then the other way round
             if (sign < 0 and disclosed == 0) or (sign > 0 and disclosed == end - start):
@@ -292,13 +304,14 @@ def _own(
                 A[i, i] -= sign * l2
             y = total.copy()
             solve(L, y)
-            scores = np.dot(candidates, y)
+            none_left = sign < 0 and disclosed == 1
+            scores = blank if none_left else np.dot(candidates, y)
             for k in range(start, end):
                 if (rows.weights[k] > 0) != (sign < 0):
                     continue
                 h = table[rows.columns[k]]
                 z[:] = h
                 solve(L, z)
-                by = sign * (one - np.dot(h, y)) / (one + sign * np.dot(h, z))
+                by = zero if none_left else sign * (one - np.dot(h, y)) / (one + sign * np.dot(h, z))
                 then = _loss(scores, np.dot(candidates, z), by, judged, low, is_bce)
                 out[k] = -sign * (then - now)

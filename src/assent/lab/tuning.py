@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Found, Key, digest
@@ -80,14 +81,14 @@ def tuned(lab: Lab, selection: Bools) -> Tuned:
     """
     asked = lab.settings
     plain = asked.model_copy(update={"tune": Tune.NONE})
-    rounds = [each for each in _rounds(asked) if each[0] not in asked.model_settings.model_fields_set]
+    rounds = [each for each in _rounds(asked) if each[0] not in asked.fixed]
     if not rounds or selection.sum() < _FEWEST or not len(lab.problem.valid):
         return Tuned(plain)
     judge = replace(lab, seed=lab.problem.seed)
     best, best_score, told, cost = plain, -np.inf, list[dict[str, Any]](), NO_COST
     for number, (name, factors) in enumerate(rounds):
-        tried = [_changed(best, name, factor) for factor in factors]
-        tried = [best, *tried] if number == 0 else tried
+        changed = [_changed(best, name, factor) for factor in factors]
+        tried = [each for each in (best if number == 0 else None, *changed) if each is not None]
         label = f"tuning {name}"
         trainings = [Training(selection, settings=_shorter(each), label=label) for each in tried]
         entries = judge.run([Attempt(each) for each in trainings], label)
@@ -105,12 +106,15 @@ def _rounds(settings: Settings) -> Sequence[tuple[str, Sequence[float]]]:
     return {Tune.NONE: (), Tune.QUICK: search[:2], Tune.THOROUGH: search}[settings.tune]
 
 
-def _changed(settings: Settings, name: str, factor: float) -> Settings:
-    """The settings with one of the model's multiplied by a factor."""
+def _changed(settings: Settings, name: str, factor: float) -> Settings | None:
+    """The settings with one of the model's multiplied by a factor; None where the model refuses the value."""
     model: ModelSettings = settings.model_settings
     value = factor * getattr(model, name)
     value = round(value) if isinstance(getattr(model, name), int) else value
-    changed = type(model).model_validate({**model.model_dump(), name: value})
+    try:
+        changed = type(model).model_validate({**model.model_dump(), name: value})
+    except ValidationError:
+        return None
     return settings.model_copy(update={"model_settings": changed})
 
 

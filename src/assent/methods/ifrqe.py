@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from assent.data.problem import Problem
-from assent.game.estimates import Estimates
+from assent.game.estimates import Estimates, Objective
 from assent.game.paper import Strategy, TableSettings, check_table, solve_table
 from assent.game.players import players_of
 from assent.game.solve import Equilibrium, decide_within, solve
@@ -158,6 +158,11 @@ class IFRQEpp(IFRQE):
 
     anchors: int = Field(3, ge=1, description="T, selections that a model is trained on")
     adaptive: int = Field(0, ge=0, description="anchors that are added where the solution lies")
+
+    @property
+    def starts_from_prior(self) -> bool:
+        """Whether it plays from people's priors: factored strategies for `welfare` need no start."""
+        return self.objective is Objective.NASH or self.strategy is Strategy.TABLE
 
     @property
     def n_anchors(self) -> int:

@@ -24,6 +24,10 @@ def checked_class(found: Any, name: str) -> type[Recommender]:
     _require(isinstance(named, str), name, "has no name; expected a class attribute such as name = 'mine'")
     is_given = isinstance(settings, type) and issubclass(settings, ModelSettings)
     _require(is_given, name, "has no Settings; expected a subclass of assent.models.ModelSettings")
+    fields = list(found.Settings.model_fields)
+    for field, _ in found.search:
+        text = f"searches {field!r}; expected a field of its Settings ({', '.join(fields)})"
+        _require(field in fields, name, text)
     return found
 
 

@@ -21,6 +21,8 @@ _PRIOR = 1e-3
 """Weight of the L2 penalty of a, per sample: it keeps a finite where scores tell the labels apart."""
 _LEAST_SLOPE = 1e-3
 """Least a, in units of the deviation of the scores: scores that tell nothing keep their order."""
+_NO_SPREAD = 1e-6
+"""Deviation of the scores below which they tell nothing: their vectors have collapsed to 0."""
 _NEWTON_STEPS = 12
 
 
@@ -123,7 +125,10 @@ class IALS(Recommender):
         improve(self.regressions(by_user, h), w)
 
     def fold_in(self, people: list[Tensor]) -> Tensor:
-        """Return the vectors of people who disclose these items (indices): exact, given the items: [n, d]."""
+        """Return the vectors of people who disclose these items (indices): exact, given the items: [n, d].
+
+        Who discloses nothing gets the vector of an unknown user.
+        """
         counts = torch.tensor([len(items) for items in people], dtype=torch.long)
         users = torch.repeat_interleave(torch.arange(len(people)), counts)
         items = torch.cat([*people, counts[:0]])
@@ -131,6 +136,7 @@ class IALS(Recommender):
         entries = Entries.of(users.numpy(), items.numpy(), np.ones(len(items), h.dtype), len(people))
         found = np.zeros((len(people), h.shape[1]), h.dtype)
         solve_rows(self.regressions(entries, h), found)
+        found[counts.numpy() == 0] = self.user_table[-1].detach().numpy()
         return torch.from_numpy(found)
 
     def _groups(self, evidence: Evidence) -> tuple[Entries, Entries]:
@@ -158,9 +164,10 @@ class IALS(Recommender):
         Without interaction k, the score is (s − q) / (1 − q) with q = h_kᵀ A_u⁻¹ h_k, up to the ridge of one
         row. The other pairs are those users with other items, at a fixed distance among the items.
         """
-        if not len(evidence.users):
+        rows = np.flatnonzero(evidence.weights.numpy())
+        if not len(rows):
             return
-        some = np.unique(np.linspace(0, len(evidence.users) - 1, _CALIBRATING).astype(np.int64))
+        some = rows[np.unique(np.linspace(0, len(rows) - 1, _CALIBRATING).astype(np.int64))]
         users, items = evidence.users.numpy()[some], evidence.items.numpy()[some]
         w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
         own, theirs = w[users], h[items]
@@ -189,7 +196,7 @@ class IALS(Recommender):
 def _logistic(scores: Floats, positives: int) -> tuple[float, float]:
     """Return a > 0 and b that fit σ(a s + b) to `scores[n]`, the first of which are positives."""
     centre, size = float(scores.mean()), float(scores.std())
-    if size == 0:
+    if size < _NO_SPREAD:
         return 1.0, 0.0
     design = np.stack([(scores - centre) / size, np.ones(len(scores))], axis=1)
     labels = (np.arange(len(scores)) < positives).astype(np.float64)

@@ -66,6 +66,8 @@ class Record:
     """Budget as a share of All's violation; None without a budget."""
     k: int = DEFAULT_K
     """How many items the metrics look at."""
+    settings: str = ""
+    """Settings of the final model, as found: `dimension 64, strength 0.2`."""
     further: Mapping[str, float] = field(default_factory=dict)
     """Metrics at other k, by keys like `ndcg@10`."""
 
@@ -78,7 +80,7 @@ class Record:
     def from_flat(cls, flat: Flat) -> "Record":
         """The record of a flat mapping; one without `k` is at 5. Labels that are no field are left out."""
         known = {each.name for each in fields(cls)} - {"further"}
-        if missing := sorted(known - {"decision_price", "point", "k"} - flat.keys()):
+        if missing := sorted(known - {"decision_price", "point", "k", "settings"} - flat.keys()):
             raise AssentError(f"record: lacks {', '.join(missing)}")
         further = {key: flat[key] for key in flat if "@" in key and key.partition("@")[0] in METRICS}
         return cls(**{key: flat[key] for key in known & flat.keys()}, further=further)

@@ -22,7 +22,7 @@ from assent.data.problem import Problem
 from assent.evaluation.evaluate import HeldOut
 from assent.game.estimates import Objective
 from assent.influence.autodiff import knows
-from assent.influence.estimate import own_influence, predicted_losses, social_influence
+from assent.influence.estimate import first_order_own, predicted_losses, social_influence
 from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.lab.anchors import linearised, loss_weights, random_anchors
 from assent.lab.executor import SERIAL, Executor
@@ -345,7 +345,7 @@ class Predicting:
             "total": -(self.drawn @ social.double().numpy()),
         }
         if self.number is not None:
-            own, _ = own_influence(model, self.settings, mixed(lab.seed, self.number), weights)
+            own, _ = first_order_own(model, self.settings, mixed(lab.seed, self.number), weights)
             found["own"] = own.double().numpy()
         return Found(found, rests_on=trained.cost)
 

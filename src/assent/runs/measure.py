@@ -60,6 +60,7 @@ def record(
         "trainings": cost.trainings,
         "decision_price": choice.price if method.plays_for else None,
         "point": point,
+        "settings": ", ".join(f"{name} {value}" for name, value in trained.model.settings),
     }
     return Record.from_flat({**about, **figures}).flat()
 

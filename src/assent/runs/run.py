@@ -203,10 +203,12 @@ def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dic
         for who, chosen, trained in zip([method, *others], choices, models, strict=True)
     ]
     write_json(out / "metrics.json", records)
+    found = {"for_everything": at_all, "for_what_is_disclosed": searches[0]}
+    of_models = {f"settings_found_{name}": each.facts()["found"] for name, each in found.items()}
     data = ReportData(
         dataset=problem.name,
         protocol=problem.protocol,
-        settings=description,
+        settings=description | of_models,
         method=method.name,
         objective=method.plays_for,
         records=records,

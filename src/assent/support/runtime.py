@@ -88,21 +88,24 @@ def are_flushed() -> bool:
     return float(torch.tensor(torch.finfo(torch.float32).tiny) / 2) == 0.0
 
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """glibc's mallopt parameters (malloc.h)."""
+_LARGE = 2**25
+"""Bytes from which memory is returned: the most that glibc accepts."""
 
 
 @cache
 def reuse_freed_memory() -> None:
-    """Make glibc keep freed memory instead of returning it to the system; nothing for other C libraries.
+    """Make glibc keep freed blocks of up to 32 MB for later ones; nothing for other C libraries.
 
     A training step allocates and frees tensors of some megabytes. By default the system provides each
-    one anew, page by page: on virtual machines that took up to 80 % of a step.
+    one anew, page by page: on virtual machines that took up to 80 % of a step. Larger blocks are returned:
+    they would leave holes that later ones do not fit into, and a process would grow to twice what it needs.
     """
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
-        libc.mallopt(_MMAP_MAX, 0)
+        libc.mallopt(_MMAP_THRESHOLD, _LARGE)
         libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(_TOP_PAD, 2**26)

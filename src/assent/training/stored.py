@@ -25,6 +25,7 @@ from assent.support.arrays import Ints, Strings, mix, positions, slices
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import check_format, read_json, write_json, write_with
+from assent.support.runtime import one_thread
 
 FORMAT = 2
 """Version of the files; raised when older files cannot be read any more."""
@@ -77,7 +78,8 @@ class Trained:
         """Return the vector of a person who discloses these items, exact given the model's items: [d].
 
         Items that the model does not know tell it nothing. A person of the training data who discloses the
-        same items as there gets the vector that they have there. Only some models can (iALS).
+        same items as there gets the vector that they have there; who discloses nothing gets that of an
+        unknown user. Only some models can (iALS).
         """
         return self._folded_in([items])[0]
 
@@ -85,9 +87,10 @@ class Trained:
         """Return the vectors of people who disclose these items: [len(people), d]."""
         if not isinstance(self.model, IALS):
             raise AssentError(f"fold-in: model {self.model.name} cannot; accepted: {IALS.name}")
-        places = [positions(self.item_ids, np.array(list(items), dtype=np.str_)) for items in people]
+        places = [positions(self.item_ids, np.array(_ids(items), dtype=np.str_)) for items in people]
         known = [np.unique(each[each < len(self.item_ids)]) for each in places]
-        return self.model.fold_in([torch.from_numpy(each) for each in known])
+        with one_thread():  # sums of the Gram matrix depend on the number of threads
+            return self.model.fold_in([torch.from_numpy(each) for each in known])
 
     def recommend(
         self,
@@ -103,7 +106,7 @@ class Trained:
         lists what not to recommend to whom, as a table with the columns user and item or as (user, item)
         pairs; usually these are the interactions that people disclosed. A user may get fewer than k items.
         `disclosed` are the items that some of the users disclose now: their scores come from these alone, by
-        fold-in, and not from what the model was trained on.
+        fold-in, and not from what the model was trained on, and these items are not recommended.
 
             model.recommend(["ann", "bob"], k=5, exclude=[("ann", "Dune")])
             model.recommend("eve", k=5, disclosed={"eve": ["Dune", "Solaris"]})
@@ -112,10 +115,15 @@ class Trained:
             raise AssentError(f"k={k!r}: accepted: a positive integer")
         asked = np.array([users] if isinstance(users, str) else list(users), dtype=np.str_)
         known = positions(self.user_ids, asked)
-        hidden = self._columns_by_user(exclude)
+        now = {user: _ids(items) for user, items in (disclosed or {}).items()}
+        if others := now.keys() - set(asked.tolist()):
+            raise AssentError(f"disclosed: {min(others)!r} is none of the users; accepted: their items alone")
+        hidden = self._columns_by_user(
+            exclude, [(user, item) for user, items in now.items() for item in items]
+        )
         parts = [pl.DataFrame(schema={"user": pl.String, "item": pl.String, "score": float, "place": int})]
         for here in slices(len(asked), max(1, _SCORES // (len(self.item_ids) + 1))):
-            scores = self._scores_now(asked[here], known[here], disclosed or {})
+            scores = self._scores_now(asked[here], known[here], now)
             scores[:, -1] = -np.inf  # no unknown item is recommended
             for place, user in enumerate(asked[here].tolist()):
                 scores[place, hidden.get(user, [])] = -np.inf
@@ -132,7 +140,7 @@ class Trained:
         scores = self.scores_of_all(torch.from_numpy(known)).to(torch.float64, copy=True)
         given = [place for place, user in enumerate(asked.tolist()) if user in disclosed]
         if given:
-            vectors = self._folded_in([disclosed[asked[place]] for place in given])
+            vectors = self._folded_in([disclosed[str(asked[place])] for place in given])
             assert isinstance(self.model, IALS)  # others have been refused
             with torch.no_grad():
                 scores[given] = self.model.score_vectors(vectors).double()
@@ -140,19 +148,26 @@ class Trained:
         return found
 
     def _columns_by_user(
-        self, pairs: pl.DataFrame | Iterable[tuple[str, str]] | None
+        self, pairs: pl.DataFrame | Iterable[tuple[str, str]] | None, more: Sequence[tuple[str, str]]
     ) -> dict[str, list[int]]:
-        """Return the columns of `scores_of_all` of each user's items in `pairs`."""
+        """Return the columns of `scores_of_all` of each user's items in `pairs` and `more`."""
         if isinstance(pairs, pl.DataFrame):
             if missing := {"user", "item"} - set(pairs.columns):
                 raise AssentError(f"exclude: no column {min(missing)}; accepted: a table with user and item")
             pairs = pairs.select("user", "item").iter_rows()
-        listed = list(pairs or ())
+        listed = [*(pairs or ()), *more]
         columns = positions(self.item_ids, np.array([item for _, item in listed], dtype=np.str_))
         found: dict[str, list[int]] = {}
         for (user, _), column in zip(listed, columns.tolist(), strict=True):
             found.setdefault(user, []).append(column)
         return found
+
+
+def _ids(items: Iterable[str]) -> list[str]:
+    """Return the ids of items as a list; one text alone is refused: its letters would be taken for ids."""
+    if isinstance(items, str):
+        raise AssentError(f"items: the text {items!r}; accepted: a list of ids")
+    return list(items)
 
 
 def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
@@ -165,7 +180,7 @@ def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
     best = torch.topk(torch.from_numpy(scores), min(k + 1, scores.shape[1]))
     values, columns = best.values.numpy(), best.indices.numpy()
     if values.size and np.isnan(values[:, 0]).any():  # NaN counts as the largest
-        raise AssentError("scores: the model has diverged (NaN); train it with a lower learning rate")
+        raise AssentError("scores: the model has diverged (NaN); train it with other settings")
     if values.shape[1] > k:
         # Where candidates tie for the last place, topk would choose among them: the hash does.
         [tied] = np.nonzero(values[:, k] == values[:, k - 1])

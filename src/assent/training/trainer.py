@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 
 from assent.models import (
     IALS,
+    MODELS,
     Evidence,
     IALSSettings,
     ModelSettings,
@@ -48,6 +50,7 @@ _MONITOR_NEGATIVES = 99
 _MONITOR_K = 5
 _MONITOR_SAMPLES = 2**14
 """Validation samples scored at once: they fit into a processor's cache."""
+_REGULARISE = "raise the regularisation"
 _DROPOUT = 1
 """Separates the random numbers of a model's dropout from other draws of the same epoch."""
 
@@ -99,6 +102,8 @@ class Settings(BaseModel):
     )
     training: TrainingSettings = Field(TrainingSettings(), description="how it is trained")
     tune: Tune = Field(Tune.QUICK, description="how settings that nobody gave are searched for")
+    fixed: tuple[str, ...] = Field((), description="settings of the recommender that are not searched for")
+    """By default those that were given."""
 
     @model_validator(mode="before")
     @classmethod
@@ -106,7 +111,13 @@ class Settings(BaseModel):
         if not isinstance(values, dict):
             return values
         values = {"model_settings": {}, **values}
-        asked = values.get("training", {})
+        of_model, asked = values["model_settings"], values.get("training", {})
+        if isinstance(of_model, ModelSettings):
+            owners = {model.Settings: name for name, model in MODELS.items()}
+            values = {"model": owners.get(type(of_model), IALS.name), **values}
+        if isinstance(of_model, dict | ModelSettings):
+            given = of_model if isinstance(of_model, dict) else of_model.model_fields_set
+            values = {"fixed": sorted(given), **values}
         if isinstance(asked, dict):
             values["training"] = {**defaults_of(values.get("model", IALS.name), "training"), **asked}
         return values
@@ -179,7 +190,7 @@ def train(
             advance()
     if state.best:
         recommender.load_state_dict(state.best)
-    recommender.finish()
+    _finish(recommender)
     saved.remove()
     about = data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score
     rows = data.rows if recommender.reads_evidence else None
@@ -205,11 +216,9 @@ def _run_epoch(
     # torch.manual_seed would also seed generators of other devices, which takes a millisecond.
     torch.default_generator.manual_seed(int(mix(seed, epoch, _DROPOUT).item()))
     if model.brings_solver:
-        try:
+        with _solvable():
             model.step(evidence)
-        except np.linalg.LinAlgError as error:
-            raise AssentError(f"training: {error} at epoch {epoch + 1}; raise the regularisation") from None
-        _check_finite(model, epoch, "raise the regularisation")
+        _check_finite(model, epoch, _REGULARISE)
         return
     advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
     rows = len(data.rows)
@@ -259,8 +268,22 @@ def _row_steps(
     adam.settle()
 
 
+@contextmanager
+def _solvable() -> Iterator[None]:
+    """Turn the error of a system that cannot be solved into one that says what to do."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise AssentError(f"training: {str(error).rstrip('.')}; {_REGULARISE}") from None
+
+
+def _finish(model: Recommender) -> None:
+    with _solvable():
+        model.finish()
+
+
 def _check_finite(model: Recommender, epoch: int, advice: str) -> None:
-    if not all(value.sum().isfinite() for value in model.parameters()):
+    if not all(value.sum().isfinite() for value in model.state_dict().values()):
         raise AssentError(f"training: a parameter is not finite after epoch {epoch + 1}; {advice}")
 
 
@@ -279,7 +302,7 @@ def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recomm
     @torch.no_grad()
     def ndcg(model: Recommender) -> float:
         model.eval()
-        model.finish()
+        _finish(model)
         prepared = model.prepare(evidence)
         parts = zip(users.chunk(n_parts), items.chunk(n_parts), strict=True)
         scores = torch.cat([model.scores(u, i, prepared) for u, i in parts])
