@@ -81,6 +81,7 @@ def gowalla(folder: Path, quick: bool) -> None:
     cost = measure(fit_at_price(data, folder / "run", "--jobs", "2"))
     verdict("gowalla, wall clock", cost.wall / 60, 3, "min")
     verdict("gowalla, peak memory of one process", cost.peak, 3, "GB")
+    print(f"of all processes together: {cost.total:.2f} GB")
     print(f"CPU: {cost.cpu / 60:.1f} min")
     problem = load("gowalla", quick=quick, protocol=Protocol.FULL)
     trained = train(problem, settings_of(epochs=1))
@@ -101,7 +102,9 @@ def growth(folder: Path, quick: bool) -> None:
         cost = measure(["fit", str(log), *how])
         walls.append(cost.wall)
         print(
-            f"{rows:,} interactions: {cost.wall:.0f} s, CPU {cost.cpu:.0f} s, {cost.peak:.2f} GB", flush=True
+            f"{rows:,} interactions: {cost.wall:.0f} s, CPU {cost.cpu:.0f} s, "
+            f"{cost.peak:.2f} GB in one process, {cost.total:.2f} GB in all",
+            flush=True,
         )
     for rows, less, more in zip(sizes[1:], walls, walls[1:], strict=False):
         verdict(f"{rows:,} interactions against a tenth", more / less, 12, "times")

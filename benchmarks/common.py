@@ -9,6 +9,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -180,6 +181,9 @@ class Cost:
     """Seconds."""
     peak: float
     """GB of resident memory of its largest process."""
+    total: float
+    """Largest GB of memory of all its processes together, shared pages counted once, looked at every half
+    second; 0 where the system does not tell."""
 
 
 def measure(arguments: list[str], *, threads: int = 1, source: Path | None = None) -> Cost:
@@ -199,7 +203,10 @@ def measure(arguments: list[str], *, threads: int = 1, source: Path | None = Non
         stdout=sys.stderr,
         start_new_session=True,
     )
+    watch = _Memory(process.pid)
+    watch.start()
     _, status, used = os.wait4(process.pid, 0)
+    watch.done.set()
     wall, process.returncode = time.perf_counter() - start, os.waitstatus_to_exitcode(status)
     usages = [used]
     while True:
@@ -213,7 +220,30 @@ def measure(arguments: list[str], *, threads: int = 1, source: Path | None = Non
         cpu=sum(each.ru_utime + each.ru_stime for each in usages),
         wall=wall,
         peak=max(each.ru_maxrss for each in usages) / 2**20,
+        total=watch.largest / 2**20,
     )
+
+
+class _Memory(threading.Thread):
+    """Looks at the memory of a session's processes, in kB (Linux's /proc)."""
+
+    def __init__(self, session: int) -> None:
+        super().__init__(daemon=True)
+        self.session, self.largest, self.done = session, 0, threading.Event()
+
+    def run(self) -> None:
+        """Look every half second until `done`."""
+        while not self.done.wait(0.5):
+            self.largest = max(self.largest, sum(map(self._of, Path("/proc").glob("[0-9]*"))))
+
+    def _of(self, process: Path) -> int:
+        try:
+            if os.getsid(int(process.name)) != self.session:
+                return 0
+            lines = (process / "smaps_rollup").read_text().splitlines()
+        except OSError:  # it has ended
+            return 0
+        return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
 def seconds(work: Callable[[], object]) -> float:
