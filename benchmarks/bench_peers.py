@@ -25,13 +25,14 @@ is left out: its latest release, 1.2.1, stops in NumPy 2, whose `float_` is gone
 
 import importlib.util
 import json
+import math
 import os
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from multiprocessing import get_context
 from typing import Any, TypeVar
@@ -41,7 +42,7 @@ import polars as pl
 import torch
 from scipy import sparse
 
-from assent.data.problem import Problem, Protocol, make_problem_from_parts, parts_of
+from assent.data.problem import Problem, Protocol, Rows, make_problem_from_parts, parts_of
 from assent.data.readers import read_interactions
 from assent.data.unwillingness import assign
 from assent.evaluation.evaluate import ranked_metrics
@@ -71,9 +72,11 @@ PUBLIC = "gowalla_public_split"
 DIMENSION, ITERATIONS = 64, 16
 """Of all systems, where not said otherwise."""
 BPR_ITERATIONS = 100
-WIDE = 256
-WIDE_TRIED = ((0.1, 10.0), (0.1, 30.0), (0.1, 100.0), (0.2, 30.0), (0.05, 30.0))
+WIDE = 512
+WIDE_TRIED = ((0.1, 10.0), (0.1, 30.0), (0.1, 100.0), (0.2, 30.0))
 """`strength` and `unobserved` of iALS that are tried with `WIDE` dimensions."""
+WIDE_EPOCHS = (4, 8, 12)
+"""Lengths of training that are tried, the first with all of these settings."""
 TARGETS = {"diginetica": 24.9, "steam": 39.4, "amazon_video_games": 9.5, "gowalla": 44.0}
 """Test NDCG@5 in % that tuned iALS has to reach, on small logs within a standard error."""
 PUBLIC_TARGETS = {"recall": 0.175, "ndcg": 0.147}
@@ -112,7 +115,8 @@ class Ours:
     model: str
     tune: Tune
     wide: bool = False
-    """Whether to search with `WIDE` dimensions, by recall@20 among all items."""
+    """Whether to search with `WIDE` dimensions, by recall@20 of validation rows among all items, and to
+    train on these rows too afterwards."""
 
 
 @dataclass(frozen=True)
@@ -288,7 +292,8 @@ def of_ours(ours: Ours, problem: Problem, seeds: int, *, quick: bool, plain: boo
     asked = settings_of(ours.model, quick=quick).model_copy(update={"tune": ours.tune})
     plain_cpu = plain_seconds(problem, asked) if plain else None
     if ours.wide:
-        (best, trials), cpu = timed(partial(wide_search, problem, asked))
+        (best, trials), cpu = timed(partial(wide_search, problem, asked, quick=quick))
+        problem = with_validation_rows(problem)
     else:
         found, cpu = timed(lambda: tuned(Lab(problem, asked), everything(problem)))
         best, trials = found.settings, len(found.attempts)
@@ -296,27 +301,39 @@ def of_ours(ours: Ours, problem: Problem, seeds: int, *, quick: bool, plain: boo
     return row_of(problem, runs, best.model_settings.model_dump(mode="json"), trials, cpu, plain_cpu)
 
 
-def wide_search(problem: Problem, settings: Settings) -> tuple[Settings, int]:
-    """Return the settings that rank validation rows best among all items, and the number of trials.
-
-    A trial trains for a quarter of the epochs: with `WIDE` dimensions an epoch takes a quarter of a minute.
-    """
+def wide_search(problem: Problem, settings: Settings, *, quick: bool) -> tuple[Settings, int]:
+    """Return the settings that rank validation rows best among all items, and the number of trials."""
     none = replace(problem, valid=problem.valid[:0], valid_candidates=problem.valid_candidates[:0])
     judged = replace(none, test=problem.valid, test_candidates=None)
-    epochs = max(1, settings.training.epochs // 4)
-    short = settings.training.model_copy(update={"epochs": epochs})
+    dimension, (first, *longer) = (16, (1, 2)) if quick else (WIDE, WIDE_EPOCHS)
 
-    def recall(tried: Settings) -> float:
-        trained = train(none, tried.model_copy(update={"training": short}))
+    @cache
+    def recall(strength: float, unobserved: float, epochs: int) -> float:
+        trained = train(none, made(strength, unobserved, epochs))
         return float(ranked_metrics(judged, trained, k=20)["recall"].mean())
 
-    tried = [
-        settings.model_copy(
-            update={"model_settings": IALSSettings(dimension=WIDE, strength=strength, unobserved=unobserved)}
-        )
-        for strength, unobserved in WIDE_TRIED
-    ]
-    return max(tried, key=recall), len(tried)
+    def made(strength: float, unobserved: float, epochs: int) -> Settings:
+        model = IALSSettings(dimension=dimension, strength=strength, unobserved=unobserved)
+        training = settings.training.model_copy(update={"epochs": epochs})
+        return settings.model_copy(update={"model_settings": model, "training": training})
+
+    best = max(WIDE_TRIED, key=lambda tried: recall(*tried, first))
+    epochs = max((first, *longer), key=lambda tried: recall(*best, tried))
+    return made(*best, epochs), recall.cache_info().currsize
+
+
+def with_validation_rows(problem: Problem) -> Problem:
+    """Return the problem with its validation rows in training, where published figures have them."""
+    rows = [(part.users, part.items) for part in (problem.train, problem.valid)]
+    users, items = (np.concatenate(each) for each in zip(*rows, strict=True))
+    order = np.argsort(users, kind="stable")
+    return replace(
+        problem,
+        train=Rows(users[order], items[order]),
+        unwillingness=np.zeros(len(order)),
+        valid=problem.valid[:0],
+        valid_candidates=problem.valid_candidates[:0],
+    )
 
 
 def plain_seconds(problem: Problem, settings: Settings) -> float:
@@ -337,7 +354,7 @@ def row_of(
 ) -> Row:
     """Look at the test rows, once for every trained model, and sum up."""
     k = 5 if problem.test_candidates is not None else 20
-    validation = validation_ndcg(problem, runs[0][0])
+    validation = validation_ndcg(problem, runs[0][0]) if len(problem.valid) else math.nan
     metrics = [ranked_metrics(problem, trained, k=k) for trained, _ in runs]
     return Row(
         quality={name: [float(each[name].mean()) for each in metrics] for name in ("recall", "ndcg")},
