@@ -108,9 +108,7 @@ def test_quotes_mean_nothing_in_atomic_files(tmp_path: Path) -> None:
 
 @given(
     pairs=st.lists(
-        st.tuples(
-            *[st.text(st.characters(categories=["L", "M", "P", "S"]), min_size=1)] * 2
-        ),
+        st.tuples(*[st.text(st.characters(categories=["L", "M", "P", "S"]), min_size=1)] * 2),
         min_size=1,
         unique=True,
     )

@@ -54,10 +54,10 @@ def grid(users: int, items: int) -> Interactions:
 
 
 def test_nobodys_consent_is_invented() -> None:
-    with pytest.raises(AssentError, match="games: no unwillingness is given; accepted: .*random") as caught:
+    with pytest.raises(AssentError, match=r"games: no unwillingness is given; accepted: .*random") as caught:
         make_problem(ANN_AND_BOB, "full")
     assert SOURCES in str(caught.value)
-    with pytest.raises(AssentError, match="games: no unwillingness is given; accepted: a column") as caught:
+    with pytest.raises(AssentError, match=r"games: no unwillingness is given; accepted: a column") as caught:
         assign(ANN_AND_BOB, "column", 0)
     assert SOURCES in str(caught.value)
     with_column = ANN_AND_BOB.with_unwillingness(pl.Series([0.0, 0.25, 0.5, 0.75]))
@@ -240,7 +240,7 @@ def test_users() -> None:
 
 def test_a_rule_for_nothing_in_the_log_is_refused_unless_it_is_allowed() -> None:
     rules = "user:Bob=1,eve=1,*=0.5"
-    with pytest.raises(AssentError, match="'Bob'.*allow_unmatched=True"):
+    with pytest.raises(AssentError, match=r"'Bob'.*allow_unmatched=True"):
         assign(ANN_AND_BOB, rules, 0)
     with pytest.warns(UserWarning, match="'Bob'"):
         assert values(ANN_AND_BOB, rules, allow_unmatched=True) == [0.5] * 4

@@ -311,7 +311,7 @@ def compare_command(
     wishes.check(chosen)
     progress = watcher()
     _, problem, source = given.make(progress, wishes)
-    notes = [*_notes(asked[0].settings.model, chosen), *_notes_on(problem, source)]
+    notes = [*_notes(asked[0].settings.model, chosen), *_notes_on(problem, source, given.closed)]
     with work.executor() as executor:
         records = compare(
             problem,
@@ -386,12 +386,14 @@ def _loss(method: GameMethod, model: str) -> str:
     return f"{loss}, {'the reward’s own' if loss is Loss.BCE else 'not the reward’s'}"
 
 
-def _notes_on(problem: Problem, source: str) -> Iterator[str]:
+def _notes_on(problem: Problem, source: str, closed: float | None) -> Iterator[str]:
     """What is the same in all repeats, and what people ask for."""
     yield (
         f"Unwillingness: {for_the_record(source)}; split: {problem.protocol}. Both are the same in all "
         "repeats, which train anew: tests are about that alone."
     )
+    if closed is not None:
+        yield f"Interactions of unwillingness above {closed:g} are withheld unread."
     if problem.wishes.power != 1:
         yield f"Rewards count price · violation^{problem.wishes.power:g}."
     asked = problem.wishes.summary()

@@ -98,6 +98,7 @@ def fit_command(
             k=how.ks,
             unwillingness=source,
             rest=given.rest,
+            closed=given.closed,
             points=points,
             frontier_seeds=frontier_seeds,
             frontier_methods=tuple(compared_methods),

@@ -58,7 +58,8 @@ class Table:
         """The rows of a mask; messages count them as before, and nothing depends on the other rows."""
         cells = self.cells or (lambda name, rows: self.column(name).filter(rows))
         numbers = kept.arg_true() + 1
-        return Table(self.origin, self.names, len(numbers), cache(lambda name: cells(name, kept)), None, numbers)
+        column = cache(lambda name: cells(name, kept))
+        return Table(self.origin, self.names, len(numbers), column, numbers=numbers)
 
     def number(self, row: int) -> int:
         """The number in the file, from 1 on, of a row of this table, from 0 on."""

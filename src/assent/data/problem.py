@@ -133,8 +133,9 @@ def make_problem(
 ) -> Problem:
     """Split a log that has unwillingness, by `protocol`.
 
-    A user with fewer than three rows has all of them in training; `too_short` counts such users. `seed` draws the `negatives` of each validation row, and of each
-    test row if the protocol ranks those among sampled items.
+    A user with fewer than three rows has all of them in training; `too_short` counts such users. `seed` draws
+    the `negatives` of each validation row, and of each test row if the protocol ranks those among sampled
+    items.
     """
     protocol = Protocol(protocol)
     kept = _minded(interactions)
@@ -162,7 +163,7 @@ def make_problem_from_parts(
     seed: int = 0,
     negatives: int = 99,
 ) -> Problem:
-    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how test rows are ranked."""
+    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how tests are ranked."""
     protocol = Protocol(protocol)
     kept = [_minded(part).table for part in (train, valid, test)]
     for name, rows in zip(PARTS, kept, strict=True):

@@ -26,7 +26,7 @@ from assent.data.columns import (
     table_of,
 )
 from assent.data.interactions import NO_ITEMS, NO_ROWS, OWN_COLUMN, PARTS, Interactions, known_items
-from assent.data.roles import GUESSES, Roles, refuse_repeated_pairs
+from assent.data.roles import Roles, refuse_repeated_pairs
 from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, judge, modified
 from assent.support.errors import AssentError
 
@@ -74,11 +74,8 @@ def read_interactions(
     table = read_table(log_path, LOG_FILES)
     known = None if items_path is None else read_table(Path(items_path), ITEM_FILES)
     name = path.resolve().name if is_folder else path.stem
-    consent = Consent(
-        unwillingness or OWN_COLUMN, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps
-    )
-    is_asked = unwillingness is not None
-    return _interactions(name, table, known, roles, duplicates, consent, modified(log_path), is_asked=is_asked)
+    consent = Consent(unwillingness, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps)
+    return _interactions(name, table, known, roles, duplicates, consent, modified(log_path))
 
 
 def from_frame(
@@ -121,9 +118,8 @@ def from_frame(
     }
     roles = Roles({role: each for role, each in named.items() if each is not None}, "{role}={name!r}")
     known = None if items is None else table_of(items, f"{name} items")
-    consent = Consent(source or OWN_COLUMN, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps)
-    table, is_asked = table_of(frame, name), source is not None
-    return _interactions(name, table, known, roles, duplicates, consent, changed=None, is_asked=is_asked)
+    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps)
+    return _interactions(name, table_of(frame, name), known, roles, duplicates, consent, changed=None)
 
 
 def _interactions(
@@ -134,13 +130,8 @@ def _interactions(
     duplicates: Duplicates,
     consent: Consent,
     changed: str | None,
-    *,
-    is_asked: bool,
 ) -> Interactions:
-    """Read a log behind the door; unless unwillingness `is_asked` for, there may be none.
-
-    `changed` is when the log was last changed.
-    """
+    """Read a log, the door first; `changed` is when it was last changed."""
     if duplicates not in get_args(Duplicates):
         raise AssentError(f"duplicates={duplicates!r}: accepted: {', '.join(get_args(Duplicates))}")
     user, item = roles.find_needed(table, "user"), roles.find_needed(table, "item")
@@ -149,7 +140,7 @@ def _interactions(
     ids = pl.DataFrame({"user": table.ids(user), "item": table.ids(item)})
     known = None if items is None else _items_of_file(items, roles)
     rows = _arrivals(name, table, roles, ids, known, consent, changed)
-    if rows.column is None and not is_asked and consent.rest is None and consent.closed is None:
+    if rows.column is None and not consent.is_demanded:
         return _read(name, table, roles, ids, known, duplicates)
     verdicts = judge(rows, consent)
     kept = verdicts["reason"].is_null()
@@ -169,7 +160,7 @@ def _arrivals(
     changed: str | None,
 ) -> Arrivals:
     """What the source of unwillingness may look at."""
-    minded = roles.find_minded(table) if consent.source == OWN_COLUMN else None
+    minded = roles.find_minded(table) if consent.source in (None, OWN_COLUMN) else None
     has_gaps = consent.gaps or consent.rest is not None
 
     def column() -> Answer:

@@ -38,8 +38,8 @@ _LATEST: Final = 253_402_300_799.0
 class Consent:
     """How people's unwillingness is asked for."""
 
-    source: str
-    """One of `SOURCES`."""
+    source: str | None = None
+    """One of `SOURCES`; None is the log's own column."""
     seed: int = 0
     """Of draws."""
     rest: str | None = None
@@ -52,6 +52,11 @@ class Consent:
     """Whether rules and wishes may be about nothing that is in the log."""
     gaps: bool = False
     """Whether interactions about which nothing is said have no unwillingness, instead of `rest`."""
+
+    @property
+    def is_demanded(self) -> bool:
+        """Whether there has to be unwillingness."""
+        return any(asked is not None for asked in (self.source, self.rest, self.closed))
 
     def __post_init__(self) -> None:
         if self.closed is not None and not 0 <= self.closed <= 1:
@@ -201,7 +206,8 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
     anything is made of several rows: categories of items, means. If one row of a pair of user and item is
     turned away, all are.
     """
-    source, argument = _parsed(consent.source)
+    asked = consent.source or OWN_COLUMN
+    source, argument = _parsed(asked)
     request = Request(rows, argument, consent, is_partial=consent.gaps or consent.rest is not None)
     if source.by_category and rows.has_own_categories:
         answer = _asked_twice(source, request)
@@ -214,7 +220,7 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
         filled = _merged(kept, fill_rest(rows.users.filter(kept), values.filter(kept), consent.rest), values)
     given, nobody = values.is_not_null(), pl.lit(None, pl.String)
     rest = nobody if consent.gaps else pl.lit(f"rest:{consent.rest}")
-    label = pl.lit(for_the_record(consent.source)) if answer.source is None else answer.source
+    label = pl.lit(for_the_record(asked)) if answer.source is None else answer.source
     said = answer.said if isinstance(answer.said, pl.Series) else pl.lit(answer.said, pl.String)
     return pl.select(
         filled.cast(pl.Float64).alias(COLUMN),
