@@ -92,7 +92,7 @@ def frontier_command(
     Examples:
 
     ```
-    assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
+    assent frontier data/steam --unwillingness random --points 0.75,0.5,0.25,0.1 --seeds 4
     assent frontier log.csv --methods threshold,worth:welfare --unwillingness random --out front
     assent frontier log.csv --points 0.5,0.25 --by-category --user-budget 2
     ```
@@ -195,7 +195,7 @@ def lds_command(
     Examples:
 
     ```
-    assent lds data/steam
+    assent lds data/steam --unwillingness random
     assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
     ```
     """
@@ -287,7 +287,7 @@ def compare_command(
     Examples:
 
     ```
-    assent compare data/steam --methods random,threshold,worth:nash --repeats 3
+    assent compare data/steam --unwillingness random --methods threshold,worth:nash --repeats 3
     assent compare log.csv --models mf,lightgcn --methods proactive,ifrqe++ --out compared
     assent compare log.csv --prices 0.01,0.1 --reward mean --jobs 2
     assent compare log.csv --user-budget 2 --utility quadratic
