@@ -1,6 +1,6 @@
 """The public names of assent, in the order in which they are used:
 
-read_interactions → assign (unwillingness) → make_problem → Lab → make_method → Training → evaluate
+read_interactions (with unwillingness) → make_problem → Lab → make_method → Training → evaluate
 """
 
 from assent.data.interactions import Interactions

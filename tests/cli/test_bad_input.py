@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from assent.data.readers import GUESSES
+from assent.data.roles import GUESSES
 from assent.runs.folder import FORMAT
 from assent.runs.run import RunPlan
 from assent.support.errors import AssentError
@@ -54,7 +54,8 @@ def test_ids_of_any_type(tmp_path: Path, assent: Assent) -> None:
     rows = [(u, k) for u in range(9) for k in range(5)]
     table = pl.DataFrame({"user": [u for u, _ in rows], "item": [f"é {(u + k) % 9}" for u, k in rows]})
     table.write_parquet(tmp_path / "log.parquet")
-    code, _, _ = assent("fit", tmp_path / "log.parquet", "--out", tmp_path / "run", *QUICK, "--negatives", 3)
+    how = [*QUICK, "--negatives", 3, "--unwillingness", "random"]
+    code, _, _ = assent("fit", tmp_path / "log.parquet", "--out", tmp_path / "run", *how)
     assert code == 0
     assert assent("explain", tmp_path / "run", "--user", "3")[0] == 0
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from assent.cli import fit_commands
+from assent.runs.folder import FORMAT
 from assent.runs.lds import SCORES
 from tests.cli.conftest import QUICK, killed_at, records
 from tests.conftest import Assent
@@ -42,6 +43,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "settings.json",
         "selection.parquet",
         "held_out.parquet",
+        "sealed.parquet",
         "model.safetensors",
         "model.json",
         "tuning.json",
@@ -54,6 +56,8 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "user",
         "item",
         "unwillingness",
+        "source",
+        "said",
         "given",
         "disclosed",
         "value",
@@ -154,7 +158,7 @@ def test_replace_only_replaces_runs(log_file: Path, tmp_path: Path, assent: Asse
 
 def test_what_a_run_depends_on_is_kept_with_it(run_folder: Path) -> None:
     kept = json.loads((run_folder / "settings.json").read_text())
-    assert (kept["format"], kept["method"], kept["objective"]) == (3, "worth", "welfare")
+    assert (kept["format"], kept["method"], kept["objective"]) == (FORMAT, "worth", "welfare")
     assert kept["method_settings"] == {"influence": None, "reward": "sum", "source": "combined", "folds": 3}
     assert kept["training"]["epochs"] == 2
 
@@ -355,7 +359,7 @@ def test_settings_lists_and_set_changes(assent: Assent) -> None:
     assert "│ ifrqe++.table." in out
 
 
-def test_a_run_keeps_nothing_of_somebody_whose_rule_is_never(
+def test_a_run_keeps_nothing_but_the_sealed_list_of_somebody_whose_rule_is_never(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
     table = pl.read_csv(log_file, schema_overrides={"user": pl.String}).drop("unwillingness")
@@ -365,4 +369,4 @@ def test_a_run_keeps_nothing_of_somebody_whose_rule_is_never(
     assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *options)[0] == 0
     assert records(tmp_path / "run" / "settings.json")["unwillingness"].startswith("user: 2 rules (")  # type: ignore[call-overload]
     for file in (tmp_path / "run").iterdir():
-        assert b"Zenobia" not in file.read_bytes(), file
+        assert (b"Zenobia" in file.read_bytes()) == (file.name == "sealed.parquet"), file

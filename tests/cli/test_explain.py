@@ -141,6 +141,9 @@ def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) ->
     code, out, err = assent("explain", tmp_path / "run", "--user", "late", "--json", tmp_path / "e.json")
     assert code == 0, err
     assert "0 of 0 interactions are used" in out
-    (record,) = json.loads((tmp_path / "e.json").read_text())
-    assert (record["item"], record["words"]) == ("i0", "held out for test")
+    found = json.loads((tmp_path / "e.json").read_text())
+    assert [(record["item"], record["words"]) for record in found] == [
+        ("i0", "held out for test"),
+        ("i1", "never used"),
+    ]
     assert "--user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]

@@ -27,7 +27,7 @@ def held_out(err: str) -> bool:
 
 @pytest.mark.parametrize("columns", [[], ["--columns", "split=split"]], ids=["found", "named"])
 def test_the_split_is_taken(columns: list[str], tmp_path: Path, assent: Assent) -> None:
-    options = [*QUICK, "--negatives", 3, "--method", "all", *columns]
+    options = [*QUICK, "--negatives", 3, "--method", "all", "--unwillingness", "random", *columns]
     code, _, err = assent("fit", log(tmp_path), "--out", tmp_path / "run", *options)
     assert code == 0
     assert held_out(err) is (not columns)
@@ -35,7 +35,8 @@ def test_the_split_is_taken(columns: list[str], tmp_path: Path, assent: Assent) 
 
 
 def test_a_column_of_that_name_that_is_no_split_is_ignored_aloud(tmp_path: Path, assent: Assent) -> None:
-    options = [*QUICK, "--negatives", 3, "--method", "all", "--json", tmp_path / "fit.json"]
+    options = [*QUICK, "--negatives", 3, "--method", "all", "--unwillingness", "random"]
+    options += ["--json", tmp_path / "fit.json"]
     code, _, err = assent("fit", log(tmp_path, valid="dev"), "--out", tmp_path / "run", *options)
     assert code == 0
     assert "row 1 says 'dev'" in err

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -25,7 +26,10 @@ LOG = Interactions(
 
 
 def test_every_figure_by_hand() -> None:
-    assert describe(LOG.with_unwillingness(pl.Series([0.0, 0.5, 1.0, 1.0, 0.0, 0.5]))) == {
+    never = pl.DataFrame({"user": ["d", "a"], "item": ["5", "4"], "time": [99.0, -1.0]})
+    whole = replace(LOG, table=pl.concat([LOG.table, never]))
+    minded = whole.with_unwillingness(pl.Series([0.0, 0.5, 0.75, 0.75, 0.0, 0.5, 1.0, 1.0]))
+    assert describe(minded) == {
         "name": "tiny",
         "users": 3,
         "items": 4,
@@ -49,9 +53,9 @@ def test_every_figure_by_hand() -> None:
         "time_first": 1.0,
         "time_last": 9.0,
         "has_unwillingness": True,
-        "unwillingness_mean": 0.5,
-        "never_share": pytest.approx(1 / 3),
+        "unwillingness_mean": pytest.approx(2.5 / 6),
         "use_freely_share": pytest.approx(1 / 3),
+        "never": 2,
     }
 
 
@@ -60,7 +64,7 @@ def test_what_the_log_does_not_say_is_none() -> None:
     figures = describe(bare)
     assert figures["has_time"] is False
     assert figures["has_unwillingness"] is False
-    for absent in ("time_first", "time_last", "unwillingness_mean", "never_share", "use_freely_share"):
+    for absent in ("time_first", "time_last", "unwillingness_mean", "use_freely_share"):
         assert figures[absent] is None
     assert figures["items_with_title_share"] == 0.0
     assert (figures["categories"], figures["top_categories"], figures["top_category_shares"]) == (0, [], [])

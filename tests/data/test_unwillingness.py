@@ -1,4 +1,5 @@
 import math
+import os
 import re
 import warnings
 from pathlib import Path
@@ -11,16 +12,10 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from scipy.stats import kstest
 
+from assent.data.draws import draw_features, simulated
 from assent.data.interactions import NO_ITEMS, Interactions
-from assent.data.unwillingness import (
-    REGISTRY,
-    SOURCES,
-    assign,
-    default_source,
-    draw_features,
-    for_the_record,
-    simulated,
-)
+from assent.data.problem import make_problem
+from assent.data.unwillingness import REGISTRY, SOURCES, assign, for_the_record, in_words
 from assent.support.errors import AssentError
 
 GAMES = pl.DataFrame(
@@ -41,23 +36,32 @@ def log(pairs: list[tuple[str, str]], items: pl.DataFrame = GAMES) -> Interactio
 ANN_AND_BOB = log([("bob", "doom"), ("ann", "chess"), ("ann", "portal"), ("bob", "chess")])
 
 
-def values(interactions: Interactions, source: str, seed: int = 0) -> list[float]:
-    assigned = assign(interactions, source, seed)
-    assert assigned.table.drop("unwillingness").equals(interactions.table.drop("unwillingness", strict=False))
-    return assigned.table["unwillingness"].to_list()
+def values(
+    interactions: Interactions, source: str, seed: int = 0, *, allow_unmatched: bool = False
+) -> list[float]:
+    """The unwillingness of each row, also of those that are sealed."""
+    assigned = assign(interactions, source, seed, allow_unmatched=allow_unmatched)
+    pairs = ["user", "item"]
+    kept = interactions.table.join(assigned.sealed, on=pairs, how="anti", maintain_order="left")
+    assert assigned.table.select("user", "item", "time").equals(kept.select("user", "item", "time"))
+    said = pl.concat(each.select(*pairs, "unwillingness") for each in (assigned.table, assigned.sealed))
+    rows = interactions.table.select(pairs).join(said, on=pairs, how="left", maintain_order="left")
+    return rows["unwillingness"].to_list()
 
 
 def grid(users: int, items: int) -> Interactions:
     return log([(f"u{user}", f"i{item}") for user in range(users) for item in range(items)], NO_ITEMS)
 
 
-def test_column_is_the_default_where_there_is_one() -> None:
-    assert default_source(ANN_AND_BOB) == "random"
-    with pytest.raises(AssentError, match="games: no column 'unwillingness'"):
+def test_nobodys_consent_is_invented() -> None:
+    with pytest.raises(AssentError, match=r"games: no unwillingness is given; accepted: .*random") as caught:
+        make_problem(ANN_AND_BOB, "full")
+    assert SOURCES in str(caught.value)
+    with pytest.raises(AssentError, match=r"games: no unwillingness is given; accepted: a column") as caught:
         assign(ANN_AND_BOB, "column", 0)
-    with_column = ANN_AND_BOB.with_unwillingness(pl.Series([0.0, 0.25, 0.5, 1.0]))
-    assert default_source(with_column) == "column"
-    assert values(with_column, "column") == [0.0, 0.25, 0.5, 1.0]
+    assert SOURCES in str(caught.value)
+    with_column = ANN_AND_BOB.with_unwillingness(pl.Series([0.0, 0.25, 0.5, 0.75]))
+    assert values(with_column, "column") == [0.0, 0.25, 0.5, 0.75]
 
 
 def test_constant() -> None:
@@ -85,10 +89,35 @@ def test_every_source_is_known_by_its_forms_and_says_what_it_is() -> None:
         assert "\n" not in source.help
 
 
-def test_without_never_drops_exactly_the_rows_at_one() -> None:
+def test_exactly_the_rows_at_one_are_sealed() -> None:
     log = ANN_AND_BOB.with_unwillingness(pl.Series([1.0, math.nextafter(1, 0), 0.0, 1.0]))
-    kept = log.without_never()
-    assert kept.table["item"].to_list() == ["chess", "portal"]
+    assert log.table["item"].to_list() == ["chess", "portal"]
+    assert log.sealed.select("user", "item", "reason").rows() == [
+        ("bob", "doom", "never"),
+        ("bob", "chess", "never"),
+    ]
+    # What was sealed is not brought back by another source.
+    assert assign(log, "constant:0.3", 0).sealed.equals(log.sealed)
+
+
+def test_rows_above_the_limit_are_sealed_unread() -> None:
+    log = ANN_AND_BOB.with_unwillingness(pl.Series([0.8, 0.81, 0.0, 1.0]))
+    closed = assign(log, "column", closed=0.8)
+    assert closed.table["unwillingness"].to_list() == [0.8, 0.0]
+    assert sorted(closed.sealed["reason"]) == ["closed", "never"]
+    for wrong in (-0.1, 1.1, math.nan):
+        with pytest.raises(AssentError, match=r"closed=.*: accepted: a number from 0 to 1"):
+            assign(log, "column", closed=wrong)
+
+
+def test_means_are_of_the_rows_that_may_be_read() -> None:
+    log = ANN_AND_BOB.with_unwillingness(pl.Series([0.9, 0.2, None, 1.0], dtype=pl.Float64))
+    for rest in ("mean", "own-mean"):
+        filled = assign(log, "column", 0, rest, closed=0.8).table
+        assert filled.filter(item="portal")["unwillingness"].to_list() == [pytest.approx(0.2)]
+        assert filled["source"].to_list() == ["column", f"rest:{rest}"]
+    alike = assign(log, "column", 0, "0.9", closed=0.8)
+    assert alike.sealed.filter(item="portal").select("source", "reason").rows() == [("rest:0.9", "closed")]
 
 
 # --- draws
@@ -138,7 +167,8 @@ def test_random_category_needs_categories() -> None:
 
 def test_simulated_is_the_logistic_of_one_layer_on_the_features() -> None:
     whole = grid(40, 40)
-    beta = simulated(whole, 3, sensitivity=(1, 1, 0), features=4).to_numpy()
+    pairs = whole.table["user"], whole.table["item"]
+    beta = simulated(*pairs, 3, sensitivity=(1, 1, 0), features=4).to_numpy()
     users = draw_features(whole.table["user"], "user", 3, 4)
     items = draw_features(whole.table["item"], "item", 3, 4)
     inputs = np.column_stack([users, items, np.ones(len(whole))])
@@ -152,7 +182,8 @@ def test_simulated_sensitivity_scales_and_shifts_by_user() -> None:
 
     def logits(*sensitivity: float) -> np.ndarray:
         a1, a2, a3 = sensitivity
-        return logit(simulated(whole, 0, sensitivity=(a1, a2, a3)).to_numpy()).reshape(400, 5)
+        pairs = whole.table["user"], whole.table["item"]
+        return logit(simulated(*pairs, 0, sensitivity=(a1, a2, a3)).to_numpy()).reshape(400, 5)
 
     plain = logits(1, 1, 0)
     scale = logits(0.5, 2, 0) / plain
@@ -165,7 +196,8 @@ def test_simulated_sensitivity_scales_and_shifts_by_user() -> None:
 
 
 def test_simulated_never_says_never() -> None:
-    beta = simulated(grid(50, 50), 0, sensitivity=(1e3, 1e3, 1e3))
+    pairs = grid(50, 50).table
+    beta = simulated(pairs["user"], pairs["item"], 0, sensitivity=(1e3, 1e3, 1e3))
     assert beta.max() == math.nextafter(1, 0)
 
 
@@ -206,9 +238,12 @@ def test_users() -> None:
         assign(ANN_AND_BOB, "user:bob=1", 0)
 
 
-def test_a_rule_for_nothing_in_the_log_is_said() -> None:
-    with pytest.warns(UserWarning, match="ignored 2 rules whose user is not in games, first 'Bob'"):
-        assert values(ANN_AND_BOB, "user:Bob=1,eve=1,*=0.5") == [0.5] * 4
+def test_a_rule_for_nothing_in_the_log_is_refused_unless_it_is_allowed() -> None:
+    rules = "user:Bob=1,eve=1,*=0.5"
+    with pytest.raises(AssentError, match=r"'Bob'.*allow_unmatched=True"):
+        assign(ANN_AND_BOB, rules, 0)
+    with pytest.warns(UserWarning, match="'Bob'"):
+        assert values(ANN_AND_BOB, rules, allow_unmatched=True) == [0.5] * 4
 
 
 @settings(deadline=None)
@@ -223,7 +258,7 @@ def test_category_rules_agree_with_a_plain_loop(rules: dict[str, float], otherwi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = ",".join(f"{name}={value!r}" for name, value in {**rules, "*": otherwise}.items())
-        assert values(log(pairs), f"category:{text}") == expected
+        assert values(log(pairs), f"category:{text}", allow_unmatched=True) == expected
 
 
 # --- side files
@@ -254,10 +289,27 @@ def test_file_that_lacks_pairs_names_the_first(tmp_path: Path) -> None:
         assign(ANN_AND_BOB, f"file:{path}", 0)
 
 
-def test_file_with_pairs_that_are_not_in_the_log_says_so(tmp_path: Path) -> None:
+def test_file_with_pairs_that_are_not_in_the_log_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
     path = side_file(tmp_path, "bob,tetris,1\nbob,myst,1\n*,*,0\n")
-    with pytest.warns(UserWarning, match="ignored 2 pairs not in games, first user 'bob', item 'tetris'"):
-        assert values(ANN_AND_BOB, f"file:{path}") == [0] * 4
+    about = "2 pairs not in games, first user 'bob', item 'tetris'"
+    with pytest.raises(AssentError, match=f"{about}; accepted: pairs of the log, or allow_unmatched=True"):
+        assign(ANN_AND_BOB, f"file:{path}", 0)
+    with pytest.warns(UserWarning, match=f"ignored {about}"):
+        assert values(ANN_AND_BOB, f"file:{path}", allow_unmatched=True) == [0] * 4
+
+
+def test_file_that_says_something_twice_is_refused(tmp_path: Path) -> None:
+    path = side_file(tmp_path, "bob,doom,1\n*,*,0\nbob,doom,0.5\n")
+    message = r"rows 1 and 3 both have user 'bob' and item 'doom' .*; accepted: each pair once$"
+    with pytest.raises(AssentError, match=message):
+        assign(ANN_AND_BOB, f"file:{path}", 0)
+
+
+def test_file_of_willingness_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "side.csv"
+    path.write_text("user,item,Willingness\nbob,doom,1\n*,*,0\n")
+    with pytest.raises(AssentError, match=r"column 'Willingness' seems to say the reverse of unwillingness"):
+        assign(ANN_AND_BOB, f"file:{path}", 0)
 
 
 @pytest.mark.parametrize("value", ["", "nan", "-0.1", "1.01", "often"])
@@ -276,8 +328,32 @@ def test_file_without_the_column_is_refused(tmp_path: Path) -> None:
 
 def test_what_was_filled_in_is_remembered() -> None:
     told = assign(ANN_AND_BOB, "user:ann=0.2", seed=0, rest="0.7")
-    assert told.table["given"].to_list() == (told.table["user"] == "ann").to_list()
-    assert "given" not in assign(told, "random", seed=0).table.columns
+    assert (told.table["source"] == "rest:0.7").to_list() == (told.table["user"] == "bob").to_list()
+    assert set(assign(told, "random", seed=0).table["source"]) == {"random"}
+    assert assign(told, "column").table.equals(told.table)
+
+
+def test_wishes_are_as_old_as_the_file_says_or_as_the_file_is(tmp_path: Path) -> None:
+    path = side_file(tmp_path, "ann,chess,0.1\n*,*,0.2\n")
+    os.utime(path, (0, 86400))
+    said = assign(ANN_AND_BOB, f"file:{path}").table
+    assert set(said["said"]) == {"1970-01-02T00:00:00Z"}
+    assert set(said["source"]) == {"file:side.csv"}
+    path.write_text("user,item,unwillingness,time\nann,chess,0.1,2026-03-01T10:00Z\n*,*,0.2,2026-01-01\n")
+    dated = assign(ANN_AND_BOB, f"file:{path}").table.filter(pl.col("item") == "chess").sort("user")
+    assert dated["said"].to_list() == ["2026-03-01T10:00:00Z", "2026-01-01T00:00:00Z"]
+    path.write_text("user,item,unwillingness,time\n*,*,0.2,-5\n")
+    with pytest.raises(AssentError, match=r"side.csv: a time is not after 1970; accepted: dates, or seconds"):
+        assign(ANN_AND_BOB, f"file:{path}")
+
+
+def test_rules_of_a_file_are_as_old_as_the_file_and_draws_have_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("ann: 0.2\nbob: 0.4\n")
+    os.utime(path, (0, 86400))
+    assert set(assign(ANN_AND_BOB, f"user:{path}").table["said"]) == {"1970-01-02T00:00:00Z"}
+    for source in ("user:ann=0.2,bob=0.4", "random", "constant:0.3", "category:Action=0.1,*=0.4"):
+        assert set(assign(ANN_AND_BOB, source).table["said"]) == {None}
 
 
 # --- the record of a run
@@ -303,3 +379,19 @@ def test_the_record_of_rules_by_user_names_nobody() -> None:
     assert re.fullmatch(r"user: 3 rules \([0-9a-f]{8}\)", kept)
     assert kept != for_the_record("user:ann=1,eve=0.5,*=0")
     assert for_the_record("user:ann=1").startswith("user: 1 rule (")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("column", ""),
+        ("file:wishes.csv", "as wishes.csv says"),
+        ("category:Health=0.9,*=0.1", "by its category: Health=0.9,*=0.1"),
+        ("user: 3 rules (abcd)", "by rules for people: 3 rules (abcd)"),
+        ("constant:0.3", "the same for all"),
+        ("random", "drawn at random"),
+        ("simulated:0.5,1,1", "simulated"),
+    ],
+)
+def test_a_source_in_words(source: str, words: str) -> None:
+    assert in_words(source) == words

@@ -132,7 +132,7 @@ def test_a_run_recommends_what_was_not_disclosed(tmp_path: Path) -> None:
         }
     )
     save(trained, tmp_path / "model")
-    run = Run(tmp_path, {}, table, table.clear(), [], {})
+    run = Run(tmp_path, {}, table, table.clear(), table.clear(), [], {})
     for user in problem.user_ids[:8].tolist():
         found = run.recommend(user, 5)
         theirs = run.rows_of(user).filter("disclosed")["item"]
@@ -140,6 +140,8 @@ def test_a_run_recommends_what_was_not_disclosed(tmp_path: Path) -> None:
         assert [row["item"] for row in found] == best["item"].to_list()
         assert not set(theirs) & {row["item"] for row in found}
         assert all(row["title"] == titles.get(row["item"]) for row in found)
-    with pytest.raises(AssentError, match=r"^user nobody: not in this run; accepted: ids of its data, "):
+    with pytest.raises(
+        AssentError, match=r"^user nobody: not in this run; accepted: the id of somebody who is$"
+    ):
         run.recommend("nobody", 5)
     assert run.rows_of("nobody", needed=False).is_empty()

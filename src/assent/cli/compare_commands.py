@@ -91,7 +91,7 @@ def frontier_command(
     Examples:
 
     ```
-    assent frontier data/steam --points 0.75,0.5,0.25,0.1 --seeds 4
+    assent frontier data/steam --unwillingness random --points 0.75,0.5,0.25,0.1 --seeds 4
     assent frontier log.csv --methods threshold,worth:welfare --unwillingness random --out front
     assent frontier log.csv --points 0.5,0.25 --by-category --user-budget 2
     ```
@@ -194,7 +194,7 @@ def lds_command(
     Examples:
 
     ```
-    assent lds data/steam
+    assent lds data/steam --unwillingness random
     assent lds log.parquet --selections 16 --truth-seeds 2 --out lds-cache --json lds.json
     ```
     """
@@ -286,7 +286,7 @@ def compare_command(
     Examples:
 
     ```
-    assent compare data/steam --methods random,threshold,worth:nash --repeats 3
+    assent compare data/steam --unwillingness random --methods threshold,worth:nash --repeats 3
     assent compare log.csv --models mf,lightgcn --methods proactive,ifrqe++ --out compared
     assent compare log.csv --prices 0.01,0.1 --reward mean --jobs 2
     assent compare log.csv --user-budget 2 --utility quadratic
@@ -310,7 +310,7 @@ def compare_command(
     wishes.check(chosen)
     progress = watcher()
     _, problem, source = given.make(progress, wishes)
-    notes = [*_notes(asked[0].settings.model, chosen), *_notes_on(problem, source)]
+    notes = [*_notes(asked[0].settings.model, chosen), *_notes_on(problem, source, given.closed)]
     with work.executor() as executor:
         records = compare(
             problem,
@@ -385,12 +385,14 @@ def _loss(method: GameMethod, model: str) -> str:
     return f"{loss}, {'the reward’s own' if loss is Loss.BCE else 'not the reward’s'}"
 
 
-def _notes_on(problem: Problem, source: str) -> Iterator[str]:
+def _notes_on(problem: Problem, source: str, closed: float | None) -> Iterator[str]:
     """What is the same in all repeats, and what people ask for."""
     yield (
         f"Unwillingness: {for_the_record(source)}; split: {problem.protocol}. Both are the same in all "
         "repeats, which train anew: tests are about that alone."
     )
+    if closed is not None:
+        yield f"Interactions of unwillingness above {closed:g} are withheld unread."
     if problem.wishes.power != 1:
         yield f"Rewards count price · violation^{problem.wishes.power:g}."
     asked = problem.wishes.summary()

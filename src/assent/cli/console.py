@@ -49,8 +49,8 @@ def run_guarded(command: Callable[[], object]) -> None:
 
 
 _ARGUMENTS = (
-    "columns", "duplicates", "folder", "items", "negatives", "out", "prior", "rest", "user_budget",
-    "user_floor", "utility",
+    "closed", "columns", "duplicates", "folder", "items", "negatives", "out", "prior", "rest", "scale",
+    "user_budget", "user_floor", "utility",
 )  # fmt: skip
 """Arguments of the library that are options here."""
 
@@ -66,6 +66,8 @@ def with_dashes(message: str) -> str:
     message = re.sub(r"^prior '(.*?)': not a rule", r"--prior \1: not a rule", message)
     for python, option in (
         ("replace=True", "--replace"),
+        ("allow_unmatched=True", "--allow-unmatched"),
+        ("unwillingness=SOURCE", "--unwillingness SOURCE"),
         ("gaps=True", "--rest"),
         ("folder=", "--data-dir="),
     ):

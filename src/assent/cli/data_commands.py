@@ -111,7 +111,8 @@ def simulate_command(
         sensitivity=_three_numbers(sensitivity),
         seed=seed,
     )
-    table = log.table.join(log.items, on="item", how="left", maintain_order="left")
+    said = log.table.select("user", "item", "time", "unwillingness")
+    table = said.join(log.items, on="item", how="left", maintain_order="left")
     if to.suffix == ".parquet":
         write_with(to, table.write_parquet)
     elif to.suffix == ".csv":

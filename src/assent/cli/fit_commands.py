@@ -69,10 +69,10 @@ def fit_command(
     Examples:
 
     ```
-    assent fit data/steam --budget 0.5 --out runs/steam
-    assent fit data/steam --method ifrqe++ --price 0.1 --out runs/paper
+    assent fit log.csv --budget 0.5 --out runs/shop
+    assent fit data/steam --unwillingness random --method ifrqe++ --price 0.1 --out runs/paper
     assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
-    assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/shop
+    assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/rules
     assent fit log.csv --rest own-mean --by-category --user-budget 2 --user-floor 3 --out runs/wishes
     ```
     """
@@ -98,6 +98,7 @@ def fit_command(
             k=how.ks,
             unwillingness=source,
             rest=given.rest,
+            closed=given.closed,
             points=points,
             frontier_seeds=frontier_seeds,
             frontier_methods=tuple(compared_methods),
@@ -180,7 +181,7 @@ def settings_command(*, model: Model = IALS.name, output: OutputOptions) -> None
     ```
     assent settings
     assent settings --model mine:Mine
-    assent fit data/steam --set training.epochs=30 --set worth.folds=5 --out runs/small
+    assent fit log.csv --set training.epochs=30 --set worth.folds=5 --out runs/small
     ```
     """
     output.check()

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from assent.cli.command import between, option
 from assent.cli.console import notice
-from assent.data.interactions import Interactions
+from assent.data.columns import Scale
+from assent.data.interactions import NEVER, OWN_COLUMN, Interactions
 from assent.data.problem import Problem, Protocol, make_problem, make_problem_from_parts, parts_of, too_short
-from assent.data.readers import GUESSES, Duplicates, read_interactions
+from assent.data.readers import Duplicates, read_interactions
+from assent.data.roles import GUESSES
 from assent.data.rules import read_wishes
-from assent.data.unwillingness import RESTS, SOURCES, assign, default_source
+from assent.data.unwillingness import RESTS, SOURCES
 from assent.data.wishes import USUAL_PRIOR
 from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
@@ -92,9 +94,9 @@ class LogOptions:
     columns: Annotated[
         str | None,
         _read(
-            "What columns are called: user=, item=, time=, unwillingness=, category=, title=, and split= for "
-            "one that says train, valid or test. Usual names are found without; a column called split only "
-            "where every row says one of these.",
+            "What columns are called: user=, item=, time=, unwillingness= or, for one that says the reverse, "
+            "willingness=, category=, title=, and split= for one that says train, valid or test. Usual names "
+            "are found without; a column called split only where every row says one of these.",
             metavar="ROLE=NAME,...",
         ),
     ] = None
@@ -102,13 +104,22 @@ class LogOptions:
     duplicates: Annotated[
         Duplicates, _read("What to do with a (user, item) pair on several rows.", show_default=True)
     ] = "error"
+    scale: Annotated[
+        Scale,
+        _read("How unwillingness is written in a column, of DATA or of a file of wishes.", show_default=True),
+    ] = Scale.UNIT
 
-    def read(self, progress: Progress, *, gaps: bool) -> Interactions:
-        """Return the log; with `gaps`, unwillingness may be missing in some rows."""
+    def read(self, progress: Progress, **consent: Any) -> Interactions:
+        """Return the log; `consent` says where unwillingness comes from, and whether it may be missing."""
         columns = parse_columns(self.columns)
         with progress.task(f"reading {self.data.name}", 1):
             return read_interactions(
-                self.data, columns=columns, items=self.items, duplicates=self.duplicates, gaps=gaps
+                self.data,
+                columns=columns,
+                items=self.items,
+                duplicates=self.duplicates,
+                scale=self.scale,
+                **consent,
             )
 
 
@@ -118,7 +129,7 @@ class ProblemOptions(LogOptions):
 
     unwillingness: Annotated[
         str | None,
-        _split(f"Where unwillingness comes from: {SOURCES}. Default: the column, else random."),
+        _split(f"Where unwillingness comes from: {SOURCES}. Default: the log's own column."),
     ] = None
     rest: Annotated[
         str | None,
@@ -127,6 +138,14 @@ class ProblemOptions(LogOptions):
             f"{RESTS}. Without it, a gap is an error."
         ),
     ] = None
+    closed: Annotated[
+        float | None,
+        _split("Interactions of unwillingness above this are withheld unread, e.g. 0.8.", metavar="LIMIT"),
+    ] = None
+    allow_unmatched: Annotated[
+        bool,
+        _split("Go on where rules or wishes are about nothing in the log.", "--allow-unmatched"),
+    ] = False
     protocol: Annotated[Protocol, _split("How rows are split and ranked.", show_default=True)] = (
         Protocol.PAPER_TABLES
     )
@@ -139,20 +158,23 @@ class ProblemOptions(LogOptions):
         self, progress: Progress, wishes: WishOptions | None = None
     ) -> tuple[Interactions, Problem, str]:
         """Return the log with unwillingness, its problem, and the source of the unwillingness."""
-        raw = self.read(progress, gaps=self.rest is not None)
-        source = self.unwillingness or default_source(raw)
-        if self.unwillingness is None and source != "column":
-            notice(
-                f"{raw.name}: no column 'unwillingness', so it is drawn at random (seed {self.seed}); "
-                "choose another source with --unwillingness"
-            )
-        with progress.task("assigning unwillingness", 1):
-            log = assign(raw, source, self.seed, self.rest)
+        source = self.unwillingness or OWN_COLUMN
+        log = self.read(
+            progress,
+            unwillingness=source,
+            rest=self.rest,
+            closed=self.closed,
+            seed=self.seed,
+            allow_unmatched=self.allow_unmatched,
+        )
         with progress.task("splitting", 1):
             problem = self._split(log)
             problem = wishes.added(log, problem) if wishes else problem
-        if never := len(log) - len(log.without_never()):
+        never = int((log.sealed["reason"] == NEVER).sum())
+        if never:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
+        if unread := log.sealed.height - never:
+            notice(f"{log.name}: {unread} interactions are above --closed {self.closed:g}: withheld unread")
         return log, problem, source
 
     def _split(self, log: Interactions) -> Problem:

@@ -7,7 +7,9 @@ import polars as pl
 import typer
 
 from assent.cli.command import OutputOptions, spread
-from assent.cli.console import out, show_table
+from assent.cli.console import out, say, show_table
+from assent.data.interactions import NEVER
+from assent.data.unwillingness import in_words as source_in_words
 from assent.report.sections import in_words
 from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
@@ -67,7 +69,7 @@ def _why_nothing(run: Run, user: str) -> str:
 def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     """Print what was used of a user's interactions, what was not, and why.
 
-    What is held out for validation and test is shown too: nobody decides on it.
+    What is held out for validation and test is shown too: nobody decides on it. So is what was never used.
 
     Examples:
 
@@ -79,18 +81,19 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     opened = open_run(run)
     if "reason" not in opened.selection.columns:
         raise AssentError(f"{run}: of an earlier assent, which kept less of each decision; run the fit again")
-    held_out = opened.held_out.filter(pl.col("user") == user)
-    # With a given split, somebody may have no interaction to train on.
-    table = opened.rows_of(user, needed=held_out.is_empty())
+    held_out, sealed = (each.filter(pl.col("user") == user) for each in (opened.held_out, opened.sealed))
+    # With a given split, somebody may have no interaction to train on; others may have said never to all.
+    table = opened.rows_of(user, needed=held_out.is_empty() and sealed.is_empty())
     own = opened.records[0]
     price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
     words = in_words(table, own["objective"])
     decided = table.with_columns(pl.Series("words", words, dtype=pl.String))
-    reason = pl.format("held out for {}", "held_out_for").alias("words")
-    everything = pl.concat([decided, held_out.select(pl.exclude("held_out_for"), reason)], how="diagonal")
-    rows = everything.to_dicts()
+    kept_out = held_out.select(pl.exclude("held_out_for"), words=pl.format("held out for {}", "held_out_for"))
+    unread = pl.when(pl.col("reason") == NEVER).then(pl.lit("never used")).otherwise(pl.lit(_unread(opened)))
+    unused = sealed.select(pl.exclude("reason"), words=unread)
+    rows = pl.concat([decided, kept_out, unused], how="diagonal").to_dicts()
     columns = ["interaction", "unwilling-\nness", "value", "break-even\nprice"]
-    lines = [_explained(row, opened.settings["rest"]) for row in rows]
+    lines = [_explained(row) for row in rows]
     show_table(f"interactions of {user}, price {price:g}", columns, lines, ruled=True)
     disclosed = table.filter(pl.col("disclosed"))
     paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
@@ -98,15 +101,27 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     out.print(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.", highlight=False)
     if held_out.height:
         out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
+    if sealed.height:
+        say(f"{sealed.height} more are shown to nobody else: nothing in this run depends on them.")
     output.write([_finite(row) for row in rows])
 
 
-def _explained(row: dict[str, Any], rest: str | None) -> list[str]:
-    """A line of the table: the item, and below it what was decided and why."""
+def _unread(run: Run) -> str:
+    """Why interactions above the limit are not used, in words."""
+    limit = run.settings["closed"]
+    return f"withheld unread, above the limit{'' if limit is None else f' {limit:g}'}"
+
+
+def _explained(row: dict[str, Any]) -> list[str]:
+    """A line of the table: the item, below it what was decided and why, and who says what is minded."""
     decision = {True: "disclosed: ", False: "withheld: ", None: ""}[row["disclosed"]]
+    kind, _, rest = row["source"].partition(":")
+    source = "" if kind == "rest" else source_in_words(row["source"])
+    if source and row["said"]:
+        source += f" ({row['said'][:10]})"
     return [
-        f"{row['title'] or row['item']}\n{decision}{row['words']}",
-        minded(row["unwillingness"]) + ("" if row["given"] else f"\n{not_given(rest)}"),
+        "\n".join(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", source])),
+        minded(row["unwillingness"]) + (f"\n{not_given(rest)}" if kind == "rest" else ""),
         "–" if row["value"] is None else f"{row['value']:+.3f}{_give_or_take(row)}",
         "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
     ]

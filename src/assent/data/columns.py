@@ -6,6 +6,7 @@ A new kind of file is one function and one entry of `READERS`.
 import codecs
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,15 @@ ISO_DATE = r"^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?\s?(?:Z|(
 """ISO 8601: date, clock, seconds, offset from UTC; all but the date are optional."""
 
 
+class Scale(StrEnum):
+    """How unwillingness is written."""
+
+    UNIT = "0-1"
+    PERCENT = "percent"
+    FLAG = "flag"
+    FIVE = "five"
+
+
 @dataclass(frozen=True)
 class Table:
     """Columns by name as they stand in a file or a data frame; messages call it `origin`.
@@ -35,14 +45,31 @@ class Table:
     names: list[str]
     height: int
     column: Callable[[str], pl.Series]
+    cells: Callable[[str, pl.Series], pl.Series] | None = None
+    """Some rows of a column, by a mask, where other rows may stand in the way of reading them."""
+    numbers: pl.Series | None = None
+    """The number of each row in the file; None if they are all there."""
 
     def __post_init__(self) -> None:
-        if not self.height:
+        if not self.height and self.numbers is None:
             raise AssentError(f"{self.origin}: there are no rows; accepted: at least one")
 
+    def only(self, kept: pl.Series) -> "Table":
+        """The rows of a mask; messages count them as before, and nothing depends on the other rows."""
+        cells = self.cells or (lambda name, rows: self.column(name).filter(rows))
+        numbers = kept.arg_true() + 1
+        column = cache(lambda name: cells(name, kept))
+        return Table(self.origin, self.names, len(numbers), column, numbers=numbers)
+
+    def number(self, row: int) -> int:
+        """The number in the file, from 1 on, of a row of this table, from 0 on."""
+        return row + 1 if self.numbers is None else int(self.numbers[row])
+
     def ids(self, name: str) -> pl.Series:
-        """A column as String, never null or empty."""
-        texts = self.texts(name)
+        """A column as String, never null or empty; how a cell reads does not depend on other cells."""
+        texts = self.texts(name).str.strip_chars()
+        if self.column(name).dtype == pl.String:
+            texts = texts.str.replace(r"^(-?[0-9]+)\.0$", "${1}")
         # numpy drops a NUL at the end of a text: two ids could become one.
         self._demand(name, (texts != "") & ~texts.str.contains("\0", literal=True), "a number or a text")
         return texts
@@ -69,16 +96,21 @@ class Table:
         lists = self._lists(name)
         return self.texts(name).str.split("|") if lists is None else lists
 
-    def unwillingness(self, name: str, *, gaps: bool = False) -> pl.Series:
-        """A column as Float64 in [0, 1]; with `gaps`, empty cells are null."""
+    def unwillingness(
+        self, name: str, *, gaps: bool = False, scale: Scale | str = Scale.UNIT, is_reversed: bool = False
+    ) -> pl.Series:
+        """A column as Float64 in [0, 1]; with `gaps`, empty cells are null.
+
+        If the column `is_reversed`, it holds willingness: a value w is an unwillingness of 1 - w.
+        """
         values = self.column(name)
-        numbers = _numbers(values)
+        numbers = _numbers(values) / (100 if Scale(scale) is Scale.PERCENT else 1)
         fine = numbers.is_between(0, 1).fill_null(False)
         if gaps:
             fine |= values.cast(pl.String).str.strip_chars().fill_null("") == ""
         accepted = "a number from 0 (use freely) to 1 (never)"
         self._demand(name, fine, accepted if gaps else f"{accepted}, or gaps=True for empty ones")
-        return numbers
+        return 1.0 - numbers if is_reversed else numbers
 
     def times(self, name: str) -> pl.Series:
         """A column as Float64, dates as seconds since 1970; null in all rows or in none.
@@ -113,7 +145,7 @@ class Table:
             row = refused[0]
             value = self.column(name)[row]
             shown = "empty" if value is None or (isinstance(value, str) and not value) else quoted(value)
-            place = f"{self.origin}: row {row + 1}, column {name!r}"
+            place = f"{self.origin}: row {self.number(row)}, column {name!r}"
             raise AssentError(f"{place} is {shown}; accepted: {accepted}")
 
     def _demand_plain(self, name: str, dtype: pl.DataType) -> None:
@@ -162,8 +194,12 @@ def table_of(frame: Any, origin: str) -> Table:
         raise AssentError(f"{origin}: is of type {kind}; accepted: a DataFrame of polars or pandas")
     names = [str(label) for label in frame.columns]
     _refuse_repeated(origin, names)
+
+    def cells(name: str, rows: pl.Series) -> pl.Series:
+        return _of_pandas(frame.iloc[rows.to_numpy(), names.index(name)], f"{origin}: column {name!r}")
+
     column = cache(lambda name: _of_pandas(frame.iloc[:, names.index(name)], f"{origin}: column {name!r}"))
-    return Table(origin, names, len(frame), column)
+    return Table(origin, names, len(frame), column, cells)
 
 
 def _of_pandas(column: Any, place: str) -> pl.Series:
@@ -205,11 +241,7 @@ def _parquet(path: Path, data: bytes) -> pl.DataFrame:
 
 
 def _text(path: Path, data: bytes, *, separator: str, quote: str | None) -> pl.DataFrame:
-    """Columns of separated text, all String: ids such as 007 must not become numbers.
-
-    A column of 12.0, 7.0 and the like loses its .0, which many programs write for whole numbers in a column
-    that once had gaps. It does so only if every cell looks so: then no two different cells become the same.
-    """
+    """Columns of separated text, all String: ids such as 007 must not become numbers."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -221,9 +253,7 @@ def _text(path: Path, data: bytes, *, separator: str, quote: str | None) -> pl.D
         frame = pl.read_csv(data, separator=separator, quote_char=quote, infer_schema=False)
     except pl.exceptions.PolarsError as error:
         raise AssentError(f"{path}: not readable as separated text ({str(error).splitlines()[0]})") from None
-    frame = _named(path, frame, [name.strip() for name in frame.columns])
-    whole = [column.name for column in frame if column.str.contains(r"^-?\d+\.0$").all()]
-    return frame.with_columns(pl.col(whole).str.strip_suffix(".0"))
+    return _named(path, frame, [name.strip() for name in frame.columns])
 
 
 def _atomic(path: Path, data: bytes) -> pl.DataFrame:

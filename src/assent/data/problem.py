@@ -53,7 +53,7 @@ class Rows:
 class Problem:
     """A split log: the input of every method.
 
-    `user_ids` and `item_ids` are the sorted ids of all rows that are not "never". `unwillingness[len(train)]`
+    `user_ids` and `item_ids` are the sorted ids of all rows. `unwillingness[len(train)]`
     is that of the training rows, which are sorted by user and, within a user, by time.
     `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its n sampled negatives:
     the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for test rows, or None if the
@@ -133,12 +133,12 @@ def make_problem(
 ) -> Problem:
     """Split a log that has unwillingness, by `protocol`.
 
-    Rows that are "never" are dropped first. A user with fewer than three other rows has all of them in
-    training; `too_short` counts such users. `seed` draws the `negatives` of each validation row, and of each
-    test row if the protocol ranks those among sampled items.
+    A user with fewer than three rows has all of them in training; `too_short` counts such users. `seed` draws
+    the `negatives` of each validation row, and of each test row if the protocol ranks those among sampled
+    items.
     """
     protocol = Protocol(protocol)
-    kept = interactions.without_never()
+    kept = _minded(interactions)
     longest = kept.table.group_by("user").len()["len"].to_numpy().max(initial=0)
     if longest < NEEDED:
         accepted = f"at least one user with {NEEDED}, to train, validate and test on"
@@ -163,12 +163,9 @@ def make_problem_from_parts(
     seed: int = 0,
     negatives: int = 99,
 ) -> Problem:
-    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how test rows are ranked.
-
-    Rows that are "never" are dropped from each part.
-    """
+    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how tests are ranked."""
     protocol = Protocol(protocol)
-    kept = [part.without_never().table for part in (train, valid, test)]
+    kept = [_minded(part).table for part in (train, valid, test)]
     for name, rows in zip(PARTS, kept, strict=True):
         if rows.is_empty():
             raise AssentError(f"{train.name}: no {name} row that is not 'never'; accepted: at least one")
@@ -201,9 +198,22 @@ def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, In
 
 
 def too_short(interactions: Interactions) -> int:
-    """Number of users in training only: they have one or two rows that are not "never"."""
-    kept = interactions.without_never()
-    return int((kept.table.group_by("user").len()["len"] < NEEDED).sum())
+    """Number of users in training only: they have one or two rows."""
+    return int((interactions.table.group_by("user").len()["len"] < NEEDED).sum())
+
+
+def _minded(interactions: Interactions) -> Interactions:
+    """Return a log whose rows all have unwillingness; any other is an error: no consent is invented."""
+    from assent.data.unwillingness import SOURCES  # sources read rules, and rules are about problems
+
+    name, table = interactions.name, interactions.table
+    if "unwillingness" not in table.columns:
+        accepted = f"a log that is read with unwillingness=SOURCE, one of: {SOURCES}"
+        raise AssentError(f"{name}: no unwillingness is given; accepted: {accepted}")
+    if missing := table["unwillingness"].null_count():
+        accepted = "one each, or a log that is read with rest=RULE"
+        raise AssentError(f"{name}: {missing} interactions have no unwillingness; accepted: {accepted}")
+    return interactions
 
 
 def sample_unseen(users: Ints, log: Rows, n_items: int, count: int, rng: np.random.Generator) -> Ints:

@@ -65,11 +65,17 @@ class Rules:
     values: Mapping[str, float]
     otherwise: float | None
 
-    def apply(self, keys: pl.Series, kind: str, where: str) -> pl.Series:
-        """The value of each key, null if there is none; warns of rules for keys that are not in `where`."""
+    def apply(self, keys: pl.Series, kind: str, where: str, *, allow_unmatched: bool = False) -> pl.Series:
+        """The value of each key, null if there is none.
+
+        A rule for a `kind` of key that does not occur is an error, or a warning if `allow_unmatched`.
+        """
         if unused := sorted(self.values.keys() - set(keys)):
-            about = f"ignored {len(unused)} rules whose {kind} is not in {where}, first {unused[0]!r}"
-            warnings.warn(f"{self.origin}: {about}", stacklevel=4)
+            about = f"{len(unused)} rules whose {kind} is not in {where}, first {unused[0]!r}"
+            if not allow_unmatched:
+                accepted = f"rules for a {kind} that occurs, or allow_unmatched=True"
+                raise AssentError(f"{self.origin}: {about}; accepted: {accepted}")
+            warnings.warn(f"{self.origin}: ignored {about}", stacklevel=4)
         return keys.replace_strict(self.values, default=self.otherwise, return_dtype=pl.Float64)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from assent.data.draws import PAPER_SENSITIVITY, Sensitivity, draw_features, simulated
 from assent.data.interactions import Interactions
-from assent.data.unwillingness import PAPER_SENSITIVITY, Sensitivity, draw_features, simulated
 from assent.support.arrays import Bools, Floats, Ints, mix, slices, uniform, uniforms
 from assent.support.errors import AssentError
 
@@ -88,7 +88,8 @@ def simulate(
         "category": [[f"genre-{largest + 1}"] for largest in e_v.argmax(axis=1)],
     }
     log = Interactions(f"simulated-{preference}", table, pl.DataFrame(known))
-    return log.with_unwillingness(simulated(log, seed, sensitivity=sensitivity, features=features))
+    minded = simulated(table["user"], table["item"], seed, sensitivity=sensitivity, features=features)
+    return log.with_unwillingness(minded, "simulated:{:g},{:g},{:g}".format(*sensitivity))
 
 
 def _met_by_score(

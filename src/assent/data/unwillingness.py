@@ -1,25 +1,27 @@
-"""Where unwillingness comes from: a column, a file, rules, or a draw.
+"""Where unwillingness comes from, and what it opens the door to.
 
-A new source is a function from a `Request` to one Float64 series in [0, 1], and one entry of `_SOURCES`.
-Draws are keyed by ids: a row keeps its unwillingness however the log is sorted, filtered or cut. They are
-below 1: only a person can say "never".
+A new source is a function from a `Request` to an `Answer`, and one entry of `_SOURCES`. Draws are keyed by
+ids: a row keeps its unwillingness however the log is sorted, filtered or cut. They are below 1: only a person
+can say "never".
 """
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
-from scipy.special import expit, ndtri
 
-from assent.data.interactions import Interactions
-from assent.data.readers import read_interactions
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, read_rules
-from assent.support.arrays import Floats, Keys, slices, string_keys, uniforms
+from assent.data.columns import LOG_FILES, Scale, no_values, read_table
+from assent.data.draws import PAPER_SENSITIVITY, keys_of, simulated
+from assent.data.interactions import OWN_COLUMN, Interactions, known_items, turned_away
+from assent.data.roles import Roles, refuse_repeated_pairs
+from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, read_rules
+from assent.support.arrays import Keys, uniforms
 from assent.support.errors import AssentError
 
 COLUMN: Final = "unwillingness"
@@ -27,26 +29,115 @@ RESTS: Final = "own-mean, mean, or a number such as 0.5"
 """What `rest` accepts."""
 _WEIGHT: Final = 2.0
 """Everybody's mean counts as much as so many of a person's own interactions."""
-Sensitivity = tuple[float, float, float]
-"""(a1, a2, a3) of `simulated`."""
-PAPER_SENSITIVITY: Final[Sensitivity] = (0.5, 1.0, 1.0)
-FEATURE_SPREAD: Final = 0.97
-"""Standard deviation of a feature; with it the simulator matches the paper's numbers of interactions."""
-_AT_ONCE: Final = 2**20
-"""Rows whose features are drawn at once, to bound memory."""
+_CLOCK: Final = "%Y-%m-%dT%H:%M:%SZ"
+_LATEST: Final = 253_402_300_799.0
+"""The last second of the year 9999: later times are no seconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Consent:
+    """How people's unwillingness is asked for."""
+
+    source: str | None = None
+    """One of `SOURCES`; None is the log's own column."""
+    seed: int = 0
+    """Of draws."""
+    rest: str | None = None
+    """What stands for interactions about which the source says nothing, one of `RESTS`; None: an error."""
+    closed: float | None = None
+    """The limit above which interactions are withheld unread."""
+    scale: Scale = Scale.UNIT
+    """How unwillingness is written in a column of a log or of a file of wishes."""
+    allow_unmatched: bool = False
+    """Whether rules and wishes may be about nothing that is in the log."""
+    gaps: bool = False
+    """Whether interactions about which nothing is said have no unwillingness, instead of `rest`."""
+
+    @property
+    def is_demanded(self) -> bool:
+        """Whether there has to be unwillingness."""
+        return any(asked is not None for asked in (self.source, self.rest, self.closed))
+
+    def __post_init__(self) -> None:
+        if self.closed is not None and not 0 <= self.closed <= 1:
+            accepted = "a number from 0 to 1; interactions above it are withheld unread"
+            raise AssentError(f"closed={self.closed}: accepted: {accepted}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a source says of n rows."""
+
+    values: pl.Series
+    """Float64 in [0, 1], null where the source says nothing: [n]"""
+    said: pl.Series | str | None = None
+    """When it was said, in UTC: of each row [n], of all, or nobody knows."""
+    source: pl.Series | None = None
+    """Where each value comes from, if that is another source: [n]"""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The categories of n rows: row k has those of `lists[of[k]]`, a List[String] that may be empty."""
+
+    of: pl.Series
+    lists: pl.Series
+
+    @staticmethod
+    def of_items(ids: pl.Series, items: pl.DataFrame) -> "Kinds":
+        """The categories of rows about the items `ids`, as an `Interactions.items` has them."""
+        place = items.select("item").with_row_index("place", offset=1)
+        wanted = pl.DataFrame({"item": ids}).join(place, on="item", how="left", maintain_order="left")
+        lists = pl.concat([pl.Series("category", [[]], dtype=pl.List(pl.String)), items["category"]])
+        return Kinds(wanted["place"].fill_null(0), lists.fill_null([]))
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The rows of a log at the door: all that a source may look at. Other cells are not read yet."""
+
+    name: str
+    users: pl.Series
+    items: pl.Series
+    column: Callable[[], Answer] | None
+    """What the log's own column says; None if it has none."""
+    categories: Callable[[], Kinds]
+    has_own_categories: bool = False
+    """Whether the categories stand in the rows themselves, and not in a file that is about items."""
+
+    def only(self, kept: pl.Series) -> "Arrivals":
+        """The rows of a mask, with the categories that these rows give to each item."""
+        kinds = self.categories()
+        users, items = self.users.filter(kept), self.items.filter(kept)
+        lists = kinds.lists.gather(kinds.of.filter(kept))
+        known = known_items(items, no_values(len(items), pl.String()), lists)
+        return replace(self, users=users, items=items, categories=lambda: Kinds.of_items(items, known))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is asked for: the unwillingness of each row of `log`."""
+    """What a source is asked for: the unwillingness of each of `rows`."""
 
-    log: Interactions
+    rows: Arrivals
     argument: str
     """What stands after the colon; empty if there is nothing."""
-    seed: int
-    """Of draws."""
+    consent: Consent
     is_partial: bool
     """Whether rows about which the source says nothing are null; else they are an error."""
+    is_repeated: bool = False
+    """Whether all rows were asked about before, so that rules about none of these are no surprise."""
+
+    @property
+    def seed(self) -> int:
+        """Of draws."""
+        return self.consent.seed
+
+    def apply(self, rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
+        """The value of each key, null if no rule is about it."""
+        if self.is_repeated:
+            occurring = {name: rules.values[name] for name in rules.values.keys() & set(keys)}
+            rules = replace(rules, values=occurring)
+        return rules.apply(keys, kind, self.rows.name, allow_unmatched=self.consent.allow_unmatched)
 
 
 @dataclass(frozen=True)
@@ -56,9 +147,13 @@ class UnwillingnessSource:
     forms: tuple[str, ...]
     """How it is written, with an example of what it takes after the colon."""
     help: str
-    values: Callable[[Request], pl.Series]
+    ask: Callable[[Request], Answer]
+    words: str
+    """How a person is told of it; {} is what the record keeps of the argument."""
     record: Callable[[str], str] = str
     """What a run's record keeps of the argument: no id of a person, no folder of the machine."""
+    by_category: bool = False
+    """Whether it looks at categories."""
 
     @property
     def name(self) -> str:
@@ -70,19 +165,108 @@ class UnwillingnessSource:
         return any((":" in form) == bool(argument) for form in self.forms)
 
 
-def assign(interactions: Interactions, source: str, seed: int = 0, rest: str | None = None) -> Interactions:
-    """Return the log with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
+def assign(
+    interactions: Interactions,
+    source: str,
+    seed: int = 0,
+    rest: str | None = None,
+    *,
+    closed: float | None = None,
+    scale: Scale | str = Scale.UNIT,
+    allow_unmatched: bool = False,
+) -> Interactions:
+    """Return a log in memory with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
 
     `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
-    error. The column `given` of the log is false for them.
+    error. Rows of unwillingness 1, and above the limit `closed`, are sealed. Titles and categories stay as
+    they were read; `read_interactions` with the source keeps those of such rows out too. `scale` is that of a
+    file of wishes. With `allow_unmatched`, rules and wishes may be about nothing that is in the log.
     """
+    table = interactions.table
+
+    def column() -> Answer:
+        minded = interactions.minded
+        return Answer(minded[COLUMN], minded["said"], minded["source"])
+
+    rows = Arrivals(
+        interactions.name,
+        table["user"],
+        table["item"],
+        column if COLUMN in table.columns else None,
+        lambda: Kinds.of_items(table["item"], interactions.items),
+    )
+    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched)
+    return interactions.judged(judge(rows, consent))
+
+
+def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
+    """The verdict on each row: its unwillingness, the source, when it was said, and why it is turned away.
+
+    The reason is null for rows that may be read. A row is turned away by what is said of it alone, before
+    anything is made of several rows: categories of items, means. If one row of a pair of user and item is
+    turned away, all are.
+    """
+    asked = consent.source or OWN_COLUMN
+    source, argument = _parsed(asked)
+    request = Request(rows, argument, consent, is_partial=consent.gaps or consent.rest is not None)
+    if source.by_category and rows.has_own_categories:
+        answer = _asked_twice(source, request)
+    else:
+        answer = source.ask(request)
+    values = _largest_of_pairs(rows, answer.values)
+    filled = values
+    if not consent.gaps:
+        kept = turned_away(values, consent.closed).is_null()
+        filled = _merged(kept, fill_rest(rows.users.filter(kept), values.filter(kept), consent.rest), values)
+    given, nobody = values.is_not_null(), pl.lit(None, pl.String)
+    rest = nobody if consent.gaps else pl.lit(f"rest:{consent.rest}")
+    label = pl.lit(for_the_record(asked)) if answer.source is None else answer.source
+    said = answer.said if isinstance(answer.said, pl.Series) else pl.lit(answer.said, pl.String)
+    return pl.select(
+        filled.cast(pl.Float64).alias(COLUMN),
+        pl.when(given).then(label).otherwise(rest).alias("source"),
+        pl.when(given).then(said).otherwise(nobody).alias("said"),
+        turned_away(filled, consent.closed).alias("reason"),
+    )
+
+
+def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
+    """What a source says by categories that stand in the rows.
+
+    A row is first judged by its own cells alone. The rows that are not turned away give the categories of
+    items, by which they are judged again; no other row has a part in these.
+    """
+    rows, closed = request.rows, request.consent.closed
+    own = rows.categories()
+    first = source.ask(replace(request, is_partial=True))
+    has_any = own.lists.list.len().gather(own.of) > 0
+    values = _largest_of_pairs(rows, first.values.zip_with(has_any, no_values(len(has_any), pl.Float64())))
+    kept = turned_away(values, closed).is_null()
+    second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True))
+    return Answer(_merged(kept, second.values, values), first.said)
+
+
+def _largest_of_pairs(rows: Arrivals, values: pl.Series) -> pl.Series:
+    """The largest unwillingness of all rows of a pair, so that nobody becomes more willing: [n]"""
+    table = pl.DataFrame({"user": rows.users, "item": rows.items, "value": values})
+    if table.select("user", "item").is_duplicated().any():
+        table = table.with_columns(pl.col("value").max().over("user", "item"))
+    return table["value"]
+
+
+def _merged(kept: pl.Series, some: pl.Series, others: pl.Series) -> pl.Series:
+    """The values of `some`, one for each row of the mask `kept`, and those of `others` elsewhere: [n]"""
+    merged = others.to_numpy(writable=True)
+    merged[kept.to_numpy()] = some.to_numpy()
+    return pl.Series(merged, nan_to_null=True)
+
+
+def _parsed(source: str) -> tuple[UnwillingnessSource, str]:
     kind, _, argument = source.partition(":")
     known = REGISTRY.get(kind)
     if known is None or not known.accepts(argument):
         raise AssentError(f"unwillingness {source!r}: not a source; accepted: {SOURCES}")
-    values = known.values(Request(interactions, argument, seed, is_partial=bool(rest)))
-    filled = fill_rest(interactions.table["user"], values, rest)
-    return interactions.with_unwillingness(filled, values.is_not_null() if values.null_count() else None)
+    return known, argument
 
 
 def for_the_record(source: str) -> str:
@@ -91,9 +275,18 @@ def for_the_record(source: str) -> str:
     return f"{kind}:{REGISTRY[kind].record(argument)}" if kind in REGISTRY and argument else source
 
 
-def default_source(interactions: Interactions) -> str:
-    """The source to use if none is named: the log's own column if it has one, else a draw."""
-    return "column" if COLUMN in interactions.table.columns else "random"
+def in_words(source: str) -> str:
+    """How a person is told of a source, as a run's record keeps it; nothing for the log's own column."""
+    kind, _, argument = source.partition(":")
+    return REGISTRY[kind].words.format(argument.strip()) if kind in REGISTRY else source
+
+
+def modified(path: str | Path) -> str | None:
+    """When a file was last changed, in UTC; None if it is no file."""
+    path = Path(path)
+    if not path.is_file():
+        return None
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime(_CLOCK)
 
 
 def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Series:
@@ -129,161 +322,145 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
     return values.zip_with(values.is_not_null(), below)
 
 
-def _column(log: Interactions) -> pl.Series:
-    if COLUMN not in log.table.columns:
-        raise AssentError(f"{log.name}: no column {COLUMN!r}; accepted: that, or another source: {SOURCES}")
-    return log.table[COLUMN]
+def _column(request: Request) -> Answer:
+    if request.rows.column is None:
+        accepted = f"a column {COLUMN!r}, or unwillingness=SOURCE, one of: {SOURCES}"
+        raise AssentError(f"{request.rows.name}: no unwillingness is given; accepted: {accepted}")
+    return request.rows.column()
 
 
-def _constant(request: Request) -> pl.Series:
+def _constant(request: Request) -> Answer:
     value = UNWILLINGNESS.parse(request.argument, f"unwillingness 'constant:{request.argument}'")
-    return pl.repeat(value, len(request.log), dtype=pl.Float64, eager=True)
+    return Answer(pl.repeat(value, len(request.rows.users), dtype=pl.Float64, eager=True))
 
 
-def _file(request: Request) -> pl.Series:
-    """Unwillingness from a file with the columns user, item and unwillingness, read like a log.
+def _file(request: Request) -> Answer:
+    """Unwillingness from a file with the columns user, item and unwillingness, found like those of a log.
 
     A row with user * and item * is for all pairs that the file does not name. Pairs that are not in the log
-    are ignored, with a warning.
+    are an error, or a warning if they are allowed. A column of times says when each wish was made.
     """
-    pair, path, log = ["user", "item"], request.argument, request.log.table.select("user", "item")
-    side = read_interactions(path).table
-    if COLUMN not in side.columns:
-        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
+    pair, path, rows, consent = ["user", "item"], request.argument, request.rows, request.consent
+    log, side = pl.DataFrame({"user": rows.users, "item": rows.items}), _wishes(path, consent.scale)
     is_for_others = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
-    otherwise, named = side.filter(is_for_others)[COLUMN], side.filter(~is_for_others)
+    otherwise, named = side.filter(is_for_others), side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
     if unknown.height:
-        about = f"ignored {unknown.height} pairs not in {request.log.name}, first {_pair(unknown)}"
-        warnings.warn(f"{path}: {about}", stacklevel=3)
-    values = log.join(named, on=pair, how="left", maintain_order="left")[COLUMN]
-    if otherwise.len():
-        return values.fill_null(otherwise.item())
-    missing = log.filter(values.is_null())
+        about = f"{unknown.height} pairs not in {rows.name}, first {_pair(unknown)}"
+        if not consent.allow_unmatched:
+            raise AssentError(f"{path}: {about}; accepted: pairs of the log, or allow_unmatched=True")
+        warnings.warn(f"{path}: ignored {about}", stacklevel=4)
+    found = log.join(named, on=pair, how="left", maintain_order="left")
+    if otherwise.height:
+        _, _, value, said = otherwise.row(0)
+        said = pl.when(pl.col(COLUMN).is_null()).then(pl.lit(said, pl.String)).otherwise("said")
+        found = found.with_columns(pl.col(COLUMN).fill_null(value), said.alias("said"))
+    missing = found.filter(pl.col(COLUMN).is_null())
     if missing.height and not request.is_partial:
-        rows = f"{missing.height} of the {log.height} rows of {request.log.name}, first {_pair(missing)}"
+        lacking = f"{missing.height} of the {log.height} rows of {rows.name}, first {_pair(missing)}"
         accepted = "one for each row, or a row *,*,VALUE for all others"
-        raise AssentError(f"{path}: no unwillingness for {rows}; accepted: {accepted}")
-    return values
+        raise AssentError(f"{path}: no unwillingness for {lacking}; accepted: {accepted}")
+    return Answer(found[COLUMN], found["said"])
 
 
-def _category(request: Request) -> pl.Series:
-    """Unwillingness by the item's category; an item of several categories takes the largest of theirs.
+def _wishes(path: str, scale: Scale) -> pl.DataFrame:
+    """The wishes of a file: user, item, unwillingness, and when each was said."""
+    table, roles = read_table(Path(path), LOG_FILES), Roles({})
+    users, items = (table.ids(roles.find_needed(table, role)) for role in ("user", "item"))
+    refuse_repeated_pairs(users, items, table, "each pair once")
+    column, time = roles.find_minded(table), roles.find(table, "time")
+    if column is None:
+        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
+    values = table.unwillingness(column[0], scale=scale)
+    changed = pl.Series([modified(path)], dtype=pl.String).new_from_index(0, len(users))
+    said = changed if time is None else _clock(table.times(time), path)
+    return pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said})
 
-    If the rules are partial, an item with a category that has no rule is null.
+
+def _clock(seconds: pl.Series, path: str) -> pl.Series:
+    """Times as text, null where there is none."""
+    if not seconds.is_between(0, _LATEST).all():
+        raise AssentError(f"{path}: a time is not after 1970; accepted: dates, or seconds since 1970")
+    return pl.from_epoch(seconds.cast(pl.Int64), "s").dt.strftime(_CLOCK)
+
+
+def _category(request: Request) -> Answer:
+    """Unwillingness by category; a row of several categories takes the largest of theirs.
+
+    If the rules are partial, a row with a category that has no rule is null, unless another of its categories
+    turns it away.
     """
-    rules, log = read_rules(request.argument, "category"), request.log
-    items = log.table.select("item")
-    category = pl.when(pl.col("category").list.len() > 0).then("category").alias("category")
-    pairs = (
-        items.unique(maintain_order=True)
-        .join(log.items.select("item", category), on="item", how="left", maintain_order="left")
-        .explode("category")
-    )
-    values = rules.apply(pairs["category"], "category", log.name)
+    rules, rows = read_rules(request.argument, "category"), request.rows
+    kinds, closed = rows.categories(), request.consent.closed
+    kind = pl.DataFrame({"kind": kinds.of.unique().sort()})
+    lists = kind.with_columns(category=kinds.lists.gather(kind["kind"]))
+    some = pl.when(pl.col("category").list.len() > 0).then("category")  # else null: it has a row of its own
+    pairs = lists.with_columns(some.alias("category")).explode("category")
+    values = request.apply(rules, pairs["category"], "category")
     pairs = pairs.with_columns(values.alias(COLUMN))
     unruled = pairs.filter(pl.col(COLUMN).is_null())
     if unruled.height and not request.is_partial:
-        item, name, _ = unruled.row(0)
+        place, name, _ = unruled.row(0)
+        item = rows.items[int((kinds.of == place).arg_max() or 0)]
         has = "no category" if name is None else f"category {name!r}, which has no rule"
         accepted = "a rule for it, or * for everything else"
         raise AssentError(f"{rules.origin}: item {item!r} has {has}; accepted: {accepted}")
-    known = pl.col(COLUMN).null_count() == 0
-    largest = pairs.group_by("item").agg(pl.when(known).then(pl.col(COLUMN).max()))
-    return items.join(largest, on="item", how="left", maintain_order="left")[COLUMN]
+    largest = pairs.group_by("kind").agg(pl.col(COLUMN).max(), known=pl.col(COLUMN).null_count() == 0)
+    is_known = largest["known"] | turned_away(largest[COLUMN], closed).is_not_null()
+    largest = largest.with_columns(pl.when(is_known).then(COLUMN).alias(COLUMN))
+    found = pl.DataFrame({"kind": kinds.of}).join(largest, on="kind", how="left", maintain_order="left")
+    return Answer(found[COLUMN], modified(request.argument))
 
 
-def _user(request: Request) -> pl.Series:
+def _user(request: Request) -> Answer:
     """Unwillingness by user, the same for all rows of one; null without a rule if the rules are partial."""
-    rules, users = read_rules(request.argument, "user"), request.log.table["user"]
-    values = rules.apply(users, "user", request.log.name)
+    rules, users = read_rules(request.argument, "user"), request.rows.users
+    values = request.apply(rules, users, "user")
     if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
-        whom = f"{len(unruled)} users of {request.log.name}, first {unruled[0]!r}"
+        whom = f"{len(unruled)} users of {request.rows.name}, first {unruled[0]!r}"
         accepted = "a rule for each of them, or * for everyone else"
         raise AssentError(f"{rules.origin}: no rule for {whom}; accepted: {accepted}")
-    return values
+    return Answer(values, modified(request.argument))
 
 
 def _pair(rows: pl.DataFrame) -> str:
     return "user {!r}, item {!r}".format(*rows.row(0)[:2])
 
 
-def _random(request: Request) -> pl.Series:
-    users, items = request.log.table["user"], request.log.table["item"]
-    return _draw(_keys(users, "user", request.seed) ^ _keys(items, "item", request.seed))
+def _random(request: Request) -> Answer:
+    rows, seed = request.rows, request.seed
+    return _draw(keys_of(rows.users, "user", seed) ^ keys_of(rows.items, "item", seed))
 
 
-def _random_category(request: Request) -> pl.Series:
+def _random_category(request: Request) -> Answer:
     """A uniform draw per user and category: people hide whole categories.
 
-    An item counts under the first of its categories; an item without any is a category of its own.
+    A row counts under the first of its categories; an item without any is a category of its own.
     """
-    users, items, seed = request.log.table["user"], request.log.table["item"], request.seed
-    categories = request.log.categories_of(items)
-    alone, shared = _keys(items, "item", seed), _keys(categories.fill_null(""), "category", seed)
-    return _draw(_keys(users, "user", seed) ^ np.where(categories.is_null(), alone, shared))
+    rows, seed = request.rows, request.seed
+    kinds = rows.categories()
+    first = kinds.lists.list.first().gather(kinds.of)
+    if first.null_count() == len(first):
+        raise AssentError(f"{rows.name}: no item has a category; accepted: a log whose items do")
+    alone, shared = keys_of(rows.items, "item", seed), keys_of(first.fill_null(""), "category", seed)
+    return _draw(keys_of(rows.users, "user", seed) ^ np.where(first.is_null(), alone, shared))
 
 
-def _simulated(request: Request) -> pl.Series:
-    if not request.argument:
-        return simulated(request.log, request.seed)
-    try:
-        low, high, spread = map(float, request.argument.split(","))
-    except ValueError:
-        accepted = "three numbers, simulated:a1,a2,a3"
-        raise AssentError(f"unwillingness 'simulated:{request.argument}': accepted: {accepted}") from None
-    return simulated(request.log, request.seed, sensitivity=(low, high, spread))
+def _simulated(request: Request) -> Answer:
+    users, items, sensitivity = request.rows.users, request.rows.items, PAPER_SENSITIVITY
+    if request.argument:
+        try:
+            low, high, spread = map(float, request.argument.split(","))
+        except ValueError:
+            accepted = "three numbers, simulated:a1,a2,a3"
+            raise AssentError(f"unwillingness 'simulated:{request.argument}': accepted: {accepted}") from None
+        sensitivity = (low, high, spread)
+    return Answer(simulated(users, items, request.seed, sensitivity=sensitivity))
 
 
-def simulated(
-    interactions: Interactions, seed: int, *, sensitivity: Sensitivity = PAPER_SENSITIVITY, features: int = 4
-) -> pl.Series:
-    """The paper's simulation: β = σ(s_u · g(e_u, e_v) + b_u).
-
-    With sensitivity (a1, a2, a3): s_u ~ U[a1, a2] is how much a user's unwillingness differs between items,
-    b_u ~ N(0, a3) is its level, with standard deviation a3. g is one fully connected layer,
-    w · [e_u, e_v] + c, with w and c standard normal; e_u and e_v are `draw_features` of the ids.
-    """
-    low, high, spread = sensitivity
-    if not (0 <= low <= high < np.inf and 0 <= spread < np.inf):
-        accepted = "a1,a2,a3 with 0 <= a1 <= a2, a3 >= 0"
-        raise AssentError(f"sensitivity {low:g},{high:g},{spread:g}: accepted: {accepted}")
-    users, items = interactions.table["user"], interactions.table["item"]
-    layer = ndtri(uniforms(_keys(pl.Series(["g"]), "layer", seed), 2 * features + 1)[0])
-    kinds = ((users, "sensitivity"), (users, "user features"), (items, "item features"))
-    of_user, user_keys, item_keys = (_keys(ids, kind, seed) for ids, kind in kinds)
-    found = np.empty(len(users))
-    for rows in slices(len(users), _AT_ONCE):
-        own = uniforms(of_user[rows], 2)
-        scale, level = low + (high - low) * own[:, 0], spread * ndtri(own[:, 1])
-        e_u, e_v = (_features(keys[rows], features) for keys in (user_keys, item_keys))
-        # Not a matrix product: its rounding would depend on the number of rows.
-        g = (np.hstack([e_u, e_v]) * layer[:-1]).sum(axis=1) + layer[-1]
-        # A large sensitivity saturates the logistic function, and 1 would mean "never".
-        found[rows] = np.minimum(expit(scale * g + level), np.nextafter(1.0, 0.0))
-    return pl.Series(found)
-
-
-def draw_features(ids: pl.Series, kind: str, seed: int, features: int) -> Floats:
-    """Draw normal features of ids of a `kind`, "user" or "item": [len(ids), features]."""
-    return _features(_keys(ids, f"{kind} features", seed), features)
-
-
-def _features(keys: Keys, features: int) -> Floats:
-    """Normal features of keys: [len(keys), features]."""
-    return FEATURE_SPREAD * np.asarray(ndtri(uniforms(keys, features)))
-
-
-def _keys(ids: pl.Series, kind: str, seed: int) -> Keys:
-    """A number per row that depends on (seed, kind, id) alone: on no other row, no process, no machine."""
-    distinct = ids.unique()
-    numbers = pl.Series(string_keys(f"{seed}/{kind}/{name}" for name in distinct))
-    return ids.replace_strict(distinct, numbers, return_dtype=pl.UInt64).to_numpy()
-
-
-def _draw(keys: Keys) -> pl.Series:
-    return pl.Series(uniforms(keys, 1)[:, 0])
+def _draw(keys: Keys) -> Answer:
+    return Answer(pl.Series(uniforms(keys, 1)[:, 0]))
 
 
 def _file_name(argument: str) -> str:
@@ -299,24 +476,39 @@ def _anonymous(argument: str) -> str:
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"
 
 
-_CATEGORY = "rules by the item's category; of several categories the largest value counts"
 _SOURCES: Final = (
-    UnwillingnessSource(("column",), "the log's own column", lambda asked: _column(asked.log)),
-    UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant),
+    UnwillingnessSource((OWN_COLUMN,), "the log's own column", _column, ""),
+    UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant, "the same for all"),
     UnwillingnessSource(
         ("file:PATH",),
         "a file with the columns user, item and unwillingness",
         _file,
-        lambda path: Path(path).name,
-    ),
-    UnwillingnessSource(("category:PATH", "category:Action=0.9,*=0.2"), _CATEGORY, _category, _file_name),
-    UnwillingnessSource(("user:PATH", "user:ann=1,*=0"), "rules by user", _user, _anonymous),
-    UnwillingnessSource(("random",), "a uniform draw per interaction, for experiments", _random),
-    UnwillingnessSource(
-        ("random-category",), "a uniform draw per user and category, for experiments", _random_category
+        "as {} says",
+        record=lambda path: Path(path).name,
     ),
     UnwillingnessSource(
-        ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated
+        ("category:PATH", "category:Action=0.9,*=0.2"),
+        "rules by the item's category; of several categories the largest value counts",
+        _category,
+        "by its category: {}",
+        record=_file_name,
+        by_category=True,
+    ),
+    UnwillingnessSource(
+        ("user:PATH", "user:ann=1,*=0"), "rules by user", _user, "by rules for people: {}", record=_anonymous
+    ),
+    UnwillingnessSource(
+        ("random",), "a uniform draw per interaction, for experiments", _random, "drawn at random"
+    ),
+    UnwillingnessSource(
+        ("random-category",),
+        "a uniform draw per user and category, for experiments",
+        _random_category,
+        "drawn at random by category",
+        by_category=True,
+    ),
+    UnwillingnessSource(
+        ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated, "simulated"
     ),
 )
 REGISTRY: Final = {source.name: source for source in _SOURCES}

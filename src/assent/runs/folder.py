@@ -3,6 +3,7 @@
     settings.json      what the run depends on, written first
     selection.parquet  one row per training interaction: disclosed or withheld, value, break-even price
     held_out.parquet   one row per interaction that was held out for validation or test
+    sealed.parquet     one row per interaction that was not read, for its owner alone: never, or closed
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
     tuning.json        settings of the base model that were tried, and those found
     certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
@@ -30,7 +31,7 @@ from assent.support.files import check_format, leftovers, locked, read_json, wri
 if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
     from assent.training import Trained
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever a run written before could not be read any more."""
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
@@ -50,6 +51,7 @@ FILES = (
     MARKER,
     "selection.parquet",
     "held_out.parquet",
+    "sealed.parquet",
     "model.safetensors",
     "model.json",
     "certificate.json",
@@ -71,6 +73,8 @@ class Run:
     """One row per training interaction."""
     held_out: pl.DataFrame
     """One row per interaction that was held out."""
+    sealed: pl.DataFrame
+    """One row per interaction that was turned away at the door; nobody but its owner is shown it."""
     records: Sequence[dict[str, Any]]
     """Figures of the method, of All and of Nothing."""
     certificate: Mapping[str, Any]
@@ -87,8 +91,7 @@ class Run:
         """Return the user's training interactions; raise if there are none and some are `needed`."""
         rows = self.selection.filter(pl.col("user") == user)
         if needed and rows.is_empty():
-            example = self.selection["user"][0]
-            raise AssentError(f"user {user}: not in this run; accepted: ids of its data, such as {example}")
+            raise AssentError(f"user {user}: not in this run; accepted: the id of somebody who is")
         return rows
 
     def recommend(self, user: str, k: int = 10) -> list[dict[str, Any]]:
@@ -111,9 +114,10 @@ def open_run(folder: str | Path) -> Run:
     check_format(folder / MARKER, description, FORMAT)
     if not (folder / REPORT).exists():
         raise AssentError(f"{folder}: the run is not finished; repeat the fit that began it")
-    selection, held_out = (_read_table(folder / f"{name}.parquet") for name in ("selection", "held_out"))
+    names = ("selection", "held_out", "sealed")
+    selection, held_out, sealed = (_read_table(folder / f"{name}.parquet") for name in names)
     records, certificate = (read_json(folder / f"{name}.json") for name in ("metrics", "certificate"))
-    return Run(folder, description, selection, held_out, records, certificate)
+    return Run(folder, description, selection, held_out, sealed, records, certificate)
 
 
 def _read_table(file: Path) -> pl.DataFrame:

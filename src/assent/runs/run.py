@@ -92,9 +92,8 @@ def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
 
 
 def _minded(log: Interactions) -> pl.DataFrame:
-    """The unwillingness of each pair of user and item, and whether it was given."""
-    given = pl.col("given") if "given" in log.table.columns else pl.lit(True)
-    return log.table.select("user", "item", "unwillingness", given.alias("given"))
+    """The unwillingness of each pair of user and item, where it comes from, and whether it was given."""
+    return log.minded.with_columns(given=~pl.col("source").str.starts_with("rest:"))
 
 
 def _with_items(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:
@@ -124,6 +123,8 @@ class RunPlan:
     """Where the unwillingness came from; the record keeps no ids of it (`for_the_record`)."""
     rest: str | None = None
     """What stands for unwillingness that nobody gave, one of `RESTS`."""
+    closed: float | None = None
+    """The limit of unwillingness above which the log was not read."""
     points: tuple[float, ...] = ()
     """Budgets, as shares of All's violation, at which the report compares methods; none: it does not."""
     frontier_seeds: int = 2
@@ -196,6 +197,7 @@ def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dic
     table = selection_table(log, problem, choice, plan.budget)
     write_with(out / "selection.parquet", table.write_parquet)
     write_with(out / "held_out.parquet", held_out_table(log, problem).write_parquet)
+    write_with(out / "sealed.parquet", log.sealed.write_parquet)
     certificate = certificate_of(lab, method, choice, models[0], price)
     write_json(out / "certificate.json", certificate)
     records = [
@@ -246,6 +248,7 @@ def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, A
         "negatives": problem.valid_candidates.shape[1] - 1,
         "unwillingness": for_the_record(plan.unwillingness),
         "rest": plan.rest,
+        "closed": plan.closed,
         "wishes": problem.wishes.summary(),
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],

@@ -19,7 +19,7 @@ def split_log(seed: int, share: float) -> pl.DataFrame:
 
     Every fifth user discloses nothing.
     """
-    log = simulate(preference="learnable", users=30, items=40, seed=seed).table
+    log = simulate(preference="learnable", users=30, items=40, seed=seed).table.drop("source", "said")
     from_end = pl.len().over("user") - pl.int_range(pl.len()).over("user")
     split = pl.when(from_end == 1).then(pl.lit("test")).when(from_end == 2).then(pl.lit("valid"))
     lots = pl.Series(np.random.default_rng(seed).random(log.height) < share)
