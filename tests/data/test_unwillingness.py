@@ -1,6 +1,5 @@
 import math
 import re
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -206,9 +205,9 @@ def test_users() -> None:
         assign(ANN_AND_BOB, "user:bob=1", 0)
 
 
-def test_a_rule_for_nothing_in_the_log_is_said() -> None:
-    with pytest.warns(UserWarning, match="ignored 2 rules whose user is not in games, first 'Bob'"):
-        assert values(ANN_AND_BOB, "user:Bob=1,eve=1,*=0.5") == [0.5] * 4
+def test_a_rule_for_nothing_in_the_log_is_refused() -> None:
+    with pytest.raises(AssentError, match="no user of games is called 'Bob', 'eve'; accepted: rules for a user"):
+        assign(ANN_AND_BOB, "user:Bob=1,eve=1,*=0.5")
 
 
 @settings(deadline=None)
@@ -220,10 +219,8 @@ def test_category_rules_agree_with_a_plain_loop(rules: dict[str, float], otherwi
         max((rules.get(category, otherwise) for category in known.get(item) or [""]), default=otherwise)
         for _, item in pairs
     ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        text = ",".join(f"{name}={value!r}" for name, value in {**rules, "*": otherwise}.items())
-        assert values(log(pairs), f"category:{text}") == expected
+    text = ",".join(f"{name}={value!r}" for name, value in {**rules, "*": otherwise}.items())
+    assert values(log(pairs), f"category:{text}") == expected
 
 
 # --- side files

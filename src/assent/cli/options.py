@@ -73,9 +73,10 @@ class WishOptions:
         if self.prior is not None and not any(isinstance(method, IFRQEpp) for method in methods):
             raise AssentError("--prior: only the method ifrqe++ starts from it")
 
-    def added(self, log: Interactions, problem: Problem) -> Problem:
-        """Return the problem with these wishes."""
-        return replace(problem, wishes=read_wishes(log, problem, **vars(self)))
+    def added(self, log: Interactions, problem: Problem, *, allow_unmatched: bool = False) -> Problem:
+        """Return the problem with these wishes; if `allow_unmatched`, also of people whom the log lacks."""
+        wishes = read_wishes(log, problem, **vars(self), allow_unmatched=allow_unmatched)
+        return replace(problem, wishes=wishes)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ import numpy as np
 import polars as pl
 from scipy.special import expit, ndtri
 
+from assent.data.formats import kind_of
 from assent.data.interactions import Interactions
-from assent.data.readers import read_interactions
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, read_rules
+from assent.data.readers import read_pairs
+from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, once_each, read_rules
 from assent.support.arrays import Floats, Keys, slices, string_keys, uniforms
 from assent.support.errors import AssentError
 
@@ -147,9 +148,7 @@ def _file(request: Request) -> pl.Series:
     are ignored, with a warning.
     """
     pair, path, log = ["user", "item"], request.argument, request.log.table.select("user", "item")
-    side = read_interactions(path).table
-    if COLUMN not in side.columns:
-        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
+    side = once_each(read_pairs(path), path)
     is_for_others = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
     otherwise, named = side.filter(is_for_others)[COLUMN], side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
@@ -288,12 +287,12 @@ def _draw(keys: Keys) -> pl.Series:
 
 def _file_name(argument: str) -> str:
     """The name of a rules file without its folder; other text as it is."""
-    return Path(argument).name if Path(argument).suffix.lower() in FILES else argument
+    return Path(argument).name if kind_of(argument) in FILES else argument
 
 
 def _anonymous(argument: str) -> str:
     """The name of a rules file, or the number of rules by user with a hash that tells them from others."""
-    if Path(argument).suffix.lower() in FILES:
+    if kind_of(argument) in FILES:
         return _file_name(argument)
     count, mark = argument.count(",") + 1, blake2b(argument.encode(), digest_size=4).hexdigest()
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"
