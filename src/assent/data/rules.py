@@ -127,7 +127,8 @@ def read_rules(text: str, key: str, quantity: Quantity = UNWILLINGNESS) -> Rules
     elif kind in TABLES:
         entries = _of_table(text, key, quantity)
     else:
-        origin = text if len(text) <= 80 else f"{text[:77]}..."
+        origin = repr(text)[1:-1]  # in one line
+        origin = origin if len(origin) <= 80 else f"{origin[:77]}..."
         entries = _of_text(text, origin, quantity)
     values: dict[str, float] = {}
     for name, (written, place, value) in zip(_normal(entries, origin), entries, strict=True):
