@@ -86,7 +86,8 @@ class LogOptions:
     data: Annotated[
         Path,
         typer.Argument(
-            help="A csv, tsv, parquet or RecBole .inter file, or a folder with one.", show_default=False
+            help="A csv, tsv, jsonl, parquet or RecBole .inter file, or a folder with one.",
+            show_default=False,
         ),
     ]
     columns: Annotated[
