@@ -78,7 +78,7 @@ def table(rng: random.Random) -> pl.DataFrame:
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
     """The bytes with a few pieces cut out, put in or turned round."""
-    for _ in range(rng.choice([0, 1, 1, 2, 4])):
+    for _ in range(rng.choice([0, 0, 1, 1, 2, 4])):
         place, length = rng.randint(0, len(data)), rng.choice([0, 0, 1, 1, 2, 8, 64])
         new = rng.choice([*ODD, rng.randbytes(rng.randint(0, 9)), data[place : place + 9]])
         data = data[:place] + new + data[place + length :]
@@ -117,35 +117,17 @@ def readers(rng: random.Random, folder: Path) -> None:
 
 def frames(rng: random.Random, _: Path) -> None:
     """A log from a data frame with cells of any type."""
-    cells = [
-        None,
-        0,
-        1,
-        -1,
-        2**53,
-        2**70,
-        0.5,
-        1e300,
-        float("nan"),
-        True,
-        "a",
-        " a",
-        "",
-        "\0",
-        b"a",
-        [1],
-        ["x"],
-        {"k": 1},
-    ]
-    log = {
-        name: [rng.choice(cells) for _ in range(2)]
-        for name in ("user", "item", "time", "beta", "title", "category")
-    }
-    kept = {name: values for name, values in log.items() if name in ("user", "item") or rng.random() < 0.5}
-    usual = {"user": ["a", "b"], "item": ["x", "y"]}
+    cells: list[Any] = [
+        None, 0, 1, -1, 2**53, 2**70, 0.5, 1e300, float("nan"), True, "a", " a", "", "\0", b"a", [1], ["x"], {"k": 1},
+    ]  # fmt: skip
+    usual: dict[str, list[Any]] = {"user": ["a", "b"] * 5, "item": [*range(10)], "time": [*range(10)]}
+    usual |= {"beta": [0.5] * 10, "title": ["One"] * 10, "category": [["x"], []] * 5}
     columns = {
-        name: usual.get(name, values) if rng.random() < 0.7 else values for name, values in kept.items()
+        name: values for name, values in usual.items() if name in ("user", "item") or rng.random() < 0.6
     }
+    for name in rng.sample(list(columns), rng.randint(0, 2)):
+        odd = rng.choice(cells)
+        columns[name] = [odd if rng.random() < 0.5 else value for value in columns[name]]
     try:
         frame = pl.DataFrame(columns, strict=False)
     except (pl.exceptions.PolarsError, TypeError, OverflowError):  # no data frame can hold them
@@ -180,7 +162,7 @@ def rules(rng: random.Random, folder: Path) -> None:
         case _:
             content = ",".join(f"{name}={value}" for name, value in entries)
     data = damaged(content.encode(), rng)
-    text = data.decode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "surrogateescape").replace("\n", "")
     if suffix:
         text = str(folder / f"rules{suffix}")
         Path(text).write_bytes(data)
@@ -204,6 +186,7 @@ def settings(rng: random.Random, _: Path) -> None:
     pairs = []
     for _ in range(rng.randint(1, 3)):
         key = ".".join(rng.choice(KEYS) for _ in range(rng.choice([1, 1, 2, 2, 3, 9])))
+        key = rng.choice([key, "training.epochs", "worth.folds", "model_settings.dimension", "anchors"])
         pairs.append(f"{key}{rng.choice(['=', '=', '=', ' = ', '==', ''])}{rng.choice(VALUES)}")
     asked = read_asked(rng.choice(["mf", "ials", "lightgcn"]), pairs)
     asked.check([asked.method(rng.choice(list(METHODS)))])
