@@ -118,7 +118,8 @@ def readers(rng: random.Random, folder: Path) -> None:
 def frames(rng: random.Random, _: Path) -> None:
     """A log from a data frame with cells of any type."""
     cells: list[Any] = [
-        None, 0, 1, -1, 2**53, 2**70, 0.5, 1e300, float("nan"), True, "a", " a", "", "\0", b"a", [1], ["x"], {"k": 1},
+        None, 0, 1, -1, 2**53, 2**70, 0.5, 1e300, float("nan"), True, "a", " a", "", "\0", b"a",
+        [1], ["x"], {"k": 1},
     ]  # fmt: skip
     usual: dict[str, list[Any]] = {"user": ["a", "b"] * 5, "item": [*range(10)], "time": [*range(10)]}
     usual |= {"beta": [0.5] * 10, "title": ["One"] * 10, "category": [["x"], []] * 5}
@@ -184,8 +185,8 @@ def rules(rng: random.Random, folder: Path) -> None:
 def settings(rng: random.Random, _: Path) -> None:
     """Pairs as of --set."""
     pairs = []
-    for _ in range(rng.randint(1, 3)):
-        key = ".".join(rng.choice(KEYS) for _ in range(rng.choice([1, 1, 2, 2, 3, 9])))
+    for _pair in range(rng.randint(1, 3)):
+        key = ".".join(rng.choice(KEYS) for _part in range(rng.choice([1, 1, 2, 2, 3, 9])))
         key = rng.choice([key, "training.epochs", "worth.folds", "model_settings.dimension", "anchors"])
         pairs.append(f"{key}{rng.choice(['=', '=', '=', ' = ', '==', ''])}{rng.choice(VALUES)}")
     asked = read_asked(rng.choice(["mf", "ials", "lightgcn"]), pairs)

@@ -22,6 +22,7 @@ from assent.data.unwillingness import (
 )
 from assent.support.errors import AssentError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*nothing but 0 and 1")
 GAMES = pl.DataFrame(
     {
         "item": ["chess", "doom", "portal", "tetris"],
