@@ -56,6 +56,8 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "user",
         "item",
         "unwillingness",
+        "source",
+        "said",
         "given",
         "disclosed",
         "value",

@@ -83,7 +83,7 @@ def test_fit_tells_of_all_that_can_take_long(
     monkeypatch.setattr(fit_commands, "watcher", lambda: seen)
     options: list[Any] = [*QUICK, "--method", "ifrqe", "--protocol", "full"]
     assert assent("fit", log_file, "--out", tmp_path / "run", *options)[0] == 0
-    expected = {"reading log.csv", "assigning unwillingness", "splitting", "ranking all items", "report"}
+    expected = {"reading log.csv", "splitting", "ranking all items", "report"}
     assert expected | {"anchor 1", "influence at anchor 1", "final model", "validation losses"} <= set(
         seen.tasks
     )
