@@ -168,6 +168,13 @@ def test_wishes_of_nobody_are_refused(wish: str, tmp_path: Path, assent: Assent)
     assert "no user of log is called '10'; accepted: " in line
 
 
+def test_a_method_is_no_setting(tmp_path: Path, assent: Assent) -> None:
+    line = refused(
+        assent, tmp_path, catalogue(tmp_path), "--unwillingness", "constant:0.5", "--set", "worth=5"
+    )
+    assert "setting worth: is a method, not a setting; accepted: settings of it, worth.NAME" in line
+
+
 # Accepted, and told
 
 HEADER = "user,item,unwillingness"
