@@ -93,10 +93,36 @@ def test_a_prior_of_single_interactions_is_read_strictly(
         read_wishes(log, problem, prior=str(tmp_path / "prior.csv"))
 
 
-def test_a_prior_of_nobodys_interaction_is_told(log: Interactions, problem: Problem, tmp_path: Path) -> None:
-    (tmp_path / "prior.csv").write_text("user,item,prior\nann,nowhere,0.1\n")
-    with pytest.warns(UserWarning, match="ignored 1 rows not in .*, first 'ann' and 'nowhere'"):
-        read_wishes(log, problem, prior=str(tmp_path / "prior.csv"))
+def test_a_prior_of_nobodys_interaction_is_refused_or_told(
+    log: Interactions, problem: Problem, tmp_path: Path
+) -> None:
+    path = tmp_path / "prior.csv"
+    path.write_text("user,item,prior\nann,nowhere,0.1\n")
+    with pytest.raises(AssentError, match=r"1 rows not in tiny, first .*; accepted: .*allow_unmatched=True"):
+        read_wishes(log, problem, prior=path)
+    with pytest.warns(UserWarning, match="ignored 1 rows not in tiny, first 'ann' and 'nowhere'"):
+        assert read_wishes(log, problem, prior=path, allow_unmatched=True).prior is not None
+
+
+@pytest.mark.parametrize("wish", ["user_budget", "user_floor", "prior"])
+def test_a_wish_of_nobody_is_refused_or_told(wish: str, log: Interactions, problem: Problem) -> None:
+    asked = {wish: "ann=1,annn=0,*=1"}
+    with pytest.raises(AssentError) as caught:
+        read_wishes(log, problem, **asked)  # type: ignore[arg-type]
+    assert "no user of tiny is called 'annn'; accepted: " in str(caught.value)
+    assert "did you mean" not in str(caught.value)  # the ids of others are nobody's business
+    with pytest.warns(UserWarning, match="ignored 1 rules whose user is not in tiny, first 'annn'"):
+        read_wishes(log, problem, **asked, allow_unmatched=True)  # type: ignore[arg-type]
+
+
+def test_a_wish_of_somebody_who_is_in_the_log_with_never_alone_is_matched(log: Interactions) -> None:
+    never = pl.when(pl.col("user") == "cem").then(1.0).otherwise("unwillingness")
+    log = replace(log, table=log.table.with_columns(unwillingness=never))
+    problem = make_problem(log, "full", negatives=1)
+    assert problem.user_ids.tolist() == ["ann", "bob"]
+    budget = read_wishes(log, problem, user_budget="cem=1,bob=2,*=3").budget
+    assert budget is not None
+    assert budget.tolist() == [3, 2]
 
 
 def test_a_category_is_one_decision_per_user(log: Interactions, problem: Problem) -> None:

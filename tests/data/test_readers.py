@@ -1,4 +1,5 @@
 import datetime
+import gzip
 import os
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from assent.data.interactions import NO_ITEMS
 from assent.data.readers import Duplicates, read_interactions
 from assent.support.errors import AssentError
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # notices about ids and scales; test_columns.py has them
 REAL_DATA = Path(os.environ.get("ASSENT_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 
 LOG = pl.DataFrame(
@@ -48,6 +50,11 @@ WRITERS: dict[str, Callable[[pl.DataFrame, Path], Any]] = {
     "log.parquet": pl.DataFrame.write_parquet,
     "log.inter": write_atomic,
     "log.CSV": pl.DataFrame.write_csv,
+    "log.jsonl": pl.DataFrame.write_ndjson,
+    "log.ndjson": pl.DataFrame.write_ndjson,
+    "log.csv.gz": lambda log, path: path.write_bytes(gzip.compress(log.write_csv().encode())),
+    "log.tsv.GZ": lambda log, path: path.write_bytes(gzip.compress(log.write_csv(separator="\t").encode())),
+    "log.jsonl.gz": lambda log, path: path.write_bytes(gzip.compress(log.write_ndjson().encode())),
 }
 
 
@@ -118,8 +125,9 @@ def test_text_ids_survive_parquet_exactly(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "ids.parquet"
-    pl.DataFrame(pairs, schema=["user", "item"], orient="row").write_parquet(path)
-    assert read_interactions(path).table.select("user", "item").rows() == pairs
+    written = [(f"u{user}.", f"i{item}~") for user, item in pairs]  # no white space around them, no 12.0
+    pl.DataFrame(written, schema=["user", "item"], orient="row").write_parquet(path)
+    assert read_interactions(path).table.select("user", "item").rows() == written
 
 
 @given(
@@ -135,7 +143,7 @@ def test_text_ids_survive_csv_and_stay_distinct(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], suffix: str
 ) -> None:
     path = tmp_path_factory.getbasetemp() / f"ids{suffix}"
-    written = [("user 0", "item 0"), *pairs]  # so that no column consists of 12.0 and the like
+    written = [(f"u{user}.", f"i{item}~") for user, item in pairs]  # not 12.0 and the like
     log = pl.DataFrame(written, schema=["user", "item"], orient="row")
     log.write_csv(path, separator="," if suffix == ".csv" else "\t")
     assert read_interactions(path).table.select("user", "item").rows() == written
@@ -151,7 +159,9 @@ def test_text_ids_survive_csv_and_stay_distinct(
         (pl.Series([Decimal("12.00"), Decimal("10.50")]), ["12", "10.50"]),
         (pl.Series([Decimal("100"), Decimal("7")]), ["100", "7"]),
         (pl.Series(["12", "012"]), ["12", "012"]),
-        (pl.Series(["12.0", "3.0"]), ["12", "3"]),
+        (pl.Series(["12.0", "-3.0"]), ["12", "-3"]),
+        (pl.Series(["12.0", "v3.0"], dtype=pl.Categorical), ["12", "v3.0"]),
+        (pl.Series([1.5, -7.0], dtype=pl.Float32), ["1.5", "-7"]),
         (pl.Series(["b", "a"], dtype=pl.Categorical), ["b", "a"]),
         (pl.Series(["b", "a"], dtype=pl.Enum(["a", "b"])), ["b", "a"]),
     ],
@@ -169,7 +179,11 @@ def test_ids_of_parquet_types(tmp_path: Path, values: pl.Series, texts: list[str
     [
         (["12.0", "7.0"], ["12", "7"]),
         (["012.0", "12.0"], ["012", "12"]),
-        (["12.0", "v1.0"], ["12", "v1.0"]),
+        (["12.0", "v1.0", "*"], ["12", "v1.0", "*"]),
+        (["12.00", "1.50", ".0", "-.0", "١.0"], ["12.00", "1.50", ".0", "-.0", "١.0"]),
+        (["9" * 30, "9" * 29 + "8", "8" * 30 + ".0"], ["9" * 30, "9" * 29 + "8", "8" * 30]),
+        (["2024-05-31", "2024-05-31T18:30Z"], ["2024-05-31", "2024-05-31T18:30Z"]),
+        ([" a", "b\t", "\u00a0c d\u2003"], ["a", "b", "c d"]),
         (["007", "7"], ["007", "7"]),
         (["1e3", "nan"], ["1e3", "nan"]),
     ],
@@ -351,6 +365,16 @@ REFUSED_TEXT = {
     "header only": ("user,item\n", ["no rows"]),
     "no user": ("who,item\na,b\n", ["the user?", "'who', 'item'", "columns={'user': 'NAME'}"]),
     "no item": ("user,what\na,b\n", ["the item?", "'user', 'what'", "columns={'item': 'NAME'}"]),
+    "column twice": ("user,item,item\na,b,c\n", ["column 'item' occurs twice"]),
+    "quoted column twice": ('user,item," item"\na,b,c\n', ["column 'item' occurs twice"]),
+    "control characters": (
+        "user,item,time\na,b,\x1b[31m\x07\n",
+        ["column 'time' is '\\x1b[31m\\x07'"],
+    ),
+    "UTF-16 without a mark": (
+        "user,item\na,b\n".encode("utf-16-le").decode(),
+        ["line 1 is not text (byte 0x00)"],
+    ),
     "no user id": (
         "user,item\na,b\n,c\n",
         ["row 2", "column 'user' is empty", "accepted: a number or a text"],
@@ -421,6 +445,18 @@ def parquet(**columns: Any) -> pl.DataFrame:
 REFUSED_PARQUET = {
     "no rows": (parquet().head(0), ["no rows"]),
     "null id": (parquet(item=["b", None]), ["row 2", "column 'item' is empty"]),
+    "rounded id": (
+        parquet(user=[1.0, 2.0**60]),
+        ["row 2", "column 'user' is 1.152921504606847e+18", "accepted: floats below 9007199254740992"],
+    ),
+    "huge id": (parquet(user=[1.0, -1e300]), ["row 2", "column 'user' is -1e+300"]),
+    "rounded small float": (
+        parquet(user=pl.Series([2.0**24, 1.0], dtype=pl.Float32)),
+        ["row 1", "accepted: floats below 16777216"],
+    ),
+    "endless id": (parquet(user=[1.0, float("inf")]), ["row 2", "column 'user' is inf"]),
+    "date as id": (parquet(user=[datetime.date(2024, 1, 1)] * 2), ["column 'user' has the type Date"]),
+    "blank id": (parquet(user=["a", " \t"]), ["row 2", "column 'user' is ' \\t'"]),
     "NaN id": (parquet(user=[1.0, float("nan")]), ["row 2", "column 'user' is nan"]),
     "nested id": (parquet(user=[[1], [2]]), ["column 'user' has the type List(Int64)", "text or numbers"]),
     "truth as id": (parquet(user=[True, False]), ["column 'user' has the type Boolean"]),

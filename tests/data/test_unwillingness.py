@@ -18,6 +18,7 @@ from assent.data.problem import make_problem
 from assent.data.unwillingness import REGISTRY, SOURCES, assign, for_the_record, in_words
 from assent.support.errors import AssentError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*nothing but 0 and 1")
 GAMES = pl.DataFrame(
     {
         "item": ["chess", "doom", "portal", "tetris"],
@@ -298,9 +299,9 @@ def test_file_with_pairs_that_are_not_in_the_log_is_refused_unless_it_is_allowed
         assert values(ANN_AND_BOB, f"file:{path}", allow_unmatched=True) == [0] * 4
 
 
-def test_file_that_says_something_twice_is_refused(tmp_path: Path) -> None:
+def test_file_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     path = side_file(tmp_path, "bob,doom,1\n*,*,0\nbob,doom,0.5\n")
-    message = r"rows 1 and 3 both have user 'bob' and item 'doom' .*; accepted: each pair once$"
+    message = r"rows 1 and 3 say 1.0 and 0.5 about user 'bob' and item 'doom'; accepted: one value for each"
     with pytest.raises(AssentError, match=message):
         assign(ANN_AND_BOB, f"file:{path}", 0)
 

@@ -76,9 +76,10 @@ class WishOptions:
         if self.prior is not None and not any(starts):
             raise AssentError("--prior: only ifrqe++ starts from it, with the objective nash or with tables")
 
-    def added(self, log: Interactions, problem: Problem) -> Problem:
-        """Return the problem with these wishes."""
-        return replace(problem, wishes=read_wishes(log, problem, **vars(self)))
+    def added(self, log: Interactions, problem: Problem, *, allow_unmatched: bool = False) -> Problem:
+        """Return the problem with these wishes; if `allow_unmatched`, also of people whom the log lacks."""
+        wishes = read_wishes(log, problem, **vars(self), allow_unmatched=allow_unmatched)
+        return replace(problem, wishes=wishes)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class LogOptions:
     data: Annotated[
         Path,
         typer.Argument(
-            help="A csv, tsv, parquet or RecBole .inter file, or a folder with one.", show_default=False
+            help="A csv, tsv, jsonl, parquet or RecBole .inter file, or a folder with one.",
+            show_default=False,
         ),
     ]
     columns: Annotated[
@@ -169,7 +171,8 @@ class ProblemOptions(LogOptions):
         )
         with progress.task("splitting", 1):
             problem = self._split(log)
-            problem = wishes.added(log, problem) if wishes else problem
+            if wishes:
+                problem = wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
         never = int((log.sealed["reason"] == NEVER).sum())
         if never:
             notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")

@@ -1,36 +1,82 @@
-"""Columns of a file or a data frame as typed values; the first cell that does not fit is an `AssentError`.
+"""Columns of a file or a data frame as typed values; the first cell that does not fit is an `AssentError`."""
 
-A new kind of file is one function and one entry of `READERS`.
-"""
-
-import codecs
-from collections.abc import Callable, Collection
+import re
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
+from functools import cache
+from typing import Any, Final, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from assent.support.arrays import Ints
 from assent.support.errors import AssentError
 
-SEQUENCES = ("token_seq", "float_seq")
-"""Types in an atomic file's header whose cells hold several values, separated by spaces."""
-ISO_DATE = r"^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?\s?(?:Z|([+-]\d\d:?\d\d))?)?$"
+ISO_DATE: Final = r"^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d(?:\.\d+)?))?\s?(?:Z|([+-]\d\d:?\d\d))?)?$"
 """ISO 8601: date, clock, seconds, offset from UTC; all but the date are optional."""
+WHOLE: Final = r"^(-?[0-9]+)\.0$"
+"""A whole number as many programs write it in a column that once had gaps."""
+TRUTHS: Final = {"0": 0.0, "false": 0.0, "no": 0.0, "1": 1.0, "true": 1.0, "yes": 1.0}
+"""What the cells of a flag may say, in lower case."""
+_Texts = TypeVar("_Texts", pl.Series, pl.Expr)
 
 
 class Scale(StrEnum):
-    """How unwillingness is written."""
+    """How unwillingness is written: the cells' values from "use freely" to "never"."""
 
     UNIT = "0-1"
+    """Numbers from 0 to 1."""
     PERCENT = "percent"
+    """Numbers from 0 to 100, with or without a % sign."""
     FLAG = "flag"
+    """0 or 1, false or true, no or yes, in any case."""
     FIVE = "five"
+    """Whole numbers from 1 to 5: 0, 0.25, 0.5, 0.75 and 1."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Scale":
+        raise AssentError(f"scale={value!r}: accepted: {', '.join(cls)}")
+
+    def read(self, values: pl.Series) -> pl.Series:
+        """A column as Float64 in [0, 1], null where a cell is not on this scale."""
+        match self:
+            case Scale.UNIT:
+                return _between(_numbers(values), 0, 1)
+            case Scale.PERCENT:
+                return _between(_numbers(_without_sign(values)), 0, 100) / 100
+            case Scale.FIVE:
+                steps = _between(_numbers(values), 1, 5)
+                return (_only(steps, steps % 1 == 0) - 1) / 4
+            case Scale.FLAG if values.dtype == pl.String:
+                texts = normal(values).str.to_lowercase()
+                return texts.replace_strict(TRUTHS, default=None, return_dtype=pl.Float64)
+            case Scale.FLAG:
+                numbers = values.cast(pl.Float64) if values.dtype == pl.Boolean else _numbers(values)
+                return _only(numbers, (numbers == 0) | (numbers == 1))
+
+    def accepted(self, *, is_reversed: bool) -> str:
+        """What a cell may hold, in words."""
+        free, never = ("never", "use freely") if is_reversed else ("use freely", "never")
+        return {
+            Scale.UNIT: f"a number from 0 ({free}) to 1 ({never})",
+            Scale.PERCENT: f"a percentage from 0 ({free}) to 100 ({never})",
+            Scale.FLAG: f"0, false or no ({free}), or 1, true or yes ({never})",
+            Scale.FIVE: f"a whole number from 1 ({free}) to 5 ({never})",
+        }[self]
+
+
+def fitting_scale(values: pl.Series, cell: object) -> str:
+    """How a message goes on about a cell that is not from 0 to 1: the scale that its column seems to have."""
+    text = str(cell).strip().lower()
+    if text in TRUTHS:
+        return ", or scale=flag for truth values"
+    if Scale.FIVE.read(values).null_count() == values.null_count():
+        return ", or scale=five for 1 to 5"
+    if Scale.PERCENT.read(pl.Series([text])).null_count() == 0:
+        return ", or scale=percent for 0 to 100"
+    if re.fullmatch("[0-9]+,[0-9]+ ?%?", text):
+        return ", with a point for the comma, or scale=percent for 0 to 100"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -38,7 +84,8 @@ class Table:
     """Columns by name as they stand in a file or a data frame; messages call it `origin`.
 
     Columns of a text file (csv, tsv, atomic) are String, or List[String] if an atomic file's header declares
-    a sequence. Those of a parquet file or a data frame keep their types. There is at least one row.
+    a sequence. Those of JSON lines are String, Boolean or List[String]. Those of a parquet file or a data
+    frame keep their types. There is at least one row.
     """
 
     origin: str
@@ -58,21 +105,31 @@ class Table:
         """The rows of a mask; messages count them as before, and nothing depends on the other rows."""
         cells = self.cells or (lambda name, rows: self.column(name).filter(rows))
         numbers = kept.arg_true() + 1
-        column = cache(lambda name: cells(name, kept))
-        return Table(self.origin, self.names, len(numbers), column, numbers=numbers)
+        return Table(
+            self.origin, self.names, len(numbers), cache(lambda name: cells(name, kept)), None, numbers
+        )
 
     def number(self, row: int) -> int:
         """The number in the file, from 1 on, of a row of this table, from 0 on."""
         return row + 1 if self.numbers is None else int(self.numbers[row])
 
     def ids(self, name: str) -> pl.Series:
-        """A column as String, never null or empty; how a cell reads does not depend on other cells."""
-        texts = self.texts(name).str.strip_chars()
-        if self.column(name).dtype == pl.String:
-            texts = texts.str.replace(r"^(-?[0-9]+)\.0$", "${1}")
+        """A column as String, never null or empty, `normal`; what that changes is told by a warning.
+
+        How a cell reads does not depend on other cells.
+        """
+        values, texts = self.column(name), self.texts(name)
         # numpy drops a NUL at the end of a text: two ids could become one.
-        self._demand(name, (texts != "") & ~texts.str.contains("\0", literal=True), "a number or a text")
-        return texts
+        fine = (texts.str.strip_chars() != "") & ~texts.str.contains("\0", literal=True)
+        self._demand(name, fine, "a number or a text")
+        if values.dtype.is_float():
+            exact = 2**53 if values.dtype == pl.Float64 else 2**24
+            accepted = f"floats below {exact}, which hold ids exactly, or text or integers"
+            self._demand(name, values.abs() < exact, accepted)
+        if _uncoded(values).dtype != pl.String:
+            return texts
+        self._tell_of_ids(name, texts)
+        return normal(texts)
 
     def texts(self, name: str) -> pl.Series:
         """A column as String; 12.0 reads as 12, NaN and infinities are null."""
@@ -92,24 +149,31 @@ class Table:
         return texts.replace("", None)
 
     def categories(self, name: str) -> pl.Series:
-        """A column as List[String]: lists as they are, text split at `|`."""
+        """A column as List[String], each `normal`: lists as they are, text split at `|`."""
         lists = self._lists(name)
-        return self.texts(name).str.split("|") if lists is None else lists
+        lists = self.texts(name).str.split("|") if lists is None else lists
+        return lists.list.eval(normal(pl.element()))
 
     def unwillingness(
         self, name: str, *, gaps: bool = False, scale: Scale | str = Scale.UNIT, is_reversed: bool = False
     ) -> pl.Series:
-        """A column as Float64 in [0, 1]; with `gaps`, empty cells are null.
+        """A column as Float64 in [0, 1], read by `scale`; with `gaps`, empty cells are null.
 
         If the column `is_reversed`, it holds willingness: a value w is an unwillingness of 1 - w.
         """
-        values = self.column(name)
-        numbers = _numbers(values) / (100 if Scale(scale) is Scale.PERCENT else 1)
-        fine = numbers.is_between(0, 1).fill_null(False)
-        if gaps:
-            fine |= values.cast(pl.String).str.strip_chars().fill_null("") == ""
-        accepted = "a number from 0 (use freely) to 1 (never)"
-        self._demand(name, fine, accepted if gaps else f"{accepted}, or gaps=True for empty ones")
+        scale, values = Scale(scale), _uncoded(self.column(name))
+        numbers, is_empty = scale.read(values), values.is_null()
+        if values.dtype == pl.String:
+            is_empty |= values.str.strip_chars() == ""
+        is_bad = numbers.is_null() & ~is_empty if gaps else numbers.is_null()
+        accepted = scale.accepted(is_reversed=is_reversed)
+        for row in is_bad.arg_true().head(1):
+            if is_empty[row]:
+                accepted += ", or gaps=True for empty ones"
+            elif scale is Scale.UNIT:
+                accepted += fitting_scale(values, values[row])
+        self._demand(name, ~is_bad, accepted)
+        self._tell_of_scale(name, values, numbers, scale, is_reversed=is_reversed)
         return 1.0 - numbers if is_reversed else numbers
 
     def times(self, name: str) -> pl.Series:
@@ -117,7 +181,7 @@ class Table:
 
         A single gap is refused: that row would have no place in the order.
         """
-        values = self.column(name)
+        values = _uncoded(self.column(name))
         if values.null_count() == len(values):
             return no_values(len(values), pl.Float64())
         seconds = _numbers(values)
@@ -145,14 +209,49 @@ class Table:
             row = refused[0]
             value = self.column(name)[row]
             shown = "empty" if value is None or (isinstance(value, str) and not value) else quoted(value)
-            place = f"{self.origin}: row {self.number(row)}, column {name!r}"
+            place = f"{self.origin}: row {self.number(row)}, column {quoted(name)}"
             raise AssentError(f"{place} is {shown}; accepted: {accepted}")
+
+    def _tell_of_ids(self, name: str, texts: pl.Series) -> None:
+        """Warn where ids are not as they are written, and where they nearly are."""
+        stripped = texts.str.strip_chars()
+        padded = (stripped != texts).arg_true()
+        if len(padded):
+            row = self.number(padded[0])
+            self._tell(name, f"white space around {len(padded)} ids is removed, first in row {row}")
+        distinct = stripped.unique()
+        ids = normal(distinct).unique()
+        if same := len(distinct) - len(ids):
+            self._tell(name, f"{same} ids are written both like 12 and like 12.0: read as the same")
+        numerals = ids.filter(ids.str.contains("^[0-9]+$"))
+        if alike := len(numerals) - numerals.str.strip_chars_start("0").n_unique():
+            self._tell(name, f"{alike} ids differ from another by zeros in front, like 01 and 1: kept apart")
+
+    def _tell_of_scale(
+        self, name: str, values: pl.Series, numbers: pl.Series, scale: Scale, *, is_reversed: bool
+    ) -> None:
+        """Warn where a column may have been written on another scale than it is read by."""
+        never, free = (0, 1) if is_reversed else (1, 0)
+        if scale is Scale.UNIT and ((numbers == 0) | (numbers == 1)).all() and (numbers == never).any():
+            self._tell(name, f"nothing but 0 and 1: {never} is read as never, {free} as use freely")
+        bare = _numbers(values)  # null where there is a % sign
+        are_bare = bare.null_count() == numbers.null_count()
+        if scale is Scale.PERCENT and are_bare and (bare <= 1).all() and (bare > 0).any():
+            self._tell(name, "no percentage is above 1: is the scale from 0 to 1?")
+
+    def _tell(self, name: str, what: str) -> None:
+        warnings.warn(f"{self.origin}: column {quoted(name)}: {what}", stacklevel=4)
 
     def _demand_plain(self, name: str, dtype: pl.DataType) -> None:
         """Raise for a type whose values have no obvious text: times, bytes, booleans, nested values."""
         if not (dtype.is_numeric() or dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null)):
-            place = f"{self.origin}: column {name!r}"
+            place = f"{self.origin}: column {quoted(name)}"
             raise AssentError(f"{place} has the type {dtype}; accepted: text or numbers")
+
+
+def normal(texts: _Texts) -> _Texts:
+    """Ids and categories as they are compared: without white space around them, and 12.0 as 12."""
+    return texts.str.strip_chars().str.replace(WHOLE, "${1}")
 
 
 def no_values(height: int, dtype: pl.DataType) -> pl.Series:
@@ -172,11 +271,47 @@ def listed(names: list[str]) -> str:
     return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"
 
 
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that occurred before, None if there is none."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def refuse_repeated(origin: str, names: list[str]) -> None:
+    """Raise if two columns have the same name."""
+    repeated = first_repeated(names)
+    if repeated is not None:
+        raise AssentError(f"{origin}: column {quoted(repeated)} occurs twice; accepted: once")
+
+
+def _uncoded(values: pl.Series) -> pl.Series:
+    """A column with its text as String, other values as they are."""
+    return values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
+
+
 def _numbers(values: pl.Series) -> pl.Series:
     """A column as Float64, null where it holds no number."""
     if values.dtype == pl.String:
         return values.str.strip_chars().cast(pl.Float64, strict=False)
     return values.cast(pl.Float64) if values.dtype.is_numeric() else no_values(len(values), pl.Float64())
+
+
+def _without_sign(values: pl.Series) -> pl.Series:
+    """A column without the % at the end of its cells."""
+    return values.str.strip_chars().str.strip_suffix("%") if values.dtype == pl.String else values
+
+
+def _between(numbers: pl.Series, low: float, high: float) -> pl.Series:
+    return _only(numbers, numbers.is_between(low, high))
+
+
+def _only(numbers: pl.Series, fine: pl.Series) -> pl.Series:
+    """The numbers that are `fine`; others are null."""
+    return numbers.zip_with(fine.fill_null(False), no_values(len(numbers), pl.Float64()))
 
 
 def _iso_seconds(texts: pl.Series) -> pl.Series:
@@ -193,7 +328,7 @@ def table_of(frame: Any, origin: str) -> Table:
         kind = type(frame).__name__
         raise AssentError(f"{origin}: is of type {kind}; accepted: a DataFrame of polars or pandas")
     names = [str(label) for label in frame.columns]
-    _refuse_repeated(origin, names)
+    refuse_repeated(origin, names)
 
     def cells(name: str, rows: pl.Series) -> pl.Series:
         return _of_pandas(frame.iloc[rows.to_numpy(), names.index(name)], f"{origin}: column {name!r}")
@@ -213,117 +348,5 @@ def _of_pandas(column: Any, place: str) -> pl.Series:
     cells = [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
     try:
         return pl.Series(cells)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         raise AssentError(f"{place} mixes types of values; accepted: one type in all rows") from None
-
-
-def read_table(path: Path, accepted: Collection[str]) -> Table:
-    """Read a file whose suffix is one of `accepted`, which are keys of `READERS`."""
-    if not path.exists():
-        raise AssentError(f"{path}: no such file or folder")
-    suffix = path.suffix.lower()
-    if suffix not in accepted:
-        raise AssentError(f"{path}: unknown kind of file {suffix!r}; accepted: {', '.join(accepted)}")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise AssentError(f"{path}: cannot be read ({error.strerror})") from None
-    if not data.strip():
-        raise AssentError(f"{path}: the file is empty; accepted: a header and at least one row")
-    return table_of(READERS[suffix](path, data), str(path))
-
-
-def _parquet(path: Path, data: bytes) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(data)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        raise AssentError(f"{path}: not a readable parquet file (truncated or damaged)") from None
-
-
-def _text(path: Path, data: bytes, *, separator: str, quote: str | None) -> pl.DataFrame:
-    """Columns of separated text, all String: ids such as 007 must not become numbers."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        place, byte = f"{path}: line {_line(data, error.start)}", data[error.start]
-        raise AssentError(f"{place} is not text (byte 0x{byte:02x}); accepted: text in UTF-8") from None
-    data = data.removeprefix(codecs.BOM_UTF8).strip(b"\r\n")
-    _refuse_ragged_rows(path, data, separator=separator, quote=quote)
-    try:
-        frame = pl.read_csv(data, separator=separator, quote_char=quote, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise AssentError(f"{path}: not readable as separated text ({str(error).splitlines()[0]})") from None
-    return _named(path, frame, [name.strip() for name in frame.columns])
-
-
-def _atomic(path: Path, data: bytes) -> pl.DataFrame:
-    """Columns of a RecBole file: tab separated, no quoting, a header of `name:type`."""
-    frame = _text(path, data, separator="\t", quote=None)
-    parts = [name.partition(":") for name in frame.columns]
-    sequences = [name for name, _, kind in parts if kind in SEQUENCES]
-    return _named(path, frame, [name for name, _, _ in parts]).with_columns(pl.col(sequences).str.split(" "))
-
-
-def _named(path: Path, frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    _refuse_repeated(str(path), names)
-    return frame.rename(dict(zip(frame.columns, names, strict=True)))
-
-
-def _refuse_repeated(origin: str, names: list[str]) -> None:
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise AssentError(f"{origin}: column {repeated!r} occurs twice; accepted: once")
-
-
-def _refuse_ragged_rows(path: Path, data: bytes, *, separator: str, quote: str | None) -> None:
-    """Raise for a row with fewer or more fields than the header, which polars would fill up, or stray quotes.
-
-    A byte is inside a quoted field if an odd number of quotes precedes it (an escaped quote counts twice).
-    """
-    codes = np.frombuffer(data, np.uint8)
-    quotes = np.flatnonzero(codes == ord(quote)) if quote else np.empty(0, np.int64)
-    stray = _stray(codes, quotes, separator)
-    if len(stray):
-        line, accepted = _line(data, stray[0]), "quotes around a whole field, doubled within it"
-        raise AssentError(f"{path}: line {line} has a stray quote; accepted: {accepted}")
-    separators, ends = (
-        places[np.searchsorted(quotes, places) % 2 == 0]
-        for places in (np.flatnonzero(codes == ord(character)) for character in (separator, "\n"))
-    )
-    widths = np.diff(np.searchsorted(separators, np.append(ends, len(data))), prepend=0) + 1
-    ragged = np.flatnonzero(widths != widths[0])
-    if len(ragged):
-        place, width = f"{path}: row {ragged[0]}", widths[ragged[0]]
-        raise AssentError(f"{place} has {width} field(s); accepted: {widths[0]}, as in the header")
-
-
-def _stray(codes: npt.NDArray[np.uint8], quotes: Ints, separator: str) -> Ints:
-    """Places of quotes within a field, as in 5" disk: two of them would swallow the rows between them.
-
-    Quotes open and close in turn. An opening one stands at the start of a field, a closing one at its end;
-    beside another quote it is half of an escaped quote. The last of an odd number is never closed.
-    """
-    beside = np.frombuffer(f'"{separator}\r\n'.encode(), np.uint8)
-    around = np.concatenate([beside[-1:], codes, beside[-1:]])
-    neighbours = np.where(np.arange(len(quotes)) % 2 == 0, around[quotes], around[quotes + 2])
-    return np.append(quotes[~np.isin(neighbours, beside)], quotes[-1:] if len(quotes) % 2 else quotes[:0])
-
-
-def _line(data: bytes, place: int) -> int:
-    return data.count(b"\n", 0, place) + 1
-
-
-READERS: dict[str, Callable[[Path, bytes], pl.DataFrame]] = {
-    ".inter": _atomic,
-    ".item": _atomic,
-    ".parquet": _parquet,
-    ".csv": partial(_text, separator=",", quote='"'),
-    ".tsv": partial(_text, separator="\t", quote='"'),
-}
-"""Readers of files by suffix: from a path and the file's bytes to a data frame."""
-TABLES = tuple(suffix for suffix in READERS if suffix not in (".inter", ".item"))
-"""Suffixes of files that may hold any table."""
-LOG_FILES = (".inter", *TABLES)
-"""Suffixes of files that may hold interactions."""
-ITEM_FILES = (".item", *TABLES)
-"""Suffixes of files that may hold items."""

@@ -88,6 +88,11 @@ class Interactions:
         """The user, item and unwillingness of each row, with the source and the time of the last."""
         return _minded(self.table)
 
+    @property
+    def pairs(self) -> pl.DataFrame:
+        """The user and item of every interaction, sealed ones included: what people's wishes may be about."""
+        return pl.concat(each.select("user", "item") for each in (self.table, self.sealed))
+
     def with_unwillingness(self, values: pl.Series, source: str = OWN_COLUMN) -> "Interactions":
         """Return this log with `values` (Float64 in [0, 1], one per row) as its unwillingness."""
         table = self.table.drop("source", "said", strict=False).with_columns(values.alias("unwillingness"))

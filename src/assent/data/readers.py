@@ -14,17 +14,8 @@ from typing import Any, Literal, get_args
 
 import polars as pl
 
-from assent.data.columns import (
-    ITEM_FILES,
-    LOG_FILES,
-    Scale,
-    Table,
-    listed,
-    no_values,
-    quoted,
-    read_table,
-    table_of,
-)
+from assent.data.columns import Scale, Table, listed, no_values, quoted, table_of
+from assent.data.formats import ITEM_FILES, LOG_FILES, kind_of, read_table, stem_of
 from assent.data.interactions import NO_ITEMS, NO_ROWS, OWN_COLUMN, PARTS, Interactions, known_items
 from assent.data.roles import Roles, refuse_repeated_pairs
 from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, judge, modified
@@ -47,7 +38,7 @@ def read_interactions(
     allow_unmatched: bool = False,
     gaps: bool = False,
 ) -> Interactions:
-    """Read the log at `path`: a csv, tsv, parquet or `.inter` file, or a folder that holds one.
+    """Read the log at `path`: a csv, tsv, jsonl, parquet or `.inter` file, or a folder that holds one.
 
     `columns` names columns by role, such as {"user": "member", "item": "film"}; other roles are guessed from
     `GUESSES`. Categories and titles are columns of the file `items`, or of the log if there is none.
@@ -73,7 +64,7 @@ def read_interactions(
     items_path = _items_in(path, log_path) if is_folder and items is None else items
     table = read_table(log_path, LOG_FILES)
     known = None if items_path is None else read_table(Path(items_path), ITEM_FILES)
-    name = path.resolve().name if is_folder else path.stem
+    name = path.resolve().name if is_folder else stem_of(path)
     consent = Consent(unwillingness, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps)
     return _interactions(name, table, known, roles, duplicates, consent, modified(log_path))
 
@@ -206,8 +197,8 @@ def _read(
 
 def _log_in(folder: Path) -> Path:
     files = _files(folder, LOG_FILES)
-    atomic = [file for file in files if file.suffix.lower() == ".inter"]
-    named = [file for file in atomic if file.stem == folder.resolve().name]
+    atomic = [file for file in files if kind_of(file) == ".inter"]
+    named = [file for file in atomic if stem_of(file) == folder.resolve().name]
     found = named or atomic or files
     if len(found) != 1:
         there = listed([file.name for file in found]) if found else "no data file"
@@ -220,11 +211,11 @@ def _log_in(folder: Path) -> Path:
 
 def _items_in(folder: Path, log: Path) -> Path | None:
     files = _files(folder, (".item",))
-    found = [file for file in files if file.stem == log.stem] or files
+    found = [file for file in files if stem_of(file) == stem_of(log)] or files
     if len(found) > 1:
         raise AssentError(
             f"{folder}: the folder holds {listed([file.name for file in found])}; "
-            f"accepted: {log.stem}.item, or exactly one file of .item, or items=PATH"
+            f"accepted: {stem_of(log)}.item, or exactly one file of .item, or items=PATH"
         )
     return found[0] if found else None
 
@@ -234,7 +225,7 @@ def _files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     return sorted(
         file
         for file in folder.iterdir()
-        if file.suffix.lower() in suffixes and not file.name.startswith(".") and file.is_file()
+        if kind_of(file) in suffixes and not file.name.startswith(".") and file.is_file()
     )
 
 

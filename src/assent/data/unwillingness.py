@@ -16,11 +16,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from assent.data.columns import LOG_FILES, Scale, no_values, read_table
+from assent.data.columns import Scale, no_values
 from assent.data.draws import PAPER_SENSITIVITY, keys_of, simulated
+from assent.data.formats import LOG_FILES, kind_of, read_table
 from assent.data.interactions import OWN_COLUMN, Interactions, known_items, turned_away
-from assent.data.roles import Roles, refuse_repeated_pairs
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, read_rules
+from assent.data.roles import Roles
+from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, once_each, read_rules
 from assent.support.arrays import Keys, uniforms
 from assent.support.errors import AssentError
 
@@ -367,14 +368,13 @@ def _wishes(path: str, scale: Scale) -> pl.DataFrame:
     """The wishes of a file: user, item, unwillingness, and when each was said."""
     table, roles = read_table(Path(path), LOG_FILES), Roles({})
     users, items = (table.ids(roles.find_needed(table, role)) for role in ("user", "item"))
-    refuse_repeated_pairs(users, items, table, "each pair once")
     column, time = roles.find_minded(table), roles.find(table, "time")
     if column is None:
         raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
     values = table.unwillingness(column[0], scale=scale)
     changed = pl.Series([modified(path)], dtype=pl.String).new_from_index(0, len(users))
     said = changed if time is None else _clock(table.times(time), path)
-    return pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said})
+    return once_each(pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said}), path)
 
 
 def _clock(seconds: pl.Series, path: str) -> pl.Series:
@@ -465,12 +465,12 @@ def _draw(keys: Keys) -> Answer:
 
 def _file_name(argument: str) -> str:
     """The name of a rules file without its folder; other text as it is."""
-    return Path(argument).name if Path(argument).suffix.lower() in FILES else argument
+    return Path(argument).name if kind_of(argument) in FILES else argument
 
 
 def _anonymous(argument: str) -> str:
     """The name of a rules file, or the number of rules by user with a hash that tells them from others."""
-    if Path(argument).suffix.lower() in FILES:
+    if kind_of(argument) in FILES:
         return _file_name(argument)
     count, mark = argument.count(",") + 1, blake2b(argument.encode(), digest_size=4).hexdigest()
     return f" {count} rule{'' if count == 1 else 's'} ({mark})"

@@ -60,7 +60,12 @@ def method_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in given.items()
         if key in kind.model_fields and (is_game or key == "reward")
     }
-    return {**bare, **given.get(name, {})}
+    own = given.get(name, {})
+    if not isinstance(own, Mapping):
+        raise AssentError(
+            f"setting {name}: is a method, not a setting; accepted: settings of it, {name}.NAME"
+        )
+    return {**bare, **own}
 
 
 __all__ = [
