@@ -92,7 +92,7 @@ class Budget:
         disclosed = np.append(paid.sum() - paid, paid.sum())
         minded = np.append(self.minded.sum() - self.minded, self.minded.sum())
         counts = minded > 0
-        return float((disclosed[counts] / minded[counts]).max(initial=0.0))
+        return min(1.0, float((disclosed[counts] / minded[counts]).max(initial=0.0)))
 
     def _allows(self, paid: Floats) -> bool:
         spare = self.allowances - paid
