@@ -11,6 +11,7 @@ from assent.data.simulate import simulate
 from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
 from assent.evaluation.evaluate import HeldOut, evaluate
+from assent.game.budget import Budget
 from assent.game.estimates import Objective
 from assent.game.prices import break_even_prices, price_path
 from assent.lab import Lab, Processes, Store, Training
@@ -28,6 +29,7 @@ __all__ = [
     "METHODS",
     "MODELS",
     "AssentError",
+    "Budget",
     "Choice",
     "HeldOut",
     "Interactions",

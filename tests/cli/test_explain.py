@@ -120,7 +120,7 @@ def test_limits_that_leave_the_budget_unused_are_the_reason(
     assent("explain", tmp_path / "run", "--user", theirs, "--json", tmp_path / "e.json")
     told = [record["words"] for record in records(tmp_path / "e.json")]
     assert any("; its owner's budget has no room left for it" in words for words in told)
-    assert not any(" or " in words or "budget for all has no room" in words for words in told)
+    assert not any(" or " in words or "budget for all was used up" in words for words in told)
 
 
 def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:

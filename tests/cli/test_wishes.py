@@ -199,7 +199,7 @@ def test_frontier_and_compare_keep_wishes(log_file: Path, tmp_path: Path, assent
     command = ["frontier", log_file, "--points", "0.5,0.01", "--methods", "random", *QUICK]
     code, _, err = assent(*command, "--user-floor", 4)
     assert code == 2
-    assert "budget 0.01: everybody's floor alone discloses" in err
+    assert "budget 0.01: everybody's floor alone takes a budget of" in err
 
 
 def test_floors_beyond_the_budget_are_refused(log_file: Path, tmp_path: Path, assent: Assent) -> None:
@@ -208,5 +208,5 @@ def test_floors_beyond_the_budget_are_refused(log_file: Path, tmp_path: Path, as
         for budget in ("--budget", "--frontier"):
             code, _, err = assent(*command, "--method", method, budget, "0.01")
             assert code == 2
-            assert "budget 0.01: everybody's floor alone discloses" in err
+            assert "budget 0.01: everybody's floor alone takes a budget of" in err
             assert not (tmp_path / "run").exists()

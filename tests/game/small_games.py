@@ -108,6 +108,15 @@ def all_selections(length: int) -> Bools:
     return (bits & 1).astype(np.bool_)
 
 
+def is_within(share: float, owners: Ints, unwillingness: Floats, selection: Bools) -> bool:
+    """Whether `selection[Z]` is within a budget whoever is left out, nobody too: by the definition."""
+    for left_out in [-1, *np.unique(owners)]:
+        others = owners != left_out
+        if unwillingness[others & selection].sum() > share * unwillingness[others].sum() * (1 + 1e-9):
+            return False
+    return True
+
+
 def payoffs(game: Estimates, selections: Bools, price: float, objective: Objective) -> Floats:
     """What each player maximises under each of `selections[m, Z]`: [m, N].
 

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import Wishes
+from assent.game.budget import Budget, up_to_rounding
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
-from assent.game.prices import break_even_prices, price_path, up_to_rounding
+from assent.game.prices import break_even_prices, price_path
 from assent.game.solve import Equilibrium, decide_within, solve
+from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 
-from .small_games import random_game
+from .small_games import is_within, random_game
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
 SHARES = (0.0, 0.15, 0.5, 0.9, 1.0)
@@ -23,8 +25,12 @@ def player_of(game: Estimates, objective: Objective) -> Callable[[float], Equili
     return lambda price: solve(game, objective=objective, price=price)
 
 
-def total(game: Estimates, found: Equilibrium) -> float:
-    return float(game.unwillingness[found.selection].sum())
+def budget_of(game: Estimates, share: float) -> Budget:
+    return Budget(share, game.owners, game.unwillingness, game.n_users)
+
+
+def fits(game: Estimates, selection: Bools, share: float) -> bool:
+    return is_within(share, game.owners, game.unwillingness, selection)
 
 
 @BOTH
@@ -33,10 +39,9 @@ def test_one_anchor_has_the_closed_form_of_the_price_path(objective: Objective, 
     game = random_game(seed, n_anchors=1, n_users=12, longest=6, disagreement=0)
     path = price_path(game.values(objective)[0], game.unwillingness)
     for share in SHARES:
-        allowed = share * float(game.unwillingness.sum())
-        found, price = decide_within(game, player_of(game, objective), allowed, objective)
-        np.testing.assert_array_equal(found.selection, path.within(allowed))
-        assert price == path.price_within(allowed)
+        found, price = decide_within(game, player_of(game, objective), share, objective)
+        np.testing.assert_array_equal(found.selection, path.within(budget_of(game, share)))
+        assert price == path.price_within(budget_of(game, share))
 
 
 @BOTH
@@ -44,12 +49,12 @@ def test_one_anchor_has_the_closed_form_of_the_price_path(objective: Objective, 
 def test_several_anchors_fit_and_leave_no_room_for_the_next(objective: Objective, seed: int) -> None:
     game = random_game(seed, n_anchors=3, n_users=8, longest=4, disagreement=0.4)
     for share in SHARES:
-        allowed = share * float(game.unwillingness.sum())
-        found, price = decide_within(game, player_of(game, objective), allowed, objective)
-        assert total(game, found) <= up_to_rounding(allowed)
+        found, price = decide_within(game, player_of(game, objective), share, objective)
+        assert fits(game, found.selection, share)
         left = price_path(found.values, game.unwillingness).order[int(found.selection.sum()) :]
         assert not found.selection[left].any()
-        assert not len(left) or total(game, found) + game.unwillingness[left[0]] > allowed
+        if len(left):
+            assert not fits(game, found.selection | (np.arange(len(game.owners)) == left[0]), share)
         assert price == (break_even_prices(found.values, game.unwillingness)[left[0]] if len(left) else 0)
         expected = regret_of(game, found.selection, objective=objective, price=price)
         np.testing.assert_array_equal(found.regret, expected)
@@ -60,10 +65,9 @@ def test_what_is_played_costs_about_the_price_at_which_it_just_fits() -> None:
     game = random_game(5, n_anchors=3, n_users=30, longest=6, disagreement=0.3)
     wished = replace(game, wishes=Wishes(power=1.5))
     play = player_of(wished, Objective.WELFARE)
-    allowed = 0.4 * float(game.unwillingness.sum())
-    _, price = decide_within(wished, play, allowed, Objective.WELFARE)
-    assert total(game, play(price)) <= up_to_rounding(allowed)
-    assert total(game, play(0.98 * price)) > up_to_rounding(allowed)
+    _, price = decide_within(wished, play, 0.4, Objective.WELFARE)
+    assert fits(game, play(price).selection, 0.4)
+    assert not fits(game, play(0.98 * price).selection, 0.4)
 
 
 @BOTH
@@ -74,11 +78,10 @@ def test_wishes_are_kept_and_filled_up_by_units(objective: Objective, n_anchors:
     wishes = Wishes(groups=game.owners * 3 + np.arange(len(game.owners)) % 3, budget=np.full(7, 1.2))
     game = replace(game, wishes=wishes)
     for share in (0.2, 0.5):
-        allowed = share * float(game.unwillingness.sum())
-        found, price = decide_within(game, player_of(game, objective), allowed, objective)
+        found, price = decide_within(game, player_of(game, objective), share, objective)
         players = game.players(price)
         paid, units = players.paid(found.selection), players.units
-        assert float(paid.sum()) <= up_to_rounding(allowed)
+        assert fits(game, found.selection, share)
         assert (paid <= up_to_rounding(players.budget)).all()
         chosen = found.selection[units.first]
         np.testing.assert_array_equal(found.selection, chosen[units.of])
@@ -91,7 +94,8 @@ def test_wishes_are_kept_and_filled_up_by_units(objective: Objective, n_anchors:
         prices = break_even_prices(units.sums(found.values), units.unwillingness)
         order = np.lexsort((units.unwillingness, -prices))
         following = order[room[order]]
-        assert not len(following) or paid.sum() + units.unwillingness[following[0]] > allowed
+        if len(following):
+            assert not fits(game, found.selection | (units.of == following[0]), share)
 
 
 def test_where_no_price_fits_values_alone_order_the_interactions() -> None:
@@ -103,15 +107,14 @@ def test_where_no_price_fits_values_alone_order_the_interactions() -> None:
     def play(price: float) -> Equilibrium:
         return replace(solve(stubborn, objective=Objective.NASH, price=price), selection=everything)
 
-    allowed = 0.3 * float(game.unwillingness.sum())
-    found, price = decide_within(stubborn, play, allowed, Objective.NASH)
+    found, price = decide_within(stubborn, play, 0.3, Objective.NASH)
     path = price_path(found.values, game.unwillingness)
-    np.testing.assert_array_equal(found.selection, path.within(allowed))
-    assert price == path.price_within(allowed)
+    np.testing.assert_array_equal(found.selection, path.within(budget_of(game, 0.3)))
+    assert price == path.price_within(budget_of(game, 0.3))
 
 
 def test_floors_that_exceed_the_budget_are_refused() -> None:
     game = random_game(1, n_anchors=1, n_users=8, longest=5, disagreement=0)
     asked = replace(game, wishes=Wishes(floor=np.full(8, 1)))
-    with pytest.raises(AssentError, match="everybody's floor alone discloses"):
+    with pytest.raises(AssentError, match="everybody's floor alone takes a budget of"):
         decide_within(asked, player_of(asked, Objective.NASH), 0.01, Objective.NASH)

@@ -157,7 +157,7 @@ def people(wishes: Wishes) -> Players:
 def test_the_highest_scores_come_first_and_own_budgets_are_kept() -> None:
     chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES)
     assert chosen.tolist() == [True, True, False, True, True, True]
-    chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES, allowed=1.5)
+    chosen = by_score(people(Wishes(budget=np.array([0.75, np.inf]))), SCORES, budget=0.8)
     assert chosen.tolist() == [True, True, False, True, False, False]
     chosen = by_score(people(Wishes(budget=np.array([0.75, 0.7]))), SCORES, least=3)
     assert chosen.tolist() == [True, True, False, False, False, False]
@@ -169,13 +169,22 @@ def test_floors_come_first_with_what_is_minded_least() -> None:
     assert alone.sum() == 3
     assert UNWILLINGNESS[alone].sum() == 0.875
     assert alone[[4, 5]].all()
-    chosen = by_score(people(wishes), SCORES, allowed=1.4)
+    chosen = by_score(people(wishes), SCORES, budget=0.75)
     assert chosen[[0, 4, 5]].all()
-    with pytest.raises(AssentError, match=r"budget 0.211: everybody's floor alone discloses 0.368 of All's"):
-        by_score(people(wishes), SCORES, allowed=0.5)
+    # Together they disclose 0.368 of what both mind, the second person alone 0.455 of what they mind.
+    with pytest.raises(
+        AssentError,
+        match=r"^budget 0.4: everybody's floor alone takes a budget of 0.455; accepted: at least that, or",
+    ):
+        by_score(people(wishes), SCORES, budget=0.4)
+    np.testing.assert_array_equal(by_score(people(wishes), SCORES, budget=0.455)[[4, 5]], [True, True])
 
 
 def test_what_belongs_together_is_taken_or_left_together() -> None:
     wishes = Wishes(groups=np.array([0, 0, 1, 2, 3, 3]))
-    chosen = by_score(people(wishes), SCORES, allowed=1.0)
-    assert chosen.tolist() == [True, True, True, False, False, False]
+    chosen = by_score(people(wishes), SCORES, budget=1.0)
+    assert chosen.all()
+    chosen = by_score(people(replace(wishes, budget=np.array([np.inf, 0.7]))), SCORES, budget=1.0)
+    assert chosen.tolist() == [True, True, True, False, True, True]
+    chosen = by_score(people(wishes), SCORES, budget=0.9)
+    assert chosen.tolist() == [True, True, False, False, False, False]

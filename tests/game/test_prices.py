@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from assent.game.budget import Budget
 from assent.game.prices import break_even_prices, price_path, worth_disclosing
-from assent.support.arrays import Bools, Floats
+from assent.support.arrays import Bools, Floats, Ints
 
-from .small_games import GRID, eighths, steady
+from .small_games import GRID, eighths, is_within, steady
 
 Goods = tuple[Floats, Floats]
 """Values and unwillingness."""
@@ -101,63 +102,83 @@ def test_the_order_is_by_falling_price_then_by_rising_unwillingness(some: Goods)
     np.testing.assert_array_equal(unwillingness[worthless], np.sort(unwillingness[values <= 0]))
 
 
+@st.composite
+def owned_goods(draw: st.DrawFn) -> tuple[Goods, Ints]:
+    """Goods and whose they are, of at most four people."""
+    some = draw(goods())
+    return some, draw(arrays(np.int64, len(some[0]), elements=st.integers(0, 3)))
+
+
+def budget_of(share: float, unwillingness: Floats, owners: Ints | None = None) -> Budget:
+    """A budget for four people; without `owners`, for one."""
+    alone = np.zeros(len(unwillingness), dtype=np.int64)
+    return Budget(share, alone if owners is None else owners, unwillingness, 4)
+
+
 @steady
-@given(goods(), eighths(0, 100))
+@given(owned_goods(), eighths())
 def test_within_discloses_the_first_until_the_next_would_exceed_the_budget(
-    some: Goods, budget: float
+    some: tuple[Goods, Ints], share: float
 ) -> None:
-    _, unwillingness = some
-    path = price_path(*some)
-    selection = path.within(budget)
-    count = selection.sum()
+    (values, unwillingness), owners = some
+    path = price_path(values, unwillingness)
+    selection = path.within(budget_of(share, unwillingness, owners))
+    count = int(selection.sum())
     assert set(np.flatnonzero(selection)) == set(path.order[:count])
-    assert paid(selection, unwillingness) <= budget
-    if count < len(selection):
-        assert paid(selection, unwillingness) + unwillingness[path.order[count]] > budget
+    assert is_within(share, owners, unwillingness, selection)
+    for longer in range(count + 1, len(selection) + 1):
+        more = np.isin(np.arange(len(selection)), path.order[:longer])
+        assert not is_within(share, owners, unwillingness, more)
 
 
 @steady
 @given(
     arrays(np.float64, 30, elements=normal_floats(-1, 1)),
     arrays(np.float64, 30, elements=normal_floats(0, 1)),
+    arrays(np.int64, 30, elements=st.integers(0, 3)),
     normal_floats(0, 1),
 )
 def test_within_a_share_of_everything_holds_for_any_figures(
-    values: Floats, unwillingness: Floats, share: float
+    values: Floats, unwillingness: Floats, owners: Ints, share: float
 ) -> None:
-    budget = share * unwillingness.sum()
-    used = paid(price_path(values, unwillingness).within(budget), unwillingness)
-    assert used <= budget * (1 + 1e-9)
-    assert used >= budget * (1 - 1e-9) - unwillingness.max()
+    path, most = price_path(values, unwillingness), share * unwillingness.sum()
+    alone = paid(path.within(budget_of(share, unwillingness)), unwillingness)
+    assert most * (1 - 1e-9) - unwillingness.max() <= alone <= most * (1 + 1e-9)
+    budget = budget_of(share, unwillingness, owners)
+    selection = path.within(budget)
+    assert is_within(share, owners, unwillingness, selection)
+    unused = (share * budget.minded - budget.paid(selection)).max()
+    assert paid(selection, unwillingness) >= most * (1 - 1e-9) - unwillingness.max() - unused
 
 
 def test_a_budget_that_sums_of_floats_miss_by_an_ulp_is_used_up() -> None:
     tenths = np.full(10, 0.1)
     path = price_path(np.ones(10), tenths)
     assert 0.1 + 0.1 + 0.1 > 0.3
-    assert [int(path.within(count / 10).sum()) for count in range(11)] == list(range(11))
+    shares = np.arange(11) / 10
+    assert [int(path.within(budget_of(share, tenths)).sum()) for share in shares] == list(range(11))
 
 
 @steady
-@given(goods())
-def test_within_everything_is_everything_and_within_nothing_what_is_free(some: Goods) -> None:
-    _, unwillingness = some
-    path = price_path(*some)
-    assert path.within(unwillingness.sum()).all()
-    assert paid(path.within(0), unwillingness) == 0
+@given(owned_goods())
+def test_within_everything_is_everything_and_within_nothing_what_is_free(some: tuple[Goods, Ints]) -> None:
+    (values, unwillingness), owners = some
+    path = price_path(values, unwillingness)
+    assert path.within(budget_of(1.0, unwillingness, owners)).all()
+    assert paid(path.within(budget_of(0.0, unwillingness, owners)), unwillingness) == 0
 
 
 @steady
-@given(goods(), eighths(0, 100))
-def test_price_within_is_the_lowest_that_keeps_to_the_budget(some: Goods, budget: float) -> None:
-    _, unwillingness = some
-    path = price_path(*some)
+@given(owned_goods(), eighths())
+def test_price_within_is_the_lowest_that_keeps_to_the_budget(some: tuple[Goods, Ints], share: float) -> None:
+    (values, unwillingness), owners = some
+    path, budget = price_path(values, unwillingness), budget_of(share, unwillingness, owners)
     price = path.price_within(budget)
     assert price >= 0
-    assert paid(path.at_price(price), unwillingness) <= budget
+    assert is_within(share, owners, unwillingness, path.at_price(price))
     assert (path.at_price(price) <= path.within(budget)).all()
     if price > 0:
-        assert paid(path.at_price(np.nextafter(price, 0)), unwillingness) > budget
+        assert not is_within(share, owners, unwillingness, path.at_price(np.nextafter(price, 0)))
 
 
 @steady
@@ -167,16 +188,16 @@ def test_raising_ones_unwillingness_never_turns_an_interaction_on(
 ) -> None:
     values, unwillingness = some
     k = data.draw(st.integers(0, len(values) - 1))
+    owners = data.draw(arrays(np.int64, len(values), elements=st.integers(0, 3)))
     raised = unwillingness.copy()
     raised[k] = max(raised[k], more)
     before, after = price_path(values, unwillingness), price_path(values, raised)
     assert worth_disclosing(values, raised, price)[k] <= worth_disclosing(values, unwillingness, price)[k]
     assert after.at_price(price)[k] <= before.at_price(price)[k]
-    for budget in np.arange(0, 12, 0.125):
-        assert after.within(budget)[k] <= before.within(budget)[k]
-    # A budget that is a share of everything rises with a person's unwillingness, but by less than it.
-    for share in (0.25, 0.5, 0.75):
-        assert after.within(share * raised.sum())[k] <= before.within(share * unwillingness.sum())[k]
+    # A budget rises with a person's unwillingness, but by less than it.
+    for share in np.arange(0, 1, 0.125):
+        minding, used_to = (budget_of(share, each, owners) for each in (raised, unwillingness))
+        assert after.within(minding)[k] <= before.within(used_to)[k]
 
 
 def test_a_worked_example() -> None:
@@ -187,7 +208,11 @@ def test_a_worked_example() -> None:
     assert path.prices == pytest.approx([np.inf, 1.0, 0.5, 0.4, 0.0, 0.0])
     assert path.paid == pytest.approx([0.0, 0.5, 1.3, 1.8, 1.9, 2.2])
     assert np.flatnonzero(path.at_price(0.45)).tolist() == [1, 3, 5]
-    assert np.flatnonzero(path.within(1.85)).tolist() == [0, 1, 3, 5]
-    assert path.price_within(1.5) == pytest.approx(0.4)
-    assert path.price_within(1.85) == 0
-    assert path.price_within(5) == 0
+    assert np.flatnonzero(path.within(budget_of(0.85, unwillingness))).tolist() == [0, 1, 3, 5]
+    assert path.price_within(budget_of(0.7, unwillingness)) == pytest.approx(0.4)
+    assert path.price_within(budget_of(0.85, unwillingness)) == 0
+    assert path.price_within(budget_of(1.0, unwillingness)) == 0
+    # Of two people, neither may disclose more than the share of what they mind themselves.
+    owners = np.array([0, 0, 0, 1, 1, 1])
+    assert np.flatnonzero(path.within(budget_of(0.85, unwillingness, owners))).tolist() == [1, 3]
+    assert path.price_within(budget_of(0.85, unwillingness, owners)) == pytest.approx(0.5)

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from assent.data.wishes import PLAIN, Wishes
+from assent.game.budget import Budget
 from assent.game.estimates import Estimates, Objective
 from assent.game.players import Players, floors_alone
+from assent.game.prices import break_even_prices
 from assent.game.reasons import Reason, reasons_of
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.support.arrays import Bools, Floats, Ints
 
-from .small_games import make_game
+from .small_games import is_within, make_game
 
 CLOSE = 1e-9
 """How far sums in another order may be apart."""
@@ -75,10 +77,10 @@ def test_a_dearer_unit_is_weighed_beside_what_is_disclosed() -> None:
 def test_the_budget_for_all_has_room_or_none() -> None:
     players, values = people([0.5, 0.5, 0.4], 0.0), np.array([0.5, -0.1, 0.4])
     some, most = np.array([True, False, False]), np.array([True, True, False])
-    assert reasons_of(players, values, some, allowed=0.6).reasons.tolist() == [
+    assert reasons_of(players, values, some, filled=True).reasons.tolist() == [
         Reason.WORTH, Reason.NO_HELP, Reason.BUDGET,
     ]  # fmt: skip
-    assert reasons_of(players, values, most, allowed=1.0).reasons.tolist() == [
+    assert reasons_of(players, values, most, filled=True).reasons.tolist() == [
         Reason.WORTH, Reason.BUDGET, Reason.BUDGET,
     ]  # fmt: skip
 
@@ -109,15 +111,15 @@ def random_game(rng: np.random.Generator) -> Estimates:
     return replace(game, wishes=wishes)
 
 
-def decided(game: Estimates, price: float, allowed: float) -> tuple[Equilibrium, float]:
-    """The equilibrium at a price, or within a finite total unwillingness, and its price."""
+def decided(game: Estimates, price: float, budget: float | None) -> tuple[Equilibrium, float]:
+    """The equilibrium at a price, or within the share `budget`, and its price."""
 
     def play(price: float) -> Equilibrium:
         return solve(game, objective=Objective.NASH, price=price)
 
-    if np.isinf(allowed):
+    if budget is None:
         return play(price), price
-    return decide_within(game, play, allowed, Objective.NASH)
+    return decide_within(game, play, budget, Objective.NASH)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Truth:
     players: Players
     values: Floats
     selection: Bools
-    allowed: float
+    budget: float | None
 
     def of(self, k: int) -> set[Reason]:
         """The reasons that are true of interaction k; two may be only where they differ by rounding."""
@@ -136,13 +138,12 @@ class Truth:
         theirs, minded = self.players.owners == owner, self.players.unwillingness * other
         alone, together = self.gain(np.array([k])), self.gain(members)
         pays, fails, helps = together > -CLOSE, together < CLOSE, self.values[k] > 0
-        exceeds = float(minded.sum()) > self.allowed
         if self.selection[k]:
             true = {
                 Reason.WORTH: pays and alone > -CLOSE,
                 Reason.CATEGORY: pays and alone < CLOSE and len(members) > 1,
                 Reason.FLOOR: fails and other[theirs].sum() < self.players.floor[owner],
-                Reason.BUDGET: fails and np.isfinite(self.allowed),
+                Reason.BUDGET: fails and self.budget is not None,
             }
         else:
             costs = self.players.price * self.players.unwillingness[k] > 0
@@ -151,9 +152,21 @@ class Truth:
                 Reason.NO_HELP: fails and not helps,
                 Reason.CATEGORY: fails and alone > -CLOSE and len(members) > 1,
                 Reason.OWN_BUDGET: pays and float(minded[theirs].sum()) > self.players.budget[owner],
-                Reason.BUDGET: pays and exceeds,
+                Reason.BUDGET: pays and self.is_used_up_before(k),
             }
         return {reason for reason, is_true in true.items() if is_true}
+
+    def is_used_up_before(self, k: int) -> bool:
+        """Whether the budget for all has no room for a unit that is no worse than that of interaction k."""
+        units = self.players.units
+        prices = break_even_prices(units.sums(self.values), units.unwillingness)
+        for unit in np.flatnonzero(~self.selection[units.first] & (prices >= prices[units.of[k]])):
+            more = self.switched(np.flatnonzero(units.of == unit))
+            own = self.players.paid(more) <= self.players.budget
+            whose = self.players.owners, self.players.unwillingness
+            if own.all() and self.budget is not None and not is_within(self.budget, *whose, more):
+                return True
+        return False
 
     def gain(self, members: Ints) -> float:
         """What disclosing some of a person's interactions, beside the others, adds to their payoff."""
@@ -174,16 +187,14 @@ def test_the_reason_is_true_of_every_decision() -> None:
     for seed in range(400):
         rng = np.random.default_rng(seed)
         game, price = random_game(rng), float(rng.choice([0.0, 0.3, 1.0]))
-        everything = float(game.unwillingness.sum())
-        floors = float(game.unwillingness[floors_alone(game.players(price))].sum())
-        allowed = float(rng.uniform(floors / everything, 1)) * everything if seed % 2 else np.inf
-        choice, price = decided(game, price, allowed)
-        players = game.players(price)
-        found = reasons_of(players, choice.values, choice.selection, allowed=allowed).reasons.tolist()
-        truth = Truth(players, choice.values, choice.selection, allowed)
+        shared = Budget(0.0, game.owners, game.unwillingness, game.n_users)
+        least = shared.least_share(floors_alone(game.players(price)))
+        budget = float(rng.uniform(least, 1)) if seed % 2 else None
+        choice, price = decided(game, price, budget)
+        players, is_filled = game.players(price), budget is not None
+        found = reasons_of(players, choice.values, choice.selection, filled=is_filled).reasons.tolist()
+        truth = Truth(players, choice.values, choice.selection, budget)
         for k, reason in enumerate(found):
-            # With cheaper further units, one may pay only beside what the budget was filled up with.
-            is_late = reason == Reason.SEARCH and game.wishes.power < 1 and np.isfinite(allowed)
-            assert is_late or reason in truth.of(k), (seed, k, reason)
+            assert reason in truth.of(k), (seed, k, reason)
         seen |= set(found)
     assert seen >= set(Reason) - {Reason.LOT, Reason.SEARCH}

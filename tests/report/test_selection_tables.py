@@ -167,7 +167,7 @@ def test_worth_against_cost_in_words(decision: Decision, reason: str, said: str)
     [
         (Reason.FLOOR, "its owner's floor asks for it", None),
         (Reason.OWN_BUDGET, None, "its owner's budget has no room left for it"),
-        (Reason.BUDGET, "the budget for all has room for it", "the budget for all has no room left for it"),
+        (Reason.BUDGET, "the budget for all has room for it", "the budget for all was used up before it"),
         (Reason.LOT, "drawn by lot", "the lot left it out"),
         (
             Reason.CATEGORY,

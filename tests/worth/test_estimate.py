@@ -13,6 +13,7 @@ from assent.data.simulate import simulate
 from assent.data.wishes import Wishes
 from assent.evaluation.evaluate import validation_losses, validation_ndcg
 from assent.evaluation.metrics import RewardForm
+from assent.game.budget import Budget
 from assent.game.estimates import Objective
 from assent.game.players import cheapest_first
 from assent.lab import Entry, Found, Lab, Processes, Store, Task, Training
@@ -122,13 +123,13 @@ def selections(
 def by_paths(problem: Problem, paths: Opinion, budget: float) -> Bools:
     """What is left when what is worth least for its unwillingness goes first, a little at a time."""
     minded, value_at = problem.unwillingness, paths.values
-    kept, allowed = np.ones(len(minded), dtype=np.bool_), budget * minded.sum()
+    kept, most = np.ones(len(minded), dtype=np.bool_), Budget.of(problem, budget)
     while True:
         order = np.argsort(np.where(kept, value_at(kept) / minded, np.inf), kind="stable")
         at_once, before = 0.09 * minded[kept].sum(), minded[kept].sum()
         for k in order:
             kept[k] = False
-            if minded[kept].sum() <= allowed:
+            if most.allows(kept):
                 return kept
             if before - minded[kept].sum() >= at_once:
                 break

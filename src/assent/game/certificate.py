@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assent.game.budget import up_to_rounding
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of
 from assent.game.players import Players
-from assent.game.prices import up_to_rounding
 from assent.game.solve import Equilibrium, solve
 from assent.support.arrays import Bools, Floats
 

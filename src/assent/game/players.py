@@ -18,7 +18,8 @@ import numpy as np
 
 from assent.data.problem import Problem
 from assent.data.wishes import PLAIN, Units, Wishes
-from assent.game.prices import PricePath, up_to_rounding, worth_disclosing
+from assent.game.budget import Budget, Spending, up_to_rounding
+from assent.game.prices import PricePath, worth_disclosing
 from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
 from assent.support.errors import AssentError
 
@@ -53,6 +54,10 @@ class Players:
     def floor(self) -> Ints:
         """[N], 0 where there is none."""
         return np.zeros(self.n_users, dtype=np.int64) if self.wishes.floor is None else self.wishes.floor
+
+    def shared_budget(self, share: float) -> Budget:
+        """The budget for all that discloses at most this share of what they mind."""
+        return Budget(share, self.owners, self.unwillingness, self.n_users)
 
     def costs(self, paid: Floats) -> Floats:
         """What disclosing an unwillingness of `paid` costs, in loss units."""
@@ -213,46 +218,45 @@ def _fractional(players: Players, budget: float, values: Floats, weights: Floats
 
 
 def cheapest_first(scores: Floats, problem: Problem, budget: float) -> Bools:
-    """Disclose by falling `scores[Z]` up to the share `budget` of all unwillingness: [Z].
+    """Disclose by falling `scores[Z]` within a budget, the share `budget` of what people mind: [Z].
 
     Among equal scores, less unwillingness comes first.
     """
-    allowed = budget * float(problem.unwillingness.sum())
     if problem.wishes.are_plain:
-        return PricePath.of(scores, problem.unwillingness).within(allowed)
-    return by_score(players_of(problem), scores, allowed=allowed)
+        return PricePath.of(scores, problem.unwillingness).within(Budget.of(problem, budget))
+    return by_score(players_of(problem), scores, budget=budget)
 
 
 def by_score(
     players: Players,
     scores: Floats,
     *,
-    allowed: float = np.inf,
+    budget: float | None = None,
     least: float = -np.inf,
     start: Bools | None = None,
 ) -> Bools:
     """Disclose by falling `scores[Z]`, down to the score `least`, within everybody's wishes: [Z].
 
-    `allowed` limits the total unwillingness. `start[Z]` is disclosed first; by default what meets everybody's
-    floor at the least unwillingness. What would exceed somebody's own budget is skipped. A unit has the mean
-    score of its interactions; among equal scores, less unwillingness comes first.
+    It ends with the first unit that `budget`, the share of a `Budget` for all, does not allow. `start[Z]` is
+    disclosed first; by default what meets everybody's floor at the least unwillingness. What would exceed
+    somebody's own budget is skipped. A unit has the mean score of its interactions; among equal scores, less
+    unwillingness comes first.
     """
     units = players.units
-    chosen = (check_floors(players, allowed) if start is None else start)[units.first]
-    paid = np.bincount(units.owners, units.unwillingness * chosen, players.n_users)
-    total = float(paid.sum())
+    chosen = (check_floors(players, budget) if start is None else start)[units.first]
+    paid = sum_by(units.owners, units.unwillingness * chosen, players.n_users)
+    left = None if budget is None else Spending(players.shared_budget(budget), paid)
     worth, most = units.sums(scores) / units.sizes, up_to_rounding(players.budget)
     for unit in np.lexsort((units.unwillingness, -worth)).tolist():
         if worth[unit] < least:
             break
-        user, cost = units.owners[unit], float(units.unwillingness[unit])
+        user, cost = int(units.owners[unit]), float(units.unwillingness[unit])
         if chosen[unit] or units.never[unit] or paid[user] + cost > most[user]:
             continue
-        if total + cost > up_to_rounding(allowed):
+        if left is not None and not left.pay(user, cost):
             break
         chosen[unit] = True
         paid[user] += cost
-        total += cost
     return chosen[units.of]
 
 
@@ -263,13 +267,14 @@ def floors_alone(players: Players) -> Bools:
     return replace(players, price=1.0).best_within(np.zeros(len(players.owners)))[0]
 
 
-def check_floors(players: Players, allowed: float) -> Bools:
-    """`floors_alone`, [Z]; raise if a total unwillingness of `allowed` is too little for it."""
+def check_floors(players: Players, budget: float | None) -> Bools:
+    """`floors_alone`, [Z]; raise if `budget`, the share of a budget for all, is too little for it."""
     floors = floors_alone(players)
-    least, everything = (float(each.sum()) for each in (players.unwillingness[floors], players.unwillingness))
-    if least > up_to_rounding(allowed):
-        raise AssentError(
-            f"budget {allowed / everything:.3g}: everybody's floor alone discloses {least / everything:.3g} "
-            "of All's violation; accepted: at least that, or lower floors"
-        )
-    return floors
+    if budget is None or (shared := players.shared_budget(budget)).allows(floors):
+        return floors
+    # Rounded up, so that the budget that is named suffices.
+    least = np.ceil(1000 * shared.least_share(floors)) / 1000
+    raise AssentError(
+        f"budget {budget:g}: everybody's floor alone takes a budget of {least:g}; "
+        "accepted: at least that, or lower floors"
+    )

@@ -5,19 +5,11 @@ break-even prices give the selection at every price and so the whole frontier of
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
+from assent.game.budget import Budget
 from assent.support.arrays import Bools, Floats, Ints
-
-_ROUNDING = 1e-12
-Amount = TypeVar("Amount", float, Floats)
-
-
-def up_to_rounding(budget: Amount) -> Amount:
-    """The largest sum that counts as at most `budget`."""
-    return budget * (1 + _ROUNDING)
 
 
 def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Bools:
@@ -59,17 +51,14 @@ class PricePath:
         """The interactions whose break-even price exceeds `price`: [Z]."""
         return self._first(int((self.prices > price).sum()))
 
-    def within(self, budget: float) -> Bools:
-        """The longest start of the path whose total unwillingness is at most `budget`: [Z]."""
-        return self._first(self._fitting(budget))
+    def within(self, budget: Budget) -> Bools:
+        """The longest start of the path that `budget` allows: [Z]."""
+        return self._first(budget.fitting(self.order))
 
-    def price_within(self, budget: float) -> float:
-        """The lowest price, at least 0, at which at most `budget` unwillingness is disclosed."""
-        count = self._fitting(budget)
+    def price_within(self, budget: Budget) -> float:
+        """The lowest price, at least 0, at which `budget` allows what is disclosed."""
+        count = budget.fitting(self.order)
         return float(self.prices[count]) if count < len(self.prices) else 0.0
-
-    def _fitting(self, budget: float) -> int:
-        return int(np.searchsorted(self.paid, up_to_rounding(budget), side="right"))
 
     def _first(self, count: int) -> Bools:
         chosen = np.zeros(len(self.order), dtype=np.bool_)

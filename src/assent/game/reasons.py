@@ -10,8 +10,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from assent.game.budget import up_to_rounding
 from assent.game.players import Players
-from assent.game.prices import up_to_rounding
 from assent.support.arrays import Bools, Floats, Ints, Strings, sum_by
 
 
@@ -31,7 +31,8 @@ class Reason(StrEnum):
     OWN_BUDGET = "own budget"
     """Withheld: worth its cost, but it would exceed its owner's budget."""
     BUDGET = "budget"
-    """Disclosed: not worth its cost, but the budget for all had room for it. Withheld: it would exceed it."""
+    """Disclosed: not worth its cost, but the budget for all had room for it. Withheld: worth its cost, but
+    the budget for all was used up before its turn."""
     LOT = "lot"
     """Decided against its worth: drawn at random from a mixed strategy."""
     SEARCH = "search"
@@ -51,11 +52,12 @@ class Reasons:
 
 
 def reasons_of(
-    players: Players, values: Floats, selection: Bools, *, allowed: float = np.inf, drawn: bool = False
+    players: Players, values: Floats, selection: Bools, *, filled: bool = False, drawn: bool = False
 ) -> Reasons:
     """Why `players` disclose `selection[Z]` if interactions are worth `values[Z]`.
 
-    `allowed` is the budget for all, a total unwillingness; `drawn`: the selection was drawn at random.
+    `filled`: it was filled up to a budget for all, by falling break-even price. `drawn`: it was drawn at
+    random.
     """
     units, paid, most = players.units, players.paid(selection), up_to_rounding(players.budget)
     chosen = selection[units.first]
@@ -66,10 +68,11 @@ def reasons_of(
     withholding = [
         (~pays, Reason.COST),
         (paid[units.owners] + units.unwillingness > most[units.owners], Reason.OWN_BUDGET),
-        (float(paid.sum()) + units.unwillingness > up_to_rounding(allowed), Reason.BUDGET),
     ]
-    if np.isfinite(allowed):
+    if filled:
+        # Filling up takes all that its owner's budget has room for, until the budget for all is used up.
         disclosing.append((np.ones_like(chosen), Reason.BUDGET))
+        withholding.append((np.ones_like(chosen), Reason.BUDGET))
     otherwise = Reason.LOT if drawn else Reason.SEARCH
     decided = np.where(chosen, _first(disclosing, otherwise), _first(withholding, otherwise))[units.of]
     costs = _costs(players, players.owners, players.unwillingness, selection, paid)

@@ -32,7 +32,7 @@ from assent.data.wishes import USUAL_PRIOR
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import only_just, regret_of, response_values, safe
 from assent.game.players import by_score
-from assent.game.prices import break_even_prices, price_path, up_to_rounding
+from assent.game.prices import break_even_prices, price_path
 from assent.game.steering import Held, Turns, hold
 from assent.support.arrays import Bools, Floats, Ints
 
@@ -223,24 +223,25 @@ def _cell(held: Held) -> int:
 
 
 def decide_within(
-    estimates: Estimates, play: Callable[[float], Equilibrium], allowed: float, objective: Objective
+    estimates: Estimates, play: Callable[[float], Equilibrium], share: float, objective: Objective
 ) -> tuple[Equilibrium, float]:
-    """The solution that discloses a total unwillingness of at most `allowed`, and its price, at least 0.
+    """The solution within the budget of `share`, and its price, at least 0.
 
     `play` solves the game of `estimates` at a price. The result is the solution at the lowest price that
-    fits, filled up to `allowed`. If no price fits, the values found last only order the interactions. Raises
-    AssentError if everybody's floor alone exceeds `allowed`.
+    fits, filled up until the next unit would not. If no price fits, the values found last only order the
+    interactions. Raises AssentError if the budget does not suffice for everybody's floor.
     """
+    budget = estimates.players(0.0).shared_budget(share)
 
     def fits(found: Equilibrium) -> bool:
-        return float(estimates.unwillingness[found.selection].sum()) <= up_to_rounding(allowed)
+        return budget.allows(found.selection)
 
     low, high = 0.0, 0.0
     found = play(high)
     for _ in range(_DOUBLINGS):
         if fits(found):
             break
-        next_price = price_path(found.values, estimates.unwillingness).price_within(allowed)
+        next_price = price_path(found.values, estimates.unwillingness).price_within(budget)
         low, high = high, max(2 * high, next_price, _LEAST_PRICE)
         found = play(high)
     while fits(found) and high - low > _PRECISION * high:
@@ -252,14 +253,14 @@ def decide_within(
             low = middle
     if estimates.wishes.are_plain:
         path = price_path(found.values, estimates.unwillingness)
-        selection, price = path.within(allowed), path.price_within(allowed)
+        selection, price = path.within(budget), path.price_within(budget)
     else:
         # Under wishes a solution that fits is filled up, by units. If none does, the price is the highest at
         # which something that is left out would pay.
         players, start = estimates.players(high), found.selection if fits(found) else None
         worth = players.units.sums(found.values)
         prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
-        selection = by_score(players, prices, allowed=allowed, start=start)
+        selection = by_score(players, prices, budget=share, start=start)
         price = high if start is not None else float(prices[~selection].max(initial=0.0))
     regret = regret_of(estimates, selection, objective=objective, price=price)
     return replace(found, selection=selection, regret=regret), price

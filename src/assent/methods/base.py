@@ -64,7 +64,7 @@ class Method(BaseModel, ABC):
     def check(self, problem: Problem, budget: float | None = None) -> None:
         """Refuse what it cannot decide on, here or within a budget, before anything is computed."""
         if budget is not None and problem.wishes.floor is not None:
-            check_floors(players_of(problem), budget * float(problem.unwillingness.sum()))
+            check_floors(players_of(problem), budget)
 
     @abstractmethod
     def at_price(self, lab: Lab, price: float) -> Choice:
@@ -72,7 +72,7 @@ class Method(BaseModel, ABC):
 
     @abstractmethod
     def within(self, lab: Lab, budget: float) -> Choice:
-        """Decide so that at most the share `budget` of All's violation is disclosed."""
+        """Decide within a budget: at most the share `budget` of All's violation, whoever is left out."""
 
     @property
     def plays_for(self) -> str:

@@ -53,12 +53,11 @@ class IFRQE(GameMethod):
         The price is found by bisection, because with several anchors the values themselves depend on it. What
         the budget leaves over at price 0 goes to the interactions without value that are minded least.
         """
-        allowed = budget * float(lab.problem.unwillingness.sum())
         self.check(lab.problem, budget)
 
         def decide(estimates: Estimates) -> tuple[Equilibrium, float]:
             return decide_within(
-                estimates, lambda price: self._play(lab, estimates, price), allowed, self.objective
+                estimates, lambda price: self._play(lab, estimates, price), budget, self.objective
             )
 
         return self._decide(lab, decide, is_solved=False)

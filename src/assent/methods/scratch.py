@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from assent.game.budget import Budget
 from assent.game.prices import price_path, worth_disclosing
 from assent.lab.lab import Lab
 from assent.methods.base import Choice
@@ -47,11 +48,10 @@ class Scratch(ExploringMethod):
 
     def within(self, lab: Lab, budget: float) -> Choice:
         """Everybody responds to the one price at which the budget is used up, in every round."""
-        unwillingness = lab.problem.unwillingness
-        allowed = budget * float(unwillingness.sum())
-        values, explorer = play(lab, self, lambda values: price_path(values, unwillingness).within(allowed))
+        unwillingness, most = lab.problem.unwillingness, Budget.of(lab.problem, budget)
+        values, explorer = play(lab, self, lambda values: price_path(values, unwillingness).within(most))
         path = price_path(values, unwillingness)
-        return _choice(path.within(allowed), path.price_within(allowed), values, explorer)
+        return _choice(path.within(most), path.price_within(most), values, explorer)
 
 
 def play(lab: Lab, settings: Scratch, respond: Callable[[Floats], Bools]) -> tuple[Floats, Explorer]:

@@ -41,11 +41,10 @@ class WorthMethod(GameMethod):
 
     def within(self, lab: Lab, budget: float) -> Choice:
         """Disclose what is worth most per unwillingness until the budget is used up."""
-        allowed = budget * float(lab.problem.unwillingness.sum())
         self.check(lab.problem, budget)
         return self._decide(
             lab,
-            lambda game: decide_within(game, partial(self._solve, game), allowed, self.objective),
+            lambda game: decide_within(game, partial(self._solve, game), budget, self.objective),
             is_solved=False,
         )
 

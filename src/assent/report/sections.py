@@ -35,7 +35,7 @@ _DECIDED = {
     (Reason.FLOOR, True): "its owner's floor asks for {}",
     (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
     (Reason.BUDGET, True): "the budget for all has room for {}",
-    (Reason.BUDGET, False): "the budget for all has no room left for {}",
+    (Reason.BUDGET, False): "the budget for all was used up before {}",
     (Reason.LOT, True): "drawn by lot",
     (Reason.LOT, False): "the lot left it out",
     (Reason.SEARCH, True): "part of the best selection that was found",

@@ -72,9 +72,8 @@ def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons 
     """What decided on each training interaction; None where nothing was weighed against a price."""
     if choice.values is None or choice.price is None:
         return None
-    allowed = np.inf if budget is None else budget * float(problem.unwillingness.sum())
-    players = players_of(problem, choice.price)
-    return reasons_of(players, choice.values, choice.selection, allowed=allowed, drawn=choice.drawn)
+    players, filled = players_of(problem, choice.price), budget is not None
+    return reasons_of(players, choice.values, choice.selection, filled=filled, drawn=choice.drawn)
 
 
 def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:

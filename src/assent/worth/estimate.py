@@ -264,8 +264,8 @@ def _within(problem: Problem, scores: Floats, budget: float) -> Bools:
     """What `scores[Z]` select within a budget, as far as wishes allow: [Z]."""
     if problem.wishes.are_plain:
         return cheapest_first(scores, problem, budget)
-    players, allowed = players_of(problem), budget * float(problem.unwillingness.sum())
-    return by_score(players, scores, allowed=allowed, start=floors_alone(players))
+    players = players_of(problem)
+    return by_score(players, scores, budget=budget, start=floors_alone(players))
 
 
 def _ndcg_by_user(problem: Problem, trained: Trained) -> Floats:
