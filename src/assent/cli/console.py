@@ -24,6 +24,7 @@ from rich.text import Text
 
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress
+from assent.support.runtime import NO_MEMORY, lacks_memory
 
 _WIDTH_IN_FILES = 160
 """Columns of results that go to a file or a pipe: at the usual 80 wide tables break their names."""
@@ -44,7 +45,11 @@ def run_guarded(command: Callable[[], object]) -> None:
         command()
     except AssentError as error:
         _fail(with_dashes(str(error)))
-    except OSError as error:
+    except Exception as error:
+        if lacks_memory(error):
+            _fail(f"{NO_MEMORY}; accepted: a smaller log, fewer jobs, or more memory")
+        if not isinstance(error, OSError):
+            raise
         _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
 
 

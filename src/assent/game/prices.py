@@ -2,6 +2,9 @@
 
 Interaction k is disclosed at every price below its break-even price λ*_k = v_k / β_k. Sorted once, the
 break-even prices give the selection at every price and so the whole frontier of quality against violation.
+
+A break-even price above `DEAREST`, the highest price there is, counts as infinite: no price withholds such an
+interaction, as none withholds one that costs nothing. Only a budget can.
 """
 
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from assent.results.records import DEAREST
 from assent.support.arrays import Bools, Floats, Ints
 
 _ROUNDING = 1e-12
@@ -26,10 +30,13 @@ def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Boo
 
 
 def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
-    """λ*_k = v_k / β_k: [Z]; inf where a positive value costs nothing, 0 where the value is not positive."""
-    free = unwillingness == 0
-    ratio = values / np.where(free, 1.0, unwillingness)
-    return np.where(values > 0, np.where(free, np.inf, ratio), 0.0)
+    """λ*_k = v_k / β_k: [Z]; 0 where the value is not positive.
+
+    It is inf where a positive value costs nothing, or next to nothing: where no price exceeds the ratio.
+    """
+    minded = values <= DEAREST * unwillingness
+    ratio = values / np.where(minded & (unwillingness > 0), unwillingness, 1.0)
+    return np.where(values > 0, np.where(minded, ratio, np.inf), 0.0)
 
 
 @dataclass(frozen=True)
@@ -64,9 +71,12 @@ class PricePath:
         return self._first(self._fitting(budget))
 
     def price_within(self, budget: float) -> float:
-        """The lowest price, at least 0, at which at most `budget` unwillingness is disclosed."""
+        """The lowest price, from 0 to `DEAREST`, at which at most `budget` unwillingness is disclosed.
+
+        If more is disclosed at every price, it is `DEAREST`.
+        """
         count = self._fitting(budget)
-        return float(self.prices[count]) if count < len(self.prices) else 0.0
+        return min(float(self.prices[count]), DEAREST) if count < len(self.prices) else 0.0
 
     def _fitting(self, budget: float) -> int:
         return int(np.searchsorted(self.paid, up_to_rounding(budget), side="right"))
