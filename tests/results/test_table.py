@@ -7,7 +7,7 @@ import pytest
 
 from assent.results.records import METHOD
 from assent.results.table import Amount, Column, Table, mark, metric_columns, rows_by, tabulate
-from assent.results.writers import frame, html, latex, markdown, starred, terminal, text, write
+from assent.results.writers import frame, html, in_markdown, latex, markdown, terminal, text, write
 
 GOOD, COST = Column("good", "good %", 100, 1, 1), Column("cost", "cost", 1, 2, -1)
 
@@ -114,7 +114,7 @@ def test_a_long_latex_table_goes_on_over_pages() -> None:
 
 def written(found: Table) -> str:
     """The table and its caption in Markdown."""
-    return f"{markdown(found)} {starred(found.caption)}"
+    return f"{markdown(found)} {in_markdown(found.caption)}"
 
 
 def test_tests_may_be_left_uncorrected_and_the_table_says_so() -> None:

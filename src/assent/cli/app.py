@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from assent.cli.console import out, run_guarded
+from assent.cli.console import run_guarded, say
 from assent.support.runtime import LIBRARIES, WORK, check_address_space
 
 
@@ -84,7 +84,7 @@ def _root(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
     if show_version:
-        out.print(f"assent {version('assent')}", highlight=False)
+        say(f"assent {version('assent')}")
         raise typer.Exit
 
 

@@ -34,9 +34,8 @@ def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
 
     It is inf where a positive value costs nothing, or next to nothing: where no price exceeds the ratio.
     """
-    minded = values <= DEAREST * unwillingness
-    ratio = values / np.where(minded & (unwillingness > 0), unwillingness, 1.0)
-    return np.where(values > 0, np.where(minded, ratio, np.inf), 0.0)
+    has_one = (values > 0) & (values <= DEAREST * unwillingness)
+    return np.divide(values, unwillingness, out=np.where(values > 0, np.inf, 0.0), where=has_one)
 
 
 @dataclass(frozen=True)

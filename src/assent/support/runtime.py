@@ -1,8 +1,8 @@
 """How this process computes: its threads, its memory, tiny numbers.
 
-**Low memory.** Python and numpy raise a MemoryError, torch a RuntimeError, the system an OSError (`lacks_memory`).
-Libraries in C and Rust end the process, or hang, where they cannot get a few bytes. So a limit of the address
-space (`ulimit -v`) that is too low for the libraries themselves is refused before they are loaded.
+**Low memory.** Python and numpy raise a MemoryError, torch a RuntimeError, the system an OSError:
+`lacks_memory` knows them all. Libraries in C and Rust end the process, or hang, where they cannot get a few
+bytes. So an address space (`ulimit -v`) too small for the libraries is refused before they are loaded.
 
 torch and threadpoolctl are imported where they are needed: asking for the number of cores loads neither.
 """
@@ -123,7 +123,12 @@ def reuse_freed_memory() -> None:
 LIBRARIES, WORK = 2 * 10**9, 10**9
 """Bytes of address space that the libraries take, and that the smallest fit takes beside them."""
 NO_MEMORY = "not enough memory"
-_SIGNS = ("can't allocate memory", "can't start new thread", "failed to map segment", "Cannot allocate memory")
+_SIGNS = (
+    "can't allocate memory",
+    "can't start new thread",
+    "failed to map segment",
+    "Cannot allocate memory",
+)
 """How libraries say that memory is short, in errors of other kinds."""
 
 
