@@ -152,9 +152,7 @@ class Unreadable:
 
 def test_a_worker_that_cannot_even_begin_is_noticed() -> None:
     with Processes(2) as processes:
-        with pytest.raises(
-            AssentError, match=r"^(first|second): its worker process ended, perhaps"
-        ):
+        with pytest.raises(AssentError, match=r"^(first|second): its worker process ended, perhaps"):
             processes.map(run_short, [Named("first"), Named("second")], Unreadable(), lambda: None)
         assert processes.map(run_short, [Named("a"), Named("b")], None, lambda: None) == ["a", "b"]
 
