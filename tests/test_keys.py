@@ -109,6 +109,8 @@ def variants(lab: Lab) -> dict[str, list[Any]]:
             settings=QUICK.model_copy(update={"model_settings": MFSettings(dimension=5)}),
         ),
         "vocabulary": [Training(HALF, HALF), Training(HALF, all_rows)],
+        "epochs": [replace(training, epochs=2), replace(training, epochs=3)],
+        "after": [replace(training, after="0" * 32), replace(training, after="1" * 32)],
         "influence": [
             *changed(
                 at,

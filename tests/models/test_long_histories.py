@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from assent.data.problem import Problem, Rows
 from assent.influence.estimate import influence, linearise
+from assent.influence.least_squares import LeastSquares
+from assent.lab import Lab, Training
 from assent.methods import influence_settings
 from assent.models import MODELS
 from assent.models.contract import Evidence
 from assent.models.layers import Histories
+from assent.models.losses import Loss
 from assent.support.arrays import Bools
 from assent.training import Settings, disclose, train
 
@@ -102,3 +106,21 @@ def test_a_history_is_limited_whatever_is_withheld() -> None:
         assert len(kept.items) <= 4 * 5
         read = kept.items[kept.weights > 0]
         assert torch.equal(read, torch.arange(1000)[weights > 0][-5:])
+
+
+@pytest.mark.parametrize("loss", [Loss.PAIRWISE, Loss.BCE])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_own_influence_of_a_long_history_to_first_order_is_the_exact_one(loss: Loss, share: float) -> None:
+    """Of one among 1,600 rows, the first order is all that matters."""
+    problem = log_with(LONG)
+    selection = np.random.default_rng(0).random(ROWS) < share
+    settings = Settings.model_validate({"model_settings": {"dimension": 4}, "training": {"epochs": 3}})
+    trained = Lab(problem, settings).train([Training(selection, np.ones(ROWS, dtype=np.bool_))])[0]
+    how = influence_settings("ials", {"loss": loss})
+    model = linearise(problem, selection, trained, negatives=1, settings=how, seed=0)
+    assert isinstance(model, LeastSquares)
+    weights = torch.ones(len(model.valid.users))
+    exact, first = (replace(model, exact_up_to=most).own(weights).double() for most in (2**40, 0))
+    own = torch.from_numpy(problem.train.users == 0)
+    assert float((first - exact)[own].abs().max()) < 0.01 * float(exact[own].abs().max())
+    assert not torch.equal(first, exact)
