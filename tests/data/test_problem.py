@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
+from tests.small import small_problem
 
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.problem import (
@@ -23,6 +24,7 @@ from assent.data.problem import (
 )
 from assent.data.readers import read_interactions
 from assent.data.unwillingness import assign
+from assent.data.wishes import Wishes
 from assent.support.arrays import Ints
 from assent.support.errors import AssentError
 
@@ -330,3 +332,48 @@ def test_real_logs_under_the_protocol_of_the_papers_tables(name: str) -> None:
     assert not np.isin(
         keys, [user * problem.n_items + item for user, item in seen_by(problem.train, problem.valid)]
     ).any()
+
+
+def _moved(array: Any) -> Any:
+    """The array with its first entry changed."""
+    found = array.copy()
+    found[(0,) * found.ndim] = found[(-1,) * found.ndim]
+    if np.array_equal(found, array):
+        found[(0,) * found.ndim] = 0
+    return found
+
+
+def test_a_fingerprint_names_every_input_of_a_problem() -> None:
+    """Whatever single thing is changed, it is another problem, for which all is computed anew."""
+    problem = small_problem()
+    assert problem.test_candidates is not None
+    changes: dict[str, list[Any]] = {
+        "name": ["another"],
+        "protocol": ["another"],
+        "seed": [problem.seed + 1],
+        "user_ids": [np.char.add(problem.user_ids, "x")],
+        "item_ids": [np.char.add(problem.item_ids, "x")],
+        "unwillingness": [
+            np.where(np.arange(len(problem.train)) == k, 0.123, problem.unwillingness) for k in (0, 7)
+        ],
+        "valid_candidates": [_moved(problem.valid_candidates)],
+        "test_candidates": [None, _moved(problem.test_candidates)],
+        "wishes": [Wishes(power=2.0), Wishes(floor=np.ones(problem.n_users, dtype=np.int64))],
+        **{
+            part: [
+                replace(rows, users=_moved(rows.users)),
+                replace(rows, items=_moved(rows.items)),
+                rows[: len(rows) - 1],
+            ]
+            for part, rows in (("valid", problem.valid), ("test", problem.test))
+        },
+        "train": [
+            replace(problem.train, users=_moved(problem.train.users)),
+            replace(problem.train, items=_moved(problem.train.items)),
+        ],
+    }
+    assert set(changes) == {field.name for field in fields(Problem)}
+    others = [replace(problem, **{name: value}) for name, values in changes.items() for value in values]
+    found = {problem.fingerprint(), *(each.fingerprint() for each in others)}
+    assert len(found) == 1 + len(others)
+    assert replace(problem).fingerprint() == problem.fingerprint()

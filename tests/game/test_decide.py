@@ -118,3 +118,23 @@ def test_floors_that_exceed_the_budget_are_refused() -> None:
     asked = replace(game, wishes=Wishes(floor=np.full(8, 1)))
     with pytest.raises(AssentError, match="everybody's floor alone takes a budget of"):
         decide_within(asked, player_of(asked, Objective.NASH), 0.01, Objective.NASH)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("ahead", [1.7, 10.0, 1000.0])
+def test_a_price_that_was_bisected_is_at_most_1_percent_above_the_lowest_that_fits(
+    ahead: float, seed: int
+) -> None:
+    """However far values lead astray: here they are `ahead` times what is played by."""
+    plain = random_game(seed, n_anchors=1, n_users=12, longest=6, disagreement=0)
+    game = replace(plain, wishes=Wishes(floor=np.zeros(12, dtype=np.int64)))
+    values = plain.values(Objective.WELFARE)[0]
+
+    def play(price: float) -> Equilibrium:
+        found = solve(plain, objective=Objective.WELFARE, price=price)
+        return replace(found, values=ahead * found.values)
+
+    budget = Budget(0.4, game.owners, game.unwillingness, game.n_users)
+    lowest = price_path(values, game.unwillingness).price_within(budget)
+    _, price = decide_within(game, play, 0.4, Objective.WELFARE)
+    assert lowest <= price <= 1.0102 * lowest

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from assent.game.budget import Budget
 from assent.game.prices import break_even_prices, price_path, worth_disclosing
+from assent.results.records import DEAREST
 from assent.support.arrays import Bools, Floats, Ints
 
 from .small_games import GRID, eighths, is_within, steady
@@ -216,3 +217,50 @@ def test_a_worked_example() -> None:
     owners = np.array([0, 0, 0, 1, 1, 1])
     assert np.flatnonzero(path.within(budget_of(0.85, unwillingness, owners))).tolist() == [1, 3]
     assert path.price_within(budget_of(0.85, unwillingness, owners)) == pytest.approx(0.5)
+
+
+unwilling = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 5e-324, 1e-310, 1e-200, 1e-12, 1 - 2**-53]))
+worths = st.one_of(st.floats(-1e6, 1e6), st.sampled_from([0.0, 5e-324, -5e-324, 1e-310, 1e300]))
+
+
+@st.composite
+def extreme_goods(draw: st.DrawFn) -> Goods:
+    """Values and unwillingness of any size."""
+    length = draw(st.integers(1, 8))
+    return draw(arrays(np.float64, length, elements=worths)), draw(
+        arrays(np.float64, length, elements=unwilling)
+    )
+
+
+@steady
+@given(extreme_goods(), st.sampled_from([0.0, 1e-300, 1e-12, 1.0, 1e12, DEAREST]))
+def test_at_any_size_the_path_answers_a_price_as_the_closed_form_does(some: Goods, price: float) -> None:
+    values, unwillingness = some
+    with np.errstate(all="raise", under="ignore"):
+        path, disclosed = price_path(*some), worth_disclosing(*some, price)
+    assert not np.isnan(path.prices).any()
+    margin = np.abs(values - price * unwillingness) <= 1e-12 * np.abs(values)  # a tie, up to rounding
+    np.testing.assert_array_equal(path.at_price(price)[~margin], disclosed[~margin])
+
+
+@steady
+@given(extreme_goods(), st.floats(0, 1))
+def test_at_any_size_a_budget_is_kept_and_its_price_is_one_that_can_be_asked(
+    some: Goods, budget: float
+) -> None:
+    allowed = budget_of(budget, some[1])
+    with np.errstate(all="raise", under="ignore"):
+        path = price_path(*some)
+        chosen, price = path.within(allowed), path.price_within(allowed)
+    assert is_within(budget, np.zeros(len(chosen), dtype=np.int64), some[1], chosen)
+    assert 0 <= price <= DEAREST
+    assert chosen[some[1] == 0][some[0][some[1] == 0] > 0].all()
+
+
+def test_what_is_worth_more_than_any_price_times_its_unwillingness_comes_first() -> None:
+    values, unwillingness = np.array([1e-3, 5.0, 1e-3]), np.array([0.5, 0.5, 1e-310])
+    assert break_even_prices(values, unwillingness).tolist() == [0.002, 10.0, np.inf]
+    path = price_path(values, unwillingness)
+    assert path.at_price(DEAREST).tolist() == [False, False, True]
+    assert path.within(budget_of(0.5, unwillingness)).tolist() == [False, True, True]
+    assert path.price_within(budget_of(0.0, unwillingness)) == DEAREST

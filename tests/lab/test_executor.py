@@ -1,11 +1,13 @@
 """Work in this process or beside it: the same results, errors that say how to go on, no process left."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +110,51 @@ def test_an_error_of_an_item_is_an_error_here(executor: Executor, tmp_path: Path
 
 def test_a_killed_worker_says_how_to_go_on(tmp_path: Path) -> None:
     with Processes(2) as processes:
-        with pytest.raises(AssentError, match=r"worker process was ended from outside.*repeat the command"):
+        said = r"^1: its worker process was ended from outside by SIGKILL, perhaps.*repeat the command"
+        with pytest.raises(AssentError, match=said):
             processes.map(die, [0, 1, 2, 3], tmp_path, lambda: None)
         assert processes.map(fail, [1, 1], None, lambda: None) == [1, 1]
+
+
+@dataclass(frozen=True)
+class Named:
+    label: str
+    error: Exception | None = None
+
+
+def run_short(shared: object, item: Named, tell: Advance) -> str:
+    if item.error is not None:
+        raise item.error
+    return item.label
+
+
+SHORT_OF_MEMORY = [
+    MemoryError("unable to allocate 20.0 GiB"),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+    RuntimeError("can't start new thread"),
+]
+
+
+@pytest.mark.parametrize("error", SHORT_OF_MEMORY, ids=lambda error: type(error).__name__)
+def test_an_item_that_is_short_of_memory_is_named(error: Exception, executor: Executor) -> None:
+    items = [Named("fold 1"), Named("fold 2", error)]
+    with pytest.raises(AssentError, match=r"^fold 2: not enough memory; finished work is kept: repeat"):
+        executor.map(run_short, items, None, lambda: None)
+
+
+class Unreadable:
+    """What no process can receive."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os._exit, ("not a number",)
+
+
+def test_a_worker_that_cannot_even_begin_is_noticed() -> None:
+    with Processes(2) as processes:
+        with pytest.raises(AssentError, match=r"^(first|second): its worker process ended, perhaps"):
+            processes.map(run_short, [Named("first"), Named("second")], Unreadable(), lambda: None)
+        assert processes.map(run_short, [Named("a"), Named("b")], None, lambda: None) == ["a", "b"]
 
 
 def is_running(pid: int) -> bool:

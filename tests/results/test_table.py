@@ -1,13 +1,20 @@
 """Means, errors, tests and marks of a table, and every way it is written."""
 
+import csv
+import re
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from markdown_it import MarkdownIt
 
 from assent.results.records import METHOD
 from assent.results.table import Amount, Column, Table, mark, metric_columns, rows_by, tabulate
-from assent.results.writers import frame, html, latex, markdown, starred, terminal, text, write
+from assent.results.words import printable
+from assent.results.writers import frame, html, in_markdown, latex, markdown, terminal, text, write
 
 GOOD, COST = Column("good", "good %", 100, 1, 1), Column("cost", "cost", 1, 2, -1)
 
@@ -114,7 +121,7 @@ def test_a_long_latex_table_goes_on_over_pages() -> None:
 
 def written(found: Table) -> str:
     """The table and its caption in Markdown."""
-    return f"{markdown(found)} {starred(found.caption)}"
+    return f"{markdown(found)} {in_markdown(found.caption)}"
 
 
 def test_tests_may_be_left_uncorrected_and_the_table_says_so() -> None:
@@ -194,3 +201,58 @@ def test_a_method_is_named_without_its_label() -> None:
 def test_rows_are_grouped_in_order() -> None:
     rows = table(RECORDS, GOOD).rows
     assert rows_by(rows, "method", "place") == {("ours", "here"): [rows[0]], ("theirs", "here"): [rows[1]]}
+
+
+NASTY = "=cmd|'/c calc'!A1 | `x` [y](z) <b>&amp;</b> *a* _b_ in_word $d$ \\e {f} 10% #g ^h\n\x1b[31m\u202e"
+
+
+def nasty_table(label: str = NASTY) -> Table:
+    lines = [each | {"place": label} for each in RECORDS]
+    return replace(table(lines, GOOD), title=label)
+
+
+def test_markdown_shows_the_text_of_labels_and_nothing_else() -> None:
+    html_of = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render
+    page = html_of(markdown(nasty_table()))
+    assert page.count("</th>") == 3
+    assert page.count("</td>") == 2 * 3
+    shown = printable(NASTY)
+    assert page.count(escape(shown, quote=False)) == 2
+    assert not re.search(r"<(a|b|em|code|s)\b", page)
+
+
+def test_latex_has_no_command_of_a_label() -> None:
+    written = latex(nasty_table())
+    assert r"\textbackslash{}e \{f\} 10\% \#g \textasciicircum{}h\textbackslash{}x0a" in written
+    assert r"\textless{}b\textgreater{}\&amp;" in written
+    assert r"\$d\$" in written
+    for label in ("[3cm]", "*"):
+        assert f"\\midrule\n\\endhead\n\\bottomrule\n\\endfoot\n{{}}{label} &" in latex(nasty_table(label))
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_spreadsheet_computes_no_text_of_a_csv(start: str, tmp_path: Path) -> None:
+    files = write(nasty_table(f"{start}1+1"), tmp_path)
+    with files[0].open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["place"] for row in rows} == {f"'{start}1+1"}
+    assert all(float(row["good"]) for row in rows)
+    assert set(pl.read_parquet(files[1])["place"]) == {f"{start}1+1"}
+
+
+def test_a_negative_number_of_a_csv_stays_a_number(tmp_path: Path) -> None:
+    files = write(table(RECORDS, replace(GOOD, factor=-100)), tmp_path)
+    assert (pl.read_csv(files[0])["good"] < 0).all()
+
+
+def test_html_shows_labels_as_text() -> None:
+    page = html(nasty_table("<script>x</script>"), "<i>", ours=None)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "<i>" not in page
+
+
+def test_the_terminal_shows_labels_as_text() -> None:
+    _, _, rows, _ = terminal(nasty_table())
+    assert all(str(row[0]) == printable(NASTY) for row in rows)
+    assert "\x1b" not in "".join(map(str, rows[0]))

@@ -417,3 +417,31 @@ def test_a_killed_process_is_resumed_by_another(data: Disclosed, path: Path) -> 
     resumed, epochs = epochs_of(data, path)
     assert epochs == EPOCHS - done
     assert result(resumed) == result(whole)
+
+
+class Dropping(MF):
+    """Remembers the lots that dropout draws while training."""
+
+    name = "dropping"
+    lots: ClassVar[list[bytes]] = []
+
+    def losses(self, users: Tensor, items: Tensor, prepared: None) -> Tensor:
+        if self.training:
+            Dropping.lots.append(torch.nn.functional.dropout(torch.ones(64), 0.5).numpy().tobytes())
+        return super().losses(users, items, prepared)
+
+
+def test_dropout_differs_between_epochs_and_is_the_same_when_resumed(data: Disclosed, path: Path) -> None:
+    whole = SETTINGS.model_copy(update={"batch_size": len(data.rows)})  # one draw per epoch
+
+    def lots(seed: int = 0) -> list[bytes]:
+        Dropping.lots.clear()
+        fitted(data, path, kind=Dropping, settings=whole, seed=seed)
+        return Dropping.lots[-EPOCHS:]
+
+    known = lots()
+    assert len(set(known)) == EPOCHS
+    assert not set(known) & set(lots(seed=1))
+    assert lots() == known
+    leave_checkpoint(data, path, 3, kind=Dropping, settings=whole)
+    assert lots()[-(EPOCHS - 3) :] == known[3:]

@@ -8,7 +8,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from assent.cli.console import out, run_guarded
+from assent.cli.console import run_guarded, say
+from assent.support.runtime import LIBRARIES, WORK, check_address_space
 
 
 class Lazy(NamedTuple):
@@ -52,7 +53,9 @@ class LazyGroup(TyperGroup):
         found = COMMANDS[cmd_name]
         if ctx.obj == "help":
             return TyperCommand(cmd_name, help=found.help)
+        check_address_space(LIBRARIES + WORK)
         loaded: Any = getattr(import_module(f"assent.cli.{found.module}"), found.function)
+        check_address_space(WORK)
         if isinstance(loaded, typer.Typer):
             return get_command(loaded)
         one = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
@@ -81,7 +84,7 @@ def _root(
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
     if show_version:
-        out.print(f"assent {version('assent')}", highlight=False)
+        say(f"assent {version('assent')}")
         raise typer.Exit
 
 

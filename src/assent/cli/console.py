@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -22,15 +23,22 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
+from assent.results.words import printable
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress
+from assent.support.runtime import NO_MEMORY, lacks_memory
 
 _WIDTH_IN_FILES = 160
 """Columns of results that go to a file or a pipe: at the usual 80 wide tables break their names."""
 
-out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_FILES)
+_PLAIN: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+"""Nothing that is printed is markup: an id or a title may look like it."""
+out = Console(
+    width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDTH_IN_FILES,
+    **_PLAIN,
+)
 """Results."""
-err = Console(stderr=True)
+err = Console(stderr=True, **_PLAIN)
 """Progress, notices and errors."""
 
 WRONG_INPUT = 2
@@ -44,7 +52,11 @@ def run_guarded(command: Callable[[], object]) -> None:
         command()
     except AssentError as error:
         _fail(with_dashes(str(error)))
-    except OSError as error:
+    except Exception as error:
+        if lacks_memory(error):
+            _fail(f"{NO_MEMORY}; accepted: a smaller log, fewer jobs, or more memory")
+        if not isinstance(error, OSError):
+            raise
         _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
 
 
@@ -85,9 +97,7 @@ def with_dashes(message: str) -> str:
 
 
 def _fail(message: str) -> None:
-    err.print(
-        f"assent: {' '.join(message.split())}", style="red", markup=False, highlight=False, soft_wrap=True
-    )
+    err.print(f"assent: {printable(' '.join(message.split()))}", style="red", soft_wrap=True)
     sys.exit(WRONG_INPUT)
 
 
@@ -97,7 +107,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def notice(message: str) -> None:
     """Say something that is no result."""
-    err.print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    err.print(printable(message), style="yellow", soft_wrap=True)
 
 
 class TerminalProgress:
@@ -105,7 +115,7 @@ class TerminalProgress:
 
     def __init__(self) -> None:
         self._bars = Bars(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
@@ -127,7 +137,7 @@ class TerminalProgress:
         if not self._open:
             self._bars.start()
         self._open += 1
-        number = self._bars.add_task(label, total=total, left=left)
+        number = self._bars.add_task(printable(label), total=total, left=left)
         try:
             yield lambda: self._bars.advance(number)
         finally:
@@ -216,27 +226,33 @@ def watcher() -> Progress:
 def show_table(
     title: str,
     columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    rows: Iterable[Sequence[str | tuple[str, ...] | Text]],
     texts: Collection[str] = (),
     *,
     ruled: bool = False,
 ) -> None:
     """Print a table: the first column and those of `texts` are text, the others figures, never broken.
 
-    With `ruled`, there is a line between any two rows. `results.writers.terminal` gives tables of results.
+    A tuple is a cell of several lines. With `ruled`, there is a line between any two rows.
+    `results.writers.terminal` gives tables of results.
     """
-    table = Table(title=Text(title), title_justify="left", header_style="bold", show_lines=ruled)
+    table = Table(title=Text(printable(title)), title_justify="left", header_style="bold", show_lines=ruled)
     for place, column in enumerate(columns):
         if place == 0 or column in texts:
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
-        # As text: an id or a title may look like markup.
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*map(_cell, row))
     out.print(table)
 
 
+def _cell(content: str | tuple[str, ...] | Text) -> Text:
+    if isinstance(content, Text):
+        return content
+    return Text("\n".join(map(printable, [content] if isinstance(content, str) else content)))
+
+
 def say(sentence: str) -> None:
-    """Print a sentence as it is."""
-    out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    """Print a sentence that is a result."""
+    out.print(printable(sentence), soft_wrap=True)

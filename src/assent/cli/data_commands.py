@@ -7,7 +7,7 @@ import typer
 
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, between, spread
-from assent.cli.console import notice, out, show_table, watcher
+from assent.cli.console import notice, say, show_table, watcher
 from assent.data.interactions import describe
 from assent.data.simulate import Preference, simulate
 from assent.lab.store import Store
@@ -122,7 +122,7 @@ def simulate_command(
         raise AssentError(f"--to {to}: accepted: a name that ends in .csv or .parquet")
     figures = describe(log)
     count, people, things = (figures[key] for key in ("interactions", "users", "items"))
-    out.print(f"{count:,} interactions of {people:,} users with {things:,} items", highlight=False)
+    say(f"{count:,} interactions of {people:,} users with {things:,} items")
     notice(f"Written: {to}")
     output.write([figures])
 
@@ -158,5 +158,5 @@ def store_command(
         raise AssentError(f"{folder}: no such folder")
     store = Store(folder)
     if prune is not None:
-        out.print(f"{store.prune(days=prune):,} bytes deleted", highlight=False)
-    out.print(f"{store.size():,} bytes", highlight=False)
+        say(f"{store.prune(days=prune):,} bytes deleted")
+    say(f"{store.size():,} bytes")

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, spread
 from assent.cli.compare_commands import parse_points, reward_form, show_frontier
-from assent.cli.console import notice, out, say, show_table, watcher
+from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
 from assent.data.problem import Protocol, make_problem
 from assent.data.simulate import simulate
@@ -234,7 +234,7 @@ def _show_run(run: Run, form: RewardForm) -> None:
     ]
     show_table(*terminal(tabulate(named(run.records), {METHOD: "method"}, columns, title=title)))
     disclosed = int(run.selection["disclosed"].sum())
-    out.print(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.", highlight=False)
+    say(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.")
     for fact in (*_tuning_facts(run), *certificate_facts(run.certificate)):
         say(fact)
     notice(f"Report: {run.folder / 'report.html'}")

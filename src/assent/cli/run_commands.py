@@ -7,7 +7,7 @@ import polars as pl
 import typer
 
 from assent.cli.command import OutputOptions, spread
-from assent.cli.console import out, say, show_table
+from assent.cli.console import say, show_table
 from assent.data.interactions import NEVER
 from assent.data.unwillingness import in_words as source_in_words
 from assent.report.sections import in_words
@@ -17,6 +17,7 @@ from assent.support.errors import AssentError
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
+_HIGH = 1e6
 
 
 @spread
@@ -41,7 +42,7 @@ def recommend(
     opened = open_run(run)
     found = opened.recommend(user, k)
     if not found:
-        out.print(_why_nothing(opened, user), highlight=False, markup=False, soft_wrap=True)
+        say(_why_nothing(opened, user))
     rows = [
         [str(place), row["item"], row["title"] or "–", f"{row['score']:.4f}"]
         for place, row in enumerate(found, 1)
@@ -98,9 +99,9 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     disclosed = table.filter(pl.col("disclosed"))
     paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
     used = f"{disclosed.height} of {table.height} interactions are used"
-    out.print(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.", highlight=False)
+    say(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.")
     if held_out.height:
-        out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
+        say(f"{held_out.height} more are held out, to validate and test on.")
     if sealed.height:
         say(f"{sealed.height} more are shown to nobody else: nothing in this run depends on them.")
     output.write([_finite(row) for row in rows])
@@ -112,7 +113,7 @@ def _unread(run: Run) -> str:
     return f"withheld unread, above the limit{'' if limit is None else f' {limit:g}'}"
 
 
-def _explained(row: dict[str, Any]) -> list[str]:
+def _explained(row: dict[str, Any]) -> list[str | tuple[str, ...]]:
     """A line of the table: the item, below it what was decided and why, and who says what is minded."""
     decision = {True: "disclosed: ", False: "withheld: ", None: ""}[row["disclosed"]]
     kind, _, rest = row["source"].partition(":")
@@ -120,15 +121,20 @@ def _explained(row: dict[str, Any]) -> list[str]:
     if source and row["said"]:
         source += f" ({row['said'][:10]})"
     return [
-        "\n".join(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", source])),
-        minded(row["unwillingness"]) + (f"\n{not_given(rest)}" if kind == "rest" else ""),
-        "–" if row["value"] is None else f"{row['value']:+.3f}{_give_or_take(row)}",
-        "–" if row["price"] is None else f"{row['price']:.3f}".replace("inf", "∞"),
+        tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", source])),
+        (minded(row["unwillingness"]), *([not_given(rest)] if kind == "rest" else [])),
+        "–" if row["value"] is None else (f"{row['value']:+.3f}", *_give_or_take(row)),
+        "–" if row["price"] is None else _priced(row["price"]),
     ]
 
 
-def _give_or_take(row: dict[str, Any]) -> str:
-    return "" if row["uncertainty"] is None else f"\n± {row['uncertainty']:.3f}"
+def _priced(price: float) -> str:
+    """A break-even price with three decimals; a very high one in powers of ten."""
+    return f"{price:.3f}" if price < _HIGH else number(price)
+
+
+def _give_or_take(row: dict[str, Any]) -> list[str]:
+    return [] if row["uncertainty"] is None else [f"± {row['uncertainty']:.3f}"]
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

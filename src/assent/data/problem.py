@@ -1,5 +1,6 @@
 """A problem: a split log as integer arrays, with unwillingness and candidates; how a log is split."""
 
+import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -107,12 +108,12 @@ class Problem:
 
     def fingerprint(self) -> str:
         """Hash of this problem, the same on every machine."""
-        digest = blake2b(f"{self.name}/{self.protocol}".encode(), digest_size=16)
-        tests = () if self.test_candidates is None else (self.test_candidates,)
-        for rows in (self.train, self.valid, self.test):
-            digest.update(rows.users.tobytes() + rows.items.tobytes())
-        for array in (self.user_ids, self.item_ids, self.unwillingness, self.valid_candidates, *tests):
-            digest.update(array.tobytes())
+        digest = blake2b(json.dumps([self.name, self.protocol, self.seed]).encode(), digest_size=16)
+        parts = [array for rows in (self.train, self.valid, self.test) for array in (rows.users, rows.items)]
+        tests = [] if self.test_candidates is None else [self.test_candidates]
+        rest = [self.user_ids, self.item_ids, self.unwillingness, self.valid_candidates, *tests]
+        for array in (*parts, *rest):
+            digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
         digest.update(self.wishes.mark())
         return digest.hexdigest()
 

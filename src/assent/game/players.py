@@ -20,6 +20,7 @@ from assent.data.problem import Problem
 from assent.data.wishes import PLAIN, Units, Wishes
 from assent.game.budget import Budget, Spending, up_to_rounding
 from assent.game.prices import PricePath, worth_disclosing
+from assent.results.records import check_price
 from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
 from assent.support.errors import AssentError
 
@@ -39,6 +40,9 @@ class Players:
     unwillingness: Floats
     price: float
     wishes: Wishes = PLAIN
+
+    def __post_init__(self) -> None:
+        check_price(self.price)
 
     @cached_property
     def units(self) -> Units:

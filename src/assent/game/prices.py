@@ -2,6 +2,9 @@
 
 Interaction k is disclosed at every price below its break-even price λ*_k = v_k / β_k. Sorted once, the
 break-even prices give the selection at every price and so the whole frontier of quality against violation.
+
+A break-even price above `DEAREST`, the highest price there is, counts as infinite: no price withholds such an
+interaction, as none withholds one that costs nothing. Only a budget can.
 """
 
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assent.game.budget import Budget
+from assent.results.records import DEAREST
 from assent.support.arrays import Bools, Floats, Ints
 
 
@@ -18,10 +22,12 @@ def worth_disclosing(values: Floats, unwillingness: Floats, price: float) -> Boo
 
 
 def break_even_prices(values: Floats, unwillingness: Floats) -> Floats:
-    """λ*_k = v_k / β_k: [Z]; inf where a positive value costs nothing, 0 where the value is not positive."""
-    free = unwillingness == 0
-    ratio = values / np.where(free, 1.0, unwillingness)
-    return np.where(values > 0, np.where(free, np.inf, ratio), 0.0)
+    """λ*_k = v_k / β_k: [Z]; 0 where the value is not positive.
+
+    It is inf where a positive value costs nothing, or next to nothing: where no price exceeds the ratio.
+    """
+    has_one = (values > 0) & (values <= DEAREST * unwillingness)
+    return np.divide(values, unwillingness, out=np.where(values > 0, np.inf, 0.0), where=has_one)
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,12 @@ class PricePath:
         return self._first(budget.fitting(self.order))
 
     def price_within(self, budget: Budget) -> float:
-        """The lowest price, at least 0, at which `budget` allows what is disclosed."""
+        """The lowest price, from 0 to `DEAREST`, at which `budget` allows what is disclosed.
+
+        If more is disclosed at every price, it is `DEAREST`.
+        """
         count = budget.fitting(self.order)
-        return float(self.prices[count]) if count < len(self.prices) else 0.0
+        return min(float(self.prices[count]), DEAREST) if count < len(self.prices) else 0.0
 
     def _first(self, count: int) -> Bools:
         chosen = np.zeros(len(self.order), dtype=np.bool_)

@@ -34,6 +34,7 @@ from assent.game.nearest import only_just, regret_of, response_values, safe
 from assent.game.players import by_score
 from assent.game.prices import break_even_prices, price_path
 from assent.game.steering import Held, Turns, hold
+from assent.results.records import DEAREST
 from assent.support.arrays import Bools, Floats, Ints
 
 _WORK = 3 * 10**7
@@ -239,10 +240,10 @@ def decide_within(
     low, high = 0.0, 0.0
     found = play(high)
     for _ in range(_DOUBLINGS):
-        if fits(found):
+        if fits(found) or high == DEAREST:
             break
         next_price = price_path(found.values, estimates.unwillingness).price_within(budget)
-        low, high = high, max(2 * high, next_price, _LEAST_PRICE)
+        low, high = high, min(max(2 * high, next_price, _LEAST_PRICE), DEAREST)
         found = play(high)
     while fits(found) and high - low > _PRECISION * high:
         middle = (low + high) / 2
@@ -261,6 +262,6 @@ def decide_within(
         worth = players.units.sums(found.values)
         prices = break_even_prices(worth, players.units.unwillingness)[players.units.of]
         selection = by_score(players, prices, budget=share, start=start)
-        price = high if start is not None else float(prices[~selection].max(initial=0.0))
+        price = high if start is not None else min(float(prices[~selection].max(initial=0.0)), DEAREST)
     regret = regret_of(estimates, selection, objective=objective, price=price)
     return replace(found, selection=selection, regret=regret), price

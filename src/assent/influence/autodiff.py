@@ -24,6 +24,8 @@ from assent.support.errors import AssentError
 
 _PROBES = 8
 """Vectors of random signs that estimate the diagonal."""
+_KEPT = 4
+"""Most blocks whose graphs are kept: models whose samples take much memory have small blocks."""
 
 
 class Graph(NamedTuple):
@@ -39,7 +41,7 @@ class Autodiff(Linearised):
     """The derivatives of any model at an anchor."""
 
     keep_up_to: int = 2**17
-    """Number of samples up to which the graphs are kept between products."""
+    """Number of samples up to which the graphs are kept between products; at most `_KEPT` blocks."""
 
     @cached_property
     def parameters(self) -> tuple[Tensor, ...]:
@@ -218,7 +220,8 @@ class Autodiff(Linearised):
 
     @cached_property
     def _kept_graphs(self) -> list[Graph] | None:
-        return list(self._make_graphs()) if self.samples.items.numel() <= self.keep_up_to else None
+        most = min(self.keep_up_to, _KEPT * self.model.samples_at_once)
+        return list(self._make_graphs()) if self.samples.items.numel() <= most else None
 
     def _graphs(self) -> Iterator[Graph]:
         return self._make_graphs() if self._kept_graphs is None else iter(self._kept_graphs)

@@ -25,6 +25,10 @@ is the difference that disclosing it makes: B = A_u + λ I, and
     w_u with k = y + z (1 − h_k · y) / (1 + h_k · z)
 
 Who discloses nothing is an unknown user to a final model, so that their vector is that of an unknown user.
+
+A person with n interactions and m judged samples takes n · m losses. Where that is very much (`exact_up_to`),
+the loss is taken to first order around y: z is exact still, and hardly moves a vector that so many
+interactions hold.
 """
 
 from dataclasses import dataclass, replace
@@ -71,6 +75,8 @@ class LeastSquares(Factors):
     """The derivatives of iALS at an anchor."""
 
     model: IALS
+    exact_up_to: int = 2**24
+    """Most losses of a person that are computed one by one for own influence."""
 
     def logits(self, scores: Tensor) -> Tensor:
         """Return a s + b."""
@@ -163,7 +169,8 @@ class LeastSquares(Factors):
         rows = rows._replace(table=self.tables[1].numpy())  # with the unknown item, which may be judged
         found, l2 = np.zeros(len(anchor), rows.table.dtype), rows.table.dtype.type(self.model.l2)
         unknown, judged = self.tables[0][-1].numpy(), self._judged(weights)
-        each_part(rows.starts, _own, rows, l2, unknown, judged, self.loss is Loss.BCE, found)
+        is_bce = self.loss is Loss.BCE
+        each_part(rows.starts, _own, rows, l2, unknown, judged, is_bce, self.exact_up_to, found)
         return self._in_order(found)
 
     def losses_given_items(self, selection: Bools) -> Floats:
@@ -261,6 +268,24 @@ def _loss(scores: Array, moved: Array, by: float, judged: Judged, first: int, is
 
 
 @kernel
+def _slopes(scores: Array, judged: Judged, first: int, is_bce: bool) -> Any:
+    """The derivatives of `_loss` by the scores: [n · m]."""
+    m, found = judged.items.shape[1], np.zeros_like(scores)
+    for n in range(len(scores) // m):
+        at, slope, offset = n * m, judged.a[first + n], judged.b[first + n]
+        own, weight = slope * scores[at] + offset, judged.weights[first + n] * slope
+        if is_bce:
+            found[at] = -weight / (1 + np.exp(own))
+        else:
+            offset -= own
+        for j in range(at + 1, at + m):
+            found[j] = weight / (1 + np.exp(-(slope * scores[j] + offset)))
+            if not is_bce:
+                found[at] -= found[j]
+    return found
+
+
+@kernel
 def _own(
     first: int,
     last: int,
@@ -269,12 +294,13 @@ def _own(
     unknown: Array,
     judged: Judged,
     is_bce: bool,
+    exact_up_to: int,
     out: Array,
 ) -> None:
     table, d, m = rows.table, rows.table.shape[1], judged.items.shape[1]
     one, zero = table.dtype.type(1), table.dtype.type(0)
     A, product = np.empty((d, d), table.dtype), np.empty((d, d), table.dtype)
-    gathered, z = np.empty((AT_ONCE, d), table.dtype), np.empty(d, table.dtype)
+    gathered = np.empty((AT_ONCE, d), table.dtype)
     for u in range(first, last):
         start, end, low, high = rows.starts[u], rows.starts[u + 1], judged.starts[u], judged.starts[u + 1]
         if start == end or low == high:
@@ -294,24 +320,51 @@ def _own(
         blank = np.dot(candidates, unknown)
         scores = np.dot(candidates, y) if disclosed else blank
         now = _loss(scores, scores, zero, judged, low, is_bce)
-        for sign in (-one, one):  # what is disclosed is withheld, then the other way round
-            if (sign < 0 and disclosed == 0) or (sign > 0 and disclosed == end - start):
-                continue
-            for i in range(d):
-                A[i, i] += sign * l2
-            L = np.linalg.cholesky(A)
-            for i in range(d):
-                A[i, i] -= sign * l2
-            y = total.copy()
-            solve(L, y)
-            none_left = sign < 0 and disclosed == 1
-            scores = blank if none_left else np.dot(candidates, y)
+        is_exact = (end - start) * len(scores) <= exact_up_to
+        if disclosed > 0:
+            _flip(-one, u, A, total, rows, l2, candidates, judged, is_bce, is_exact, now, out)
+        if disclosed == 1:  # without it, nothing is left
+            alone = _loss(blank, blank, zero, judged, low, is_bce) - now
             for k in range(start, end):
-                if (rows.weights[k] > 0) != (sign < 0):
-                    continue
-                h = table[rows.columns[k]]
-                z[:] = h
-                solve(L, z)
-                by = zero if none_left else sign * (one - np.dot(h, y)) / (one + sign * np.dot(h, z))
-                then = _loss(scores, np.dot(candidates, z), by, judged, low, is_bce)
-                out[k] = -sign * (then - now)
+                out[k] = alone if rows.weights[k] > 0 else out[k]
+        if disclosed < end - start:
+            _flip(one, u, A, total, rows, l2, candidates, judged, is_bce, is_exact, now, out)
+
+
+@kernel
+def _flip(
+    sign: Any,
+    u: int,
+    A: Array,
+    total: Array,
+    rows: Regressions,
+    l2: Any,
+    candidates: Array,
+    judged: Judged,
+    is_bce: bool,
+    is_exact: bool,
+    now: Any,
+    out: Array,
+) -> None:
+    """Set what withholding each disclosed row of user u does (`sign` −1), or disclosing the others (1)."""
+    one, low, y, z = total.dtype.type(1), judged.starts[u], total.copy(), np.empty_like(total)
+    for i in range(len(A)):
+        A[i, i] += sign * l2
+    L = np.linalg.cholesky(A)
+    for i in range(len(A)):
+        A[i, i] -= sign * l2
+    solve(L, y)
+    scores = np.dot(candidates, y)
+    near = _loss(scores, scores, total.dtype.type(0), judged, low, is_bce)
+    slopes = np.dot(_slopes(scores, judged, low, is_bce), candidates)
+    for k in range(rows.starts[u], rows.starts[u + 1]):
+        if (rows.weights[k] > 0) != (sign < 0):
+            continue
+        h = rows.table[rows.columns[k]]
+        z[:] = h
+        solve(L, z)
+        by = sign * (one - np.dot(h, y)) / (one + sign * np.dot(h, z))
+        then = near + by * np.dot(slopes, z)
+        if is_exact:
+            then = _loss(scores, np.dot(candidates, z), by, judged, low, is_bce)
+        out[k] = -sign * (then - now)

@@ -9,7 +9,8 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -17,16 +18,15 @@ from typing import Any, Protocol, TypeVar, cast
 
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
-from assent.support.runtime import one_thread
+from assent.support.runtime import NO_MEMORY, lacks_memory, one_thread
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 """Workers are forked from a clean server process that has loaded the libraries once, with one thread."""
 _PRELOADED = ["assent.api", "torch._dynamo"]
 """Loaded once for all workers; the latter is what the first optimizer of a process loads, in two seconds."""
-_BROKEN = (
-    "a worker process was ended from outside, perhaps for lack of memory; finished work is kept: repeat the "
-    "command to go on, with fewer jobs if memory is short"
-)
+_GO_ON = "finished work is kept: repeat the command to go on, with fewer jobs if memory is short"
+_PATIENCE = 5.0
+"""Seconds to wait for how a worker ended, once its pipe has."""
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -45,7 +45,8 @@ class Executor(Protocol):
     def map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
         """Return `work(shared, item, tell)` of every item, in order; the first error ends everything.
 
-        `shared` is what all items need; workers get it once. `tell` reports a finished step.
+        `shared` is what all items need; workers get it once. `tell` reports a finished step. Errors call an
+        item by its `label`, if it has one.
         """
 
 
@@ -57,7 +58,7 @@ class Serial:
     def map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
         """Return the results, one after the other."""
         with one_thread():
-            return [work(shared, item, tell) for item in items]
+            return [_done(work, item, shared, tell) for item in items]
 
 
 SERIAL: Executor = Serial()
@@ -99,9 +100,6 @@ class Processes:
             return SERIAL.map(work, items, shared, tell)
         try:
             return self._map(work, items, shared, tell)
-        except (EOFError, ConnectionError):
-            self.close()
-            raise AssentError(_BROKEN) from None
         except BaseException:
             self.close()
             raise
@@ -112,11 +110,14 @@ class Processes:
         found: dict[int, R] = {}
         while len(found) < len(items):
             for pipe, (number, item) in zip(free, waiting, strict=False):
-                pipe.send((work, item))
+                with self._noticing(pipe, item):
+                    pipe.send((work, item))
                 at[pipe] = number
             free = []
             for ready in cast(list[Connection], connection.wait(list(at))):
-                match ready.recv():
+                with self._noticing(ready, items[at[ready]]):
+                    told = ready.recv()
+                match told:
                     case "step", _:
                         tell()
                     case "error", error:
@@ -134,26 +135,67 @@ class Processes:
             self._shared = shared
         while len(self._running) < min(self.workers, wanted):
             ours, theirs = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=_serve, args=(theirs, shared), daemon=True)
-            process.start()
-            theirs.close()  # so that the pipe ends with the worker
+            process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+            try:
+                process.start()
+                theirs.close()  # so that the pipe ends with the worker
+                ours.send(shared)
+            except (EOFError, ConnectionError):
+                raise AssentError(f"a worker process could not be started; {_GO_ON}") from None
             self._running[ours] = process
         return list(self._running)[:wanted]
 
+    @contextmanager
+    def _noticing(self, pipe: Connection, item: object) -> Iterator[None]:
+        """Say what was worked on if the worker at the other end is no more."""
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            self._running[pipe].join(_PATIENCE)
+            code = self._running[pipe].exitcode or 0
+            how = f"was ended from outside by {signal.Signals(-code).name}" if code < 0 else "ended"
+            why = f"its worker process {how}, perhaps for lack of memory"
+            raise AssentError(f"{_name(item)}: {why}; {_GO_ON}") from None
 
-def _serve(pipe: Connection, shared: Any) -> None:
-    """Work on what the pipe brings, until the process that started this one ends or kills it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    with one_thread():
-        while True:
-            work, item = pipe.recv()
-            try:
-                pipe.send(("result", work(shared, item, lambda: pipe.send(("step", None)))))
-            except Exception as error:
-                if not isinstance(error, AssentError):
-                    error.add_note(f"in a worker process: {traceback.format_exc()}")
-                pipe.send(("error", error))
+
+def _serve(pipe: Connection) -> None:
+    """Work on what the pipe brings, until the process that started this one ends or kills it.
+
+    Where memory does not even suffice to say so, the process ends without a word: its pipe ends with it.
+    """
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=_leave_with_parent, daemon=True).start()
+        shared = pipe.recv()
+        with one_thread():
+            while True:
+                pipe.send(_answer(pipe, *pipe.recv(), shared))
+    except Exception:
+        os._exit(1)
+
+
+def _answer(pipe: Connection, work: Work[S, T, R], item: T, shared: S) -> tuple[str, R | Exception]:
+    """Return the result, or the error instead."""
+    try:
+        return "result", _done(work, item, shared, lambda: pipe.send(("step", None)))
+    except Exception as error:
+        if not isinstance(error, AssentError):
+            error.add_note(f"in a worker process: {traceback.format_exc()}")
+        return "error", error
+
+
+def _done(work: Work[S, T, R], item: T, shared: S, tell: Advance) -> R:
+    """Return the result of an item; where memory is short, the error names the item."""
+    try:
+        return work(shared, item, tell)
+    except Exception as error:
+        if lacks_memory(error):
+            raise AssentError(f"{_name(item)}: {NO_MEMORY}; {_GO_ON}") from None
+        raise
+
+
+def _name(item: object) -> str:
+    return str(getattr(item, "label", item))
 
 
 def _leave_with_parent() -> None:

@@ -8,6 +8,7 @@ from pydantic import Field
 from assent.data.problem import Problem
 from assent.data.wishes import USUAL_PRIOR
 from assent.game.players import cheapest_first, players_of
+from assent.game.prices import break_even_prices
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Method, scoring_at_least
 from assent.support.arrays import Floats
@@ -107,5 +108,4 @@ class Occurrence(Method):
     def _scores(self, lab: Lab) -> Floats:
         items, unwillingness = lab.problem.train.items, lab.problem.unwillingness
         others = np.bincount(items)[items] - 1.0
-        free = unwillingness == 0
-        return np.where(free, np.inf, others / np.where(free, 1.0, unwillingness))
+        return np.where(unwillingness == 0, np.inf, break_even_prices(others, unwillingness))

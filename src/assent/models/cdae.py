@@ -34,7 +34,8 @@ class CDAE(Recommender):
         z_u = h(Σ_j o_j W_j + V_u + b),   s(u, i) = W'_i · z_u + b'_i
 
     j runs over the disclosed items of the user. While training, each is left out with probability q and
-    counts 1/(1 − q) otherwise. The penalty of a sample is
+    counts 1/(1 − q) otherwise, alike for all samples of the user in a batch: so a batch reads every history
+    once, and memory is linear in the rows however long one history is. The penalty of a sample is
 
         c/2 · (|V_u|² + |W'_i|²) + Σ_j o_j (c'/2 · |W_j|² + t/2 · |W_j − W'_j|²) + d/2 · |b|²
 
@@ -88,15 +89,17 @@ class CDAE(Recommender):
 
     def _hidden(self, users: Tensor, histories: Histories) -> tuple[Tensor, Tensor]:
         """Return z [n, d] of `users[n]`, and c |V_u|² + Σ_j o_j (c' |W_j|² + t |W_j − W'_j|²) [n]."""
-        places, items, weights = histories.of_users(users)
-        own, read = lookup(self.user_table, users), lookup(self.input_table, items)
+        distinct, which = torch.unique(users, return_inverse=True)
+        places, items, weights = histories.of_users(distinct)
+        own, read = lookup(self.user_table, distinct), lookup(self.input_table, items)
         weights = weights.to(own.dtype)
         corrupted = F.dropout(weights, self.settings.corruption, self.training)
         total = (own + self.input_bias).index_add(0, places, corrupted.unsqueeze(1) * read)
         apart = read - lookup(self.item_table, items)
         of_input = weights * (self.input_l2 * squares(read) + self.tie * squares(apart))
         lengths = (self.l2 * squares(own)).index_add(0, places, of_input)
-        return _ACTIVATIONS[self.settings.activation](total), lengths
+        z = _ACTIVATIONS[self.settings.activation](total)
+        return z.index_select(0, which), lengths.index_select(0, which)
 
     def score_all(self, users: Tensor, prepared: Histories) -> Tensor:
         """Return the logits of every item, the unknown one last: [n, n_items + 1]."""

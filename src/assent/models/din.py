@@ -70,6 +70,8 @@ class DIN(Recommender):
         "influence": {"damping": 20.0, "groups": 10, "draws": 1},
     }
     search: ClassVar[Sequence[tuple[str, Sequence[float]]]] = STRENGTHS
+    samples_at_once: ClassVar[int] = 2**11
+    """Fewer than of other models: a sample has a row of numbers for each item of its user's history."""
     settings: DINSettings
 
     def __init__(self, sizes: Sizes, settings: DINSettings) -> None:

@@ -13,6 +13,9 @@ from assent.models.contract import Evidence, Sizes
 
 STRENGTHS: Sequence[tuple[str, Sequence[float]]] = (("strength", (0.15, 0.4, 2.0)), ("strength", (0.65, 1.5)))
 """The search for settings of a model that is regularised by its `strength`."""
+_WITHHELD = 3
+"""Rows of weight 0 that are kept per row that is read: without a limit, a person who withholds a long history
+would make memory quadratic in its length."""
 
 
 def lookup(table: Tensor, indices: Tensor) -> Tensor:
@@ -156,14 +159,17 @@ class Histories:
     def of(cls, evidence: Evidence, n_users: int, *, latest: int | None = None) -> "Histories":
         """Group all rows by user, or only the `latest` rows of each.
 
-        Rows of weight 0 are not counted, so that they leave no trace, but are kept for derivatives.
+        Rows of weight 0 are not counted, so that they leave no trace, but are kept for derivatives: beside
+        `latest` rows at most `_WITHHELD` times as many of them. What older ones would do counts as 0.
         """
         users, items, weights = evidence.users, evidence.items, evidence.weights
         counts = torch.bincount(users, minlength=n_users + 1)
         if latest is not None and len(users) and int(counts.max()) > latest:
-            counted = (weights.detach() > 0).long().cumsum(0)
+            shown = weights.detach() > 0
             last = counts.cumsum(0)[users] - 1  # of the row's user
+            counted, hidden = shown.long().cumsum(0), (~shown).long().cumsum(0)
             kept = counted[last] - counted < latest
+            kept &= shown | (hidden[last] - hidden < _WITHHELD * latest)
             users, items, weights = users[kept], items[kept], weights[kept]
             counts = torch.bincount(users, minlength=n_users + 1)
         return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), items, weights)

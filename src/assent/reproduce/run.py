@@ -125,6 +125,10 @@ class _Group:
     tasks: tuple[Cell, ...]
     """All of one lab."""
 
+    @property
+    def label(self) -> str:
+        return self.tasks[0].label
+
     def lab(self, shared: "Cells") -> Lab:
         return shared.lab(self.tasks[0])
 

@@ -14,7 +14,7 @@ from assent.evaluation.metrics import RewardForm
 from assent.results.records import METHOD, NOTHING, Flat, Way, figure_keys, k_of, name, named, way_of
 from assent.results.table import Amount, Column, Row, Table, metric_columns, rows_by, shown, tabulate
 from assent.results.words import plural
-from assent.results.writers import markdown, starred
+from assent.results.writers import in_markdown, markdown
 from assent.support.files import write_json, write_text, write_with
 from assent.support.statistics import FEWEST
 from assent.training import Settings
@@ -203,7 +203,7 @@ class Comparison:
             "records": [dict(record) for record in self.records],
         }
         write_json(json, contents)
-        said = "\n".join(f"- {starred(sentence)}" for sentence in self.said)
+        said = "\n".join(f"- {in_markdown(sentence)}" for sentence in self.said)
         write_text(text, f"# {self.title}\n\n{markdown(self.shown('dataset'))}\n\n{said}\n")
         pictures = []
         for (dataset, model), rows in rows_by(self.table.rows, "dataset", "model").items():

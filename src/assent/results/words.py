@@ -1,6 +1,7 @@
-"""Numbers and lists in words: fractions as percent, three significant digits, narrow spaces."""
+"""Numbers, lists and names in words: percent, significant digits, narrow spaces, no control characters."""
 
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 THIN = "\u202f"
@@ -8,6 +9,10 @@ THIN = "\u202f"
 MINUS = "\u2212"
 NONE = "\u2013"
 """Stands where there is no number."""
+_JOINERS = "\u200c\u200d"
+"""Join letters of Persian and of Indian scripts, and parts of emoji; they move no text."""
+_LONGEST = 15
+"""Most digits before the point that are written out."""
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -18,14 +23,15 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """`value` with so many significant digits; ∞ for infinity, powers of ten for the very small."""
+    """`value` with so many significant digits; ∞ for infinity, powers of ten for the very small and large."""
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(abs(value)))
-    if exponent < -4:
-        return f"{fixed(value / 10.0**exponent, 1)}·10{str(exponent).translate(_SUPERSCRIPTS)}"
+    if not -4 <= exponent < _LONGEST:
+        mantissa, exponent = (float(part) for part in f"{value:.1e}".split("e"))
+        return f"{fixed(mantissa, 1)}·10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
     return fixed(value, max(0, digits - 1 - exponent))
 
 
@@ -69,3 +75,22 @@ def listed(words: Sequence[str]) -> str:
 def plural(n: int, singular: str) -> str:
     """A count with its noun: 1 seed, 4 seeds."""
     return f"{n:,} {singular}" if n == 1 else f"{n:,} {singular}s"
+
+
+def printable(text: str) -> str:
+    """Return text as one line in which nothing acts: control characters are written as \\x1b or \\u202e.
+
+    Ids, titles and file names come from outside. On a terminal an escape sequence among them could hide or
+    change lines; an override of the direction could show a word as another.
+    """
+    return "".join(_escape(each) if _acts(each) else each for each in text)
+
+
+def _acts(character: str) -> bool:
+    """Whether a character is a control, a line break, a format character or half of a character."""
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in _JOINERS
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

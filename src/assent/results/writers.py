@@ -1,8 +1,11 @@
 """How tables are written: as CSV, parquet, Markdown, LaTeX, HTML and for the terminal; and HTML at large.
 
 HTML is made by small functions. Text that is not `Html` is escaped, so that no id or title can break out.
+Markdown, LaTeX and the terminal have a function each that escapes text (`in_markdown`, `in_latex`,
+`words.printable`). In CSV, text that a spreadsheet would compute gets an apostrophe before it (`inert`).
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -12,7 +15,7 @@ import polars as pl
 from rich.text import Text
 
 from assent.results.table import Amount, Column, Table, shown
-from assent.results.words import MINUS, NONE, fixed, number, plural
+from assent.results.words import MINUS, NONE, fixed, number, plural, printable
 from assent.support.files import write_text, write_with
 
 T = TypeVar("T")
@@ -74,9 +77,10 @@ def write(table: Table, folder: Path) -> list[Path]:
     """Write NAME.csv, .parquet, .md and .tex: those files."""
     files = [folder / f"{table.name}.{kind}" for kind in ("csv", "parquet", "md", "tex")]
     found = frame(table)
-    write_with(files[0], found.write_csv)
+    write_with(files[0], inert(found).write_csv)
     write_with(files[1], found.write_parquet)
-    write_text(files[2], f"### {table.title}\n\n{markdown(table)}\n\n{starred(table.caption)}\n")
+    heading, caption = in_markdown(table.title), in_markdown(table.caption)
+    write_text(files[2], f"### {heading}\n\n{markdown(table)}\n\n{caption}\n")
     write_text(files[3], latex(table))
     return files
 
@@ -99,6 +103,14 @@ def frame(table: Table) -> pl.DataFrame:
     ends = ("", "_error", "_difference", "_p")
     floats = {f"{column.key}{end}": pl.Float64() for column in table.columns for end in ends}
     return pl.DataFrame(lines, schema_overrides=floats, infer_schema_length=None)
+
+
+def inert(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with an apostrophe before text that a spreadsheet would take for a formula.
+
+    That is text that begins with =, +, -, @ or white space that is skipped; numbers stay numbers.
+    """
+    return table.with_columns(pl.col(pl.String).str.replace(r"^([=+\-@\t\r\n])", "'$1"))
 
 
 def headings(table: Table) -> list[str]:
@@ -134,11 +146,11 @@ def markdown(table: Table) -> str:
     """The table alone, with the best in bold."""
 
     def cell(amount: Amount, column: Column) -> str:
-        written = starred(text(amount, column, table.repeats))
+        written = in_markdown(text(amount, column, table.repeats))
         return f"**{written}**" if amount.best else written
 
     sides = ["---" if key in table.texts else "--:" for key in table.labels] + ["--:"] * len(table.columns)
-    lines = [headings(table), sides, *_cells(table, str, cell)]
+    lines = [[*map(in_markdown, headings(table))], sides, *_cells(table, in_markdown, cell)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -153,23 +165,33 @@ def _cells(table: Table, label: Callable[[str], T], figure: Callable[[Amount, Co
     ]
 
 
-def starred(words: str) -> str:
-    """Text with its stars escaped for Markdown."""
-    return words.replace("*", r"\*")
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|~&$]|(?<!\w)_|_(?!\w)")
+"""What means something in Markdown; an underscore within a word does not."""
+
+
+def in_markdown(words: str) -> str:
+    """Text as Markdown that shows just this text, in one line."""
+    return _MARKDOWN.sub(lambda found: f"\\{found[0]}", printable(words))
 
 
 def latex(table: Table) -> str:
     """The table with its caption, for booktabs and longtable, which goes on over pages."""
-    top = f"\\toprule\n{' & '.join(map(_escaped, headings(table)))} \\\\\n\\midrule\n"
-    lines = _cells(table, _escaped, lambda amount, column: _latex(amount, column, table.repeats))
+    top = f"\\toprule\n{_latex_row(map(in_latex, headings(table)))}\\midrule\n"
+    lines = _cells(table, in_latex, lambda amount, column: _latex(amount, column, table.repeats))
     return (
         "% \\usepackage{booktabs,longtable}\n"
         f"\\begin{{longtable}}{{{'l' * len(table.labels)}{'r' * len(table.columns)}}}\n"
-        f"\\caption{{{_escaped(table.caption)}}} \\\\\n"
+        f"\\caption{{{in_latex(table.caption)}}} \\\\\n"
         f"{top}\\endfirsthead\n{top}\\endhead\n\\bottomrule\n\\endfoot\n"
-        + "".join(f"{' & '.join(line)} \\\\\n" for line in lines)
+        + "".join(map(_latex_row, lines))
         + "\\end{longtable}\n"
     )
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    """A row; one that began with a bracket or a star would be taken for an option of the row before."""
+    row = " & ".join(cells)
+    return f"{'{}' if row[:1] in ('[', '*') else ''}{row} \\\\\n"
 
 
 def _latex(amount: Amount, column: Column, repeats: int) -> str:
@@ -184,13 +206,17 @@ def _latex(amount: Amount, column: Column, repeats: int) -> str:
 
 
 _LATEX = str.maketrans(
-    {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "η": r"$\eta$", "λ": r"$\lambda$", "≤": r"$\le$",
-     "±": r"$\pm$", "‹": r"$\langle$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", MINUS: "$-$"}
+    {"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
+     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+     "η": r"$\eta$", "λ": r"$\lambda$", "≤": r"$\le$", "±": r"$\pm$", "‹": r"$\langle$",
+     "↑": r"$\uparrow$", "↓": r"$\downarrow$", MINUS: "$-$"}
 )  # fmt: skip
 
 
-def _escaped(label: str) -> str:
-    return label.translate(_LATEX)
+def in_latex(words: str) -> str:
+    """Text as LaTeX that shows just this text."""
+    return printable(words).translate(_LATEX)
 
 
 def html(groups: Mapping[str, Table] | Table, label: str, *, ours: Mapping[str, Any] | None = None) -> Html:
@@ -238,4 +264,4 @@ def terminal(table: Table) -> tuple[str, list[str], list[list[Text]], tuple[str,
         return Text(f"{written} ‹", style="bold") if amount.best else Text(written)
 
     texts = tuple(table.labels[key] for key in table.texts)
-    return table.title, headings(table), _cells(table, Text, cell), texts
+    return table.title, headings(table), _cells(table, lambda label: Text(printable(label)), cell), texts

@@ -155,6 +155,10 @@ class Group(Protocol[S_contra]):
     """Tasks of one lab, which one worker computes in order."""
 
     @property
+    def label(self) -> str:
+        """What errors call them."""
+
+    @property
     def tasks(self) -> Sequence[Task]:
         """The tasks."""
 
@@ -223,6 +227,11 @@ class ModelCells:
     settings: Settings
     seed: int
     tasks: tuple[Cell, ...]
+
+    @property
+    def label(self) -> str:
+        """The model and the seed."""
+        return f"{self.settings.model}, seed {self.seed}"
 
     def lab(self, shared: tuple[Problem, Store]) -> Lab:
         """Return the lab of these cells."""

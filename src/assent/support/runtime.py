@@ -1,14 +1,26 @@
 """How this process computes: its threads, its memory, tiny numbers.
 
+**Low memory.** Python and numpy raise a MemoryError, torch a RuntimeError, the system an OSError:
+`lacks_memory` knows them all. Libraries in C and Rust end the process, or hang, where they cannot get a few
+bytes. So an address space (`ulimit -v`) too small for the libraries is refused before they are loaded.
+
 torch and threadpoolctl are imported where they are needed: asking for the number of cores loads neither.
 """
 
 import ctypes
+import errno
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+
+from assent.support.errors import AssentError
+
+try:
+    import resource
+except ImportError:  # Windows, which has no such limits
+    resource = None  # type: ignore[assignment]
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 """Environment variables from which libraries take their number of threads when a process starts."""
@@ -109,3 +121,45 @@ def reuse_freed_memory() -> None:
         libc.mallopt(_MMAP_THRESHOLD, _LARGE)
         libc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(_TOP_PAD, 2**26)
+
+
+LIBRARIES, WORK = 2 * 10**9, 10**9
+"""Bytes of address space that the libraries take, and that the smallest fit takes beside them."""
+NO_MEMORY = "not enough memory"
+_SIGNS = (
+    "can't allocate memory",
+    "can't start new thread",
+    "failed to map segment",
+    "Cannot allocate memory",
+)
+"""How libraries say that memory is short, in errors of other kinds."""
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that there is not enough memory."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_told = isinstance(error, (RuntimeError, ImportError)) and any(sign in str(error) for sign in _SIGNS)
+    return isinstance(error, MemoryError) or is_told
+
+
+def check_address_space(needed: int) -> None:
+    """Refuse a limit of this process's address space that leaves less than `needed` bytes."""
+    if resource is None:
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    least = _address_space() + needed
+    if limit != resource.RLIM_INFINITY and limit < least:
+        raise AssentError(
+            f"{NO_MEMORY}: the address space is limited to {limit / 10**9:.2f} GB; accepted: at least "
+            f"{least / 10**9:.2f} GB (ulimit -v {-(-least // 1024)}), or no limit"
+        )
+
+
+def _address_space() -> int:
+    """Bytes of address space that this process takes; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -31,6 +31,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from assent.game.prices import break_even_prices
 from assent.support.arrays import Bools, Floats, Ints
 from assent.worth.paths import Paths
 from assent.worth.shrinkage import LEAST, ROUNDING, Shrunk
@@ -235,18 +236,21 @@ def withdrawn(value_at: ValueAt, unwillingness: Floats) -> Floats:
     Interactions of unwillingness 0 are never withheld; they get the value of the last step.
     """
     minded = unwillingness > 0
-    kept, prices, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
+    kept, found, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
     rest = total = float(unwillingness.sum())
     left = np.flatnonzero(minded)[::-1]
     while True:
         values, minds, is_last = value_at(kept), unwillingness[left], rest <= _END * total
-        order = _cheapest(values[left] / minds, minds, np.inf if is_last else _STEP * rest)
+        prices = break_even_prices(values[left], minds)
+        order = _cheapest(prices, minds, np.inf if is_last else _STEP * rest)
         gone, goes = left[order], minds[order]
         hairs = 1 + _HAIR * np.arange(1, len(gone) + 1, dtype=np.float64)
-        prices[gone] = np.maximum(values[gone] / goes, level) * hairs
+        at = np.maximum(prices[order], level) * hairs
+        is_priced = at < np.inf
+        found[gone] = np.where(is_priced, np.where(is_priced, at, 0.0) * goes, values[gone])
         if is_last:
-            return np.where(minded, prices * unwillingness, values)
-        level = float(prices[gone[-1]])
+            return np.where(minded, found, values)
+        level = float(at[-1])
         kept[gone] = False
         left = left[kept[left]]
         rest = float(unwillingness[kept].sum())
