@@ -10,7 +10,7 @@ import pytest
 
 from assent.cli import fit_commands
 from assent.runs.lds import SCORES
-from tests.cli.conftest import QUICK, killed_at, records
+from tests.cli.conftest import QUICK, forged_table, killed_at, records
 from tests.conftest import Assent
 from tests.small import Listener
 
@@ -48,6 +48,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "certificate.json",
         "metrics.json",
         "report.html",
+        "manifest.json",
     }
     table = pl.read_parquet(run_folder / "selection.parquet")
     assert {
@@ -154,7 +155,7 @@ def test_replace_only_replaces_runs(log_file: Path, tmp_path: Path, assent: Asse
 
 def test_what_a_run_depends_on_is_kept_with_it(run_folder: Path) -> None:
     kept = json.loads((run_folder / "settings.json").read_text())
-    assert (kept["format"], kept["method"], kept["objective"]) == (3, "worth", "welfare")
+    assert (kept["format"], kept["method"], kept["objective"]) == (4, "worth", "welfare")
     assert kept["method_settings"] == {"influence": None, "reward": "sum", "source": "combined", "folds": 3}
     assert kept["training"]["epochs"] == 2
 
@@ -326,7 +327,7 @@ def test_somebody_who_disclosed_every_item_is_told_so(tmp_path: Path, assent: As
     assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *split)[0] == 0
     table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
     everything = table.with_columns(user=pl.lit("ann")).unique("item")
-    everything.write_parquet(tmp_path / "run" / "selection.parquet")
+    forged_table(tmp_path / "run", "selection.parquet", everything)
     code, out, _ = assent("recommend", tmp_path / "run", "--user", "ann")
     assert code == 0
     assert "every item the model knows" in out

@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.lab import Found, Store
-from assent.lab.store import code_state, digest
+from assent.lab.store import digest
 from assent.support.cost import Cost
 from assent.support.errors import AssentError
 from assent.support.files import read_json
+from assent.support.runtime import code_state
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
 OTHER = {**KEY, "price": 0.2}
@@ -124,9 +125,8 @@ def test_the_smallest_whole_entry_is_read(store: Store) -> None:
 def test_an_entry_that_was_edited_is_none(part: str, store: Store) -> None:
     store.put(KEY, FOUND, seconds=2.0)
     about = read_json(file_of(store, "json"))
-    edited: dict[str, Any] = {
-        "facts": {"reward": 9.0}, "key": OTHER, "cost": {}, "seconds": 3.0, "size": 0, "content": "0", "code": "1"
-    }  # fmt: skip
+    edited: dict[str, Any] = {"facts": {"reward": 9.0}, "key": OTHER, "cost": {}, "seconds": 3.0}
+    edited |= {"size": 0, "content": "0", "code": "1"}
     file_of(store, "json").write_text(json.dumps(about | {part: edited[part]}))
     assert store.get(KEY) is None
 
@@ -138,7 +138,7 @@ def test_arrays_of_another_entry_are_refused(store: Store) -> None:
     file_of(store, "safetensors", OTHER).replace(file_of(store, "safetensors"))
     entry = store.get(KEY)
     assert entry is not None
-    with pytest.raises(AssentError, match="not what was put there.*delete it and run again"):
+    with pytest.raises(AssentError, match=r"not what was put there.*delete it and run again"):
         _ = entry.arrays
 
 

@@ -11,9 +11,16 @@ from assent.cli.console import out, show_table
 from assent.report.sections import in_words
 from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
-from assent.support.errors import AssentError
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
+OwnModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:CLASS",
+        help="The run's recommender, if it is one of your own. Its code is run.",
+        show_default=False,
+    ),
+]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
 
 
@@ -23,6 +30,7 @@ def recommend(
     *,
     user: User,
     k: Annotated[int, typer.Option("--k", min=1, help="How many items.")] = 10,
+    model: OwnModel = None,
     output: OutputOptions,
 ) -> None:
     """Print the items that the model recommends to a user.
@@ -36,7 +44,7 @@ def recommend(
     ```
     """
     output.check()
-    opened = open_run(run)
+    opened = open_run(run, model)
     found = opened.recommend(user, k)
     if not found:
         out.print(_why_nothing(opened, user), highlight=False, markup=False, soft_wrap=True)
@@ -48,7 +56,7 @@ def recommend(
         show_table(
             f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title")
         )
-    output.write(found)
+    output.write(found, private=True)
 
 
 def _why_nothing(run: Run, user: str) -> str:
@@ -77,8 +85,6 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     """
     output.check()
     opened = open_run(run)
-    if "reason" not in opened.selection.columns:
-        raise AssentError(f"{run}: of an earlier assent, which kept less of each decision; run the fit again")
     held_out = opened.held_out.filter(pl.col("user") == user)
     # With a given split, somebody may have no interaction to train on.
     table = opened.rows_of(user, needed=held_out.is_empty())
@@ -98,7 +104,7 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     out.print(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.", highlight=False)
     if held_out.height:
         out.print(f"{held_out.height} more are held out, to validate and test on.", highlight=False)
-    output.write([_finite(row) for row in rows])
+    output.write([_finite(row) for row in rows], private=True)
 
 
 def _explained(row: dict[str, Any], rest: str | None) -> list[str]:

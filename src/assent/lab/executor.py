@@ -9,7 +9,8 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -23,6 +24,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 """Workers are forked from a clean server process that has loaded the libraries once, with one thread."""
 _PRELOADED = ["assent.api", "torch._dynamo"]
 """Loaded once for all workers; the latter is what the first optimizer of a process loads, in two seconds."""
+_SAFE_PATH = "PYTHONSAFEPATH"
 _BROKEN = (
     "a worker process was ended from outside, perhaps for lack of memory; finished work is kept: repeat the "
     "command to go on, with fewer jobs if memory is short"
@@ -78,7 +80,7 @@ class Processes:
     def __enter__(self) -> "Processes":
         """Let the server that forks the workers load its libraries while this process goes on."""
         _CONTEXT.set_forkserver_preload(_PRELOADED)
-        with one_thread():  # the environment that the workers' libraries read
+        with one_thread(), _safe_path():  # the environment that the workers' libraries read
             forkserver.ensure_running()
         return self
 
@@ -139,6 +141,23 @@ class Processes:
             theirs.close()  # so that the pipe ends with the worker
             self._running[ours] = process
         return list(self._running)[:wanted]
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let processes that are started meanwhile import nothing from the current directory.
+
+    Workers later take over the path of the process that started them.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def _serve(pipe: Connection, shared: Any) -> None:

@@ -22,7 +22,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import blake2b
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from safetensors.numpy import save as as_bytes
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import locked, parse_json, read_own, write_bytes, write_json
+from assent.support.runtime import code_state
 from assent.support.temporary import TemporaryFolder
 
 FORMAT = 3
@@ -75,7 +75,10 @@ class Entry:
     seconds: float
     """Its own seconds."""
     code: str
-    """The state of assent's source that computed it (`code_state`)."""
+    """The state of assent's source that computed it (`code_state`).
+
+    It is no part of the key: an entry outlives an edit that does not matter to it. `FORMAT` is for edits that
+    do."""
     size: int
     """Bytes of its arrays' file; 0 if it has no arrays."""
     content: str
@@ -241,20 +244,6 @@ class Store:
 def _delete(files: Sequence[Path]) -> None:
     for file in sorted(files, key=lambda each: each.suffix != ".json"):  # no entry is without its arrays
         file.unlink(missing_ok=True)
-
-
-@cache
-def code_state() -> str:
-    """A short name for the state of assent's own source files.
-
-    It is no part of a key: an entry outlives an edit that does not matter to it. `FORMAT` is for edits that
-    do.
-    """
-    package = Path(str(resources.files("assent")))
-    found = blake2b(digest_size=8)
-    for file in sorted(package.rglob("*.py")):
-        found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
-    return found.hexdigest()
 
 
 def digest(key: Key) -> str:

@@ -1,4 +1,4 @@
-"""How this process computes: its threads, its memory, tiny numbers.
+"""How this process computes: its code, its threads, its memory, tiny numbers.
 
 torch and threadpoolctl are imported where they are needed: asking for the number of cores loads neither.
 """
@@ -9,6 +9,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from hashlib import blake2b
+from importlib import resources
+from pathlib import Path
+
+
+@cache
+def code_state() -> str:
+    """Return a short name for the state of assent's own source files."""
+    package = Path(str(resources.files("assent")))
+    found = blake2b(digest_size=8)
+    for file in sorted(package.rglob("*.py")):
+        found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
+
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 """Environment variables from which libraries take their number of threads when a process starts."""

@@ -257,7 +257,7 @@ def _kind(named: object, model: str | None) -> type[Recommender]:
         )
     kind = model_class(model)
     if named not in (model, model_name(kind)):
-        raise AssentError(f"made by {named!r}, not by the model={model} that was asked for")
+        raise AssentError(f"made by {named!r}, and not by {model}, the model that was asked for")
     return kind
 
 

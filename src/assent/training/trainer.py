@@ -313,8 +313,8 @@ class TrainingState:
 class Checkpoint:
     """One safetensors file: parameters and Adam's moments; counters and seconds spent are its metadata.
 
-    A file with another `key` (of other data, settings or seed) is ignored, and so is one that is not as it was
-    saved. With path None nothing is kept.
+    A file with another `key` (of other data, settings or seed) is ignored, and so is one that was changed.
+    With path None nothing is kept.
     """
 
     def __init__(self, path: Path | None, key: str, save_every: float) -> None:
@@ -396,7 +396,7 @@ def _hash(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
     found = blake2b(json.dumps({**metadata, "hash": ""}, sort_keys=True).encode(), digest_size=16)
     for name in sorted(tensors):
         found.update(f"{name}\0{tensors[name].dtype}\0".encode())
-        found.update(tensors[name].numpy().reshape(-1).view(np.uint8))
+        found.update(tensors[name].numpy().tobytes())
     return found.hexdigest()
 
 
