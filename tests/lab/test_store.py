@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import stat
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from assent.support.cost import Cost
 from assent.support.errors import AssentError
 from assent.support.files import read_json
 from assent.support.runtime import code_state
+from tests.small import rehashed
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
 OTHER = {**KEY, "price": 0.2}
@@ -108,11 +108,9 @@ def test_a_key_that_json_does_not_know_is_no_key(store: Store) -> None:
 
 
 def entry_with(**changes: object) -> str:
-    """An entry without arrays, with a hash that fits, as somebody could write it by hand."""
+    """An entry without arrays, with a hash that fits."""
     whole = {"key": KEY, "facts": {"reward": 1.0}, "seconds": 2.0, "code": "0", "size": 0, "content": ""}
-    about = whole | {"cost": {"part": [1.0, 1]}} | changes
-    fitting = blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16).hexdigest()
-    return json.dumps(about | {"hash": fitting})
+    return rehashed(whole | {"cost": {"part": [1.0, 1]}} | changes)
 
 
 def test_the_smallest_whole_entry_is_read(store: Store) -> None:
