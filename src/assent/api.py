@@ -20,6 +20,7 @@ from assent.runs.compare import compare, frontier, parse_methods
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
 from assent.runs.run import RunPlan, fit
+from assent.runs.verify import Finding, verify
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
 
@@ -28,6 +29,7 @@ __all__ = [
     "MODELS",
     "AssentError",
     "Choice",
+    "Finding",
     "HeldOut",
     "Interactions",
     "Lab",
@@ -62,4 +64,5 @@ __all__ = [
     "read_interactions",
     "read_wishes",
     "simulate",
+    "verify",
 ]

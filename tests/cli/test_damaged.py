@@ -96,6 +96,10 @@ DAMAGES: dict[str, Damage] = {
     "certificate.json: too large a number": replaced("certificate.json", b'{"true_reward": 1e999}'),
     "certificate.json: half a character": replaced("certificate.json", b'{"objective": "\\ud800"}'),
     "settings.json: another format": edited(MARKER, format=99),
+    "settings.json: a setting less": lambda run: forged(
+        run, MARKER, (run / MARKER).read_bytes().replace(b'"rest"', b'"test"')
+    ),
+    "settings.json: no price": edited(MARKER, price="dear"),
     "manifest.json: another format": lambda run: write_json(run / MANIFEST, {"format": 99}),
     "manifest.json: of a web app": lambda run: write_json(run / MANIFEST, {"name": "app", "icons": []}),
     "manifest.json: bare": lambda run: write_json(run / MANIFEST, {"format": 1}),

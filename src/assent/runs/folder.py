@@ -72,6 +72,13 @@ _HELD_OUT: Schema = {
     "user": pl.String, "item": pl.String, "held_out_for": pl.String, "unwillingness": pl.Float64,
     "given": pl.Boolean, **_ITEMS,
 }  # fmt: skip
+_NUMBER, _NOTHING = (int, float), type(None)
+_SETTINGS = {
+    **dict.fromkeys(("assent", "dataset", "protocol", "fingerprint", "method", "objective", "model"), (str,)),
+    "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING), "seed": (int,), "k": (list,),
+    "training": (dict,),
+}  # fmt: skip
+"""Settings that are read again, with the types that they may have."""
 _MAY_BE_NULL = ("value", "uncertainty", "price", "reason", "cost", "together", "title")
 
 
@@ -162,6 +169,9 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise AssentError(f"{folder}: no such run folder; a fit with out={folder} makes one")
     description: dict[str, Any] = parse_json(folder / MARKER, read_own(folder / MARKER))
     check_format(folder / MARKER, description, FORMAT)
+    for key, kinds in _SETTINGS.items():
+        if key not in description or type(description[key]) not in kinds:
+            raise AssentError(f"{folder / MARKER}: damaged (setting {key}); run the fit again")
     return description
 
 
