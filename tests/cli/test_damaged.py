@@ -165,14 +165,11 @@ def test_every_command_says_what_is_wrong(damage: str, run: Path, run_folder: Pa
     assert contents(run.parent / "outside") == outside
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_fit_goes_on_in_no_damaged_run(
-    damage: str, run: Path, log_file: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("damage", sorted(DAMAGES.keys() - {"manifest.json: missing"}))
+def test_a_fit_goes_on_in_no_damaged_run(damage: str, run: Path, log_file: Path, assent: Assent) -> None:
+    """Without a manifest the run is unfinished, and is written anew."""
     DAMAGES[damage](run)
     before = contents(run.parent)
-    # What is refused is refused before anything is trained.
-    monkeypatch.setattr("assent.runs.run._fit", lambda *_: pytest.skip("goes on: the run has no manifest"))
     code, out, err = assent("fit", log_file, "--out", run, *QUICK)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert contents(run.parent) == before
