@@ -22,6 +22,7 @@ from assent.runs.compare import compare, frontier, parse_methods
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
 from assent.runs.run import RunPlan, fit
+from assent.runs.verify import Finding, verify
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
 
@@ -31,6 +32,7 @@ __all__ = [
     "AssentError",
     "Budget",
     "Choice",
+    "Finding",
     "HeldOut",
     "Interactions",
     "Lab",
@@ -66,4 +68,5 @@ __all__ = [
     "read_wishes",
     "simulate",
     "tuned",
+    "verify",
 ]

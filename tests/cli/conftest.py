@@ -3,14 +3,18 @@
 import json
 import subprocess
 import sys
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from assent.cli.app import app
 from assent.data.simulate import simulate
+from assent.runs.manifest import MANIFEST
 
 QUICK = [
     "--set", "training.epochs=2", "--set", "model_settings.dimension=4", "--negatives", "20", "--jobs", "1",
@@ -34,6 +38,21 @@ def run_folder(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     done = CliRunner().invoke(app, ["fit", str(log_file), "--out", str(folder), *QUICK])
     assert done.exit_code == 0, done.output
     return folder
+
+
+def forged(folder: Path, name: str, content: bytes) -> None:
+    """Write a file of a run, and a manifest that has its hash."""
+    (folder / name).write_bytes(content)
+    about = json.loads((folder / MANIFEST).read_bytes())
+    about["files"][name] = sha256(content).hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(about))
+
+
+def forged_table(folder: Path, name: str, table: pl.DataFrame) -> None:
+    """Write a table of a run, and a manifest that has its hash."""
+    content = BytesIO()
+    table.write_parquet(content)
+    forged(folder, name, content.getvalue())
 
 
 def records(path: Path) -> list[dict[str, Any]]:

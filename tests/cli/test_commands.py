@@ -11,7 +11,7 @@ import pytest
 from assent.cli import fit_commands
 from assent.runs.folder import FORMAT
 from assent.runs.lds import SCORES
-from tests.cli.conftest import QUICK, killed_at, records
+from tests.cli.conftest import QUICK, forged_table, killed_at, records
 from tests.conftest import Assent
 from tests.small import Listener
 
@@ -50,6 +50,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "certificate.json",
         "metrics.json",
         "report.html",
+        "manifest.json",
     }
     table = pl.read_parquet(run_folder / "selection.parquet")
     assert {
@@ -330,7 +331,7 @@ def test_somebody_who_disclosed_every_item_is_told_so(tmp_path: Path, assent: As
     assert assent("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *split)[0] == 0
     table = pl.read_parquet(tmp_path / "run" / "selection.parquet")
     everything = table.with_columns(user=pl.lit("ann")).unique("item")
-    everything.write_parquet(tmp_path / "run" / "selection.parquet")
+    forged_table(tmp_path / "run", "selection.parquet", everything)
     code, out, _ = assent("recommend", tmp_path / "run", "--user", "ann")
     assert code == 0
     assert "every item the model knows" in out

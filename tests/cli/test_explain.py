@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,14 +95,6 @@ def test_what_nobody_said_is_not_put_into_her_mouth(tmp_path: Path, assent: Asse
     assert out.count("not given") == 2
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<td>0.40<small>(not given: own-mean)</small></td>" in page
-
-
-def test_a_run_that_keeps_no_such_thing_is_refused(tmp_path: Path, run_folder: Path, assent: Assent) -> None:
-    old = shutil.copytree(run_folder, tmp_path / "old")
-    pl.read_parquet(old / "selection.parquet").drop("reason").write_parquet(old / "selection.parquet")
-    code, _, err = assent("explain", old, "--user", "0")
-    assert code == 2
-    assert "old: of an earlier assent, which kept less of each decision; run the fit again" in err
 
 
 def test_limits_that_leave_the_budget_unused_are_the_reason(

@@ -1,6 +1,5 @@
 """A run folder is one process's at a time, and a run in it is replaced by one that got somewhere alone."""
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -13,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from assent.runs.folder import MARKER, REPORT, WORK, claimed, forget_replaced
+from assent.runs.claim import claimed, forget_replaced
+from assent.runs.folder import MARKER, WORK
+from assent.runs.manifest import MANIFEST, RunFiles
 from assent.support.errors import AssentError
-from assent.support.files import write_text
 from tests.cli.conftest import QUICK
 from tests.cli.test_resuming import DIVERGING
 from tests.conftest import Assent
@@ -96,7 +96,7 @@ def test_a_run_outlives_a_replacement_that_gets_nowhere(
     out = tmp_path / "run"
     shutil.copytree(run_folder, out)
     if not finished:
-        (out / REPORT).unlink()
+        (out / MANIFEST).unlink()
         (out / WORK).mkdir()
         (out / WORK / f"{'0' * 32}.progress").write_text("half")
     before = contents(out)
@@ -132,38 +132,42 @@ def _replace(out: Path, kill_at: int, *, works: bool) -> None:
 
     for name in CHANGES:
         setattr(os, name, counted(getattr(os, name)))
-    with suppress(AssentError), claimed(out, OTHER, replace=True):
+    with suppress(AssentError), claimed(out, OTHER, replace=True) as files:
         if not works:
             raise AssentError("refused")
-        _finish(out)
+        _finish(files)
 
 
-def _finish(out: Path) -> None:
-    write_text(out / "model.json", "new")
-    forget_replaced(out)
-    write_text(out / REPORT, "new")
+def _finish(files: RunFiles) -> None:
+    files.write("model.json", b"new")
+    forget_replaced(files.folder)
+    files.finish(problem="", decisions="new")
 
 
 @pytest.mark.parametrize("works", [True, False], ids=["works", "gets nowhere"])
 def test_whenever_a_replacement_is_killed_one_run_is_whole_afterwards(works: bool, tmp_path: Path) -> None:
     out, context = tmp_path / "run", multiprocessing.get_context("fork")
-    new = {MARKER: json.dumps(OTHER, indent=2).encode() + b"\n", "model.json": b"new", REPORT: b"new"}
-    ends = []
+    with claimed(tmp_path / "new", OTHER) as files:
+        _finish(files)
+    new, ends = contents(tmp_path / "new"), []
     for kill_at in range(1, 100):
         shutil.rmtree(out, ignore_errors=True)
-        with claimed(out, DESCRIPTION):
-            for name in ("model.json", "selection.parquet", REPORT):
-                write_text(out / name, "old")
+        with claimed(out, DESCRIPTION) as files:
+            for name in ("model.json", "selection.parquet"):
+                files.write(name, b"old")
+            files.finish(problem="", decisions="old")
+        (out / "notes.txt").write_text("of somebody")
         old = contents(out)
         killed = context.Process(target=_replace, args=(out, kill_at), kwargs={"works": works})
         killed.start()
         killed.join()
-        with suppress(AssentError), claimed(out, OTHER):
-            _finish(out)
+        with suppress(AssentError), claimed(out, OTHER) as files:
+            _finish(files)
         with pytest.raises(AssentError, match="holds a finished run"), claimed(out, OTHER):
             pass
-        assert contents(out) in (old, new)
-        ends.append(contents(out) == new)
+        assert (out / "notes.txt").read_text() == "of somebody"
+        assert contents(out) in (old, new | {"notes.txt": b"of somebody"})
+        ends.append(contents(out) != old)
         if killed.exitcode == 0:
             break
     assert killed.exitcode == 0

@@ -108,9 +108,10 @@ def test_the_run_answers_where_the_model_is(
 ) -> None:
     user = pl.read_parquet(own_run / "selection.parquet")["user"][0]
     monkeypatch.chdir(own_run.parent)
-    assert assent("recommend", "run", "--user", user, "--json", tmp_path / "r.json")[0] == 0
+    asked = ["recommend", "run", "--user", user, "--json", tmp_path / "r.json"]
+    assert assent(*asked, "--model", "mine:Mine")[0] == 0
     assert len(records(tmp_path / "r.json")) == 10
-    opened = open_run(own_run).trained.model
+    opened = open_run(own_run, "mine:Mine").trained.model
     assert type(opened).__name__ == "Mine"
     assert opened.settings.bonus == 0.25
     assert sys.path.count(str(own_run.parent)) == 1
@@ -122,12 +123,26 @@ def test_the_run_says_what_it_lacks_where_the_model_is_not(
     user = pl.read_parquet(own_run / "selection.parquet")["user"][0]
     monkeypatch.chdir(tmp_path)
     assert assent("explain", own_run, "--user", user)[0] == 0  # it needs no model
-    code, out, err = assent("recommend", own_run, "--user", user)
+    code, out, err = assent("recommend", own_run, "--user", user, "--model", "mine:Mine")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "model.json: model mine:Mine: No module named 'mine'; accepted: " in err
     assert "current directory" in err
     with pytest.raises(AssentError, match="No module named 'mine'"):
-        _ = open_run(own_run).trained
+        _ = open_run(own_run, "mine:Mine").trained
+
+
+def test_a_run_imports_no_code_that_was_not_asked_for(
+    own_run: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch, unimported: None
+) -> None:
+    user = pl.read_parquet(own_run / "selection.parquet")["user"][0]
+    monkeypatch.chdir(own_run.parent)
+    code, out, err = assent("recommend", "run", "--user", user)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "made by 'mine:Mine', which is no model of assent's; accepted: --model package.module:Class" in err
+    assert "mine" not in sys.modules
+    code, out, err = assent("recommend", "run", "--user", user, "--model", "mine:Ranking")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "made by 'mine:Mine', and not by mine:Ranking" in err
 
 
 @pytest.mark.usefixtures("here")

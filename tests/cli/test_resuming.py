@@ -8,6 +8,7 @@ import pytest
 
 from assent.cli import fit_commands
 from assent.runs.folder import FILES
+from assent.runs.manifest import MANIFEST, RunFiles
 from tests.cli.conftest import QUICK, killed_at
 from tests.conftest import Assent
 from tests.small import Listener
@@ -20,7 +21,7 @@ def killed(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was killed while its page was drawn."""
     out = tmp_path_factory.mktemp("killed") / "run"
     assert killed_at("report", log_file, "--out", out, *QUICK) == -9
-    assert not (out / "report.html").exists()
+    assert not (out / MANIFEST).exists()
     return out
 
 
@@ -56,8 +57,24 @@ def test_a_damaged_model_is_trained_again(
     assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
 
-def test_what_knows_withheld_rows_is_gone_before_the_page_is_there(
-    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
+def test_what_knows_withheld_rows_is_gone_before_the_run_is_finished(
+    log_file: Path, run_folder: Path, out: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", str(out / MANIFEST))
+
+    with monkeypatch.context() as changed:
+        changed.setattr(RunFiles, "finish", full)
+        code, _, err = assent("fit", log_file, "--out", out, *QUICK)
+    assert code == 2
+    assert "manifest.json: No space left" in err
+    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json", MANIFEST}
+    assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
+    assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
+
+
+def test_a_page_that_cannot_be_written_costs_no_training(
+    log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A limit on the size of files lets all be written but the page, which is the largest.
     out, before = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -68,8 +85,12 @@ def test_what_knows_withheld_rows_is_gone_before_the_page_is_there(
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert code == 2
     assert "report.html: File too large" in err
-    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json", "report.html"}
+    missing = {"frontier.json", "report.html", MANIFEST}
+    assert {path.name for path in out.iterdir()} == set(FILES) - missing | {".work"}
+    again = Listener()
+    monkeypatch.setattr(fit_commands, "watcher", lambda: again)
     assert assent("fit", log_file, "--out", out, *QUICK)[0] == 0
+    assert not {"final model", "all", "nothing"} & set(again.labels)
     assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.lab import Found, Store
-from assent.lab.store import code_state, digest
+from assent.lab.store import digest
 from assent.support.cost import Cost
 from assent.support.errors import AssentError
 from assent.support.files import read_json
+from assent.support.runtime import code_state
+from tests.small import rehashed
 
 KEY = {"kind": "test", "price": 0.1, "settings": {"anchors": 3}}
 OTHER = {**KEY, "price": 0.2}
@@ -105,14 +108,66 @@ def test_a_key_that_json_does_not_know_is_no_key(store: Store) -> None:
 
 
 def entry_with(**changes: object) -> str:
-    whole = {"key": KEY, "facts": {"reward": 1.0}, "seconds": 2.0, "code": "0", "size": 0}
-    return json.dumps(whole | {"cost": {"part": [1.0, 1]}} | changes)
+    """An entry without arrays, with a hash that fits."""
+    whole = {"key": KEY, "facts": {"reward": 1.0}, "seconds": 2.0, "code": "0", "size": 0, "content": ""}
+    return rehashed(whole | {"cost": {"part": [1.0, 1]}} | changes)
 
 
 def test_the_smallest_whole_entry_is_read(store: Store) -> None:
     store.put(KEY, FOUND, seconds=2.0)
     file_of(store, "json").write_text(entry_with())
     assert reward(store) == 1.0
+
+
+@pytest.mark.parametrize("part", ["facts", "key", "cost", "seconds", "size", "content", "code"])
+def test_an_entry_that_was_edited_is_none(part: str, store: Store) -> None:
+    store.put(KEY, FOUND, seconds=2.0)
+    about = read_json(file_of(store, "json"))
+    edited: dict[str, Any] = {"facts": {"reward": 9.0}, "key": OTHER, "cost": {}, "seconds": 3.0}
+    edited |= {"size": 0, "content": "0", "code": "1"}
+    file_of(store, "json").write_text(json.dumps(about | {part: edited[part]}))
+    assert store.get(KEY) is None
+
+
+def test_arrays_of_another_entry_are_refused(store: Store) -> None:
+    store.put(KEY, FOUND, seconds=2.0)
+    swapped = {name: array[::-1].copy() for name, array in FOUND.arrays.items()}
+    store.put(OTHER, Found(swapped, FOUND.facts), seconds=2.0)
+    file_of(store, "safetensors", OTHER).replace(file_of(store, "safetensors"))
+    entry = store.get(KEY)
+    assert entry is not None
+    with pytest.raises(AssentError, match=r"not what was put there.*delete it and run again"):
+        _ = entry.arrays
+
+
+def test_a_link_in_place_of_a_file_is_not_followed(store: Store, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    for kind in ("json", "safetensors"):
+        store.put(KEY, FOUND, seconds=2.0)
+        file_of(store, kind).rename(outside)
+        file_of(store, kind).symlink_to(outside)
+        before = outside.read_bytes()
+        assert store.get(KEY) is None
+        store.put(KEY, FOUND, seconds=2.0)
+        assert reward(store) == -1.5
+        assert outside.read_bytes() == before
+    file_of(store, "lock").symlink_to(outside)
+    with pytest.raises(AssentError, match="symbolic link"), store.held(KEY):
+        pass
+    assert outside.read_bytes() == before
+    link = tmp_path / "link"
+    link.symlink_to(store.folder)
+    with pytest.raises(AssentError, match="symbolic link"):
+        Store(link).clear()
+    assert reward(store) == -1.5
+
+
+def test_its_files_are_for_their_user_alone(store: Store) -> None:
+    store.put(KEY, FOUND, seconds=2.0)
+    with store.held(OTHER):
+        modes = {stat.S_IMODE(file.stat().st_mode) for file in store.folder.iterdir()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(
@@ -292,15 +347,15 @@ def test_work_is_held_by_one_process_until_it_ends(end: str, store: Store) -> No
     assert list(store.folder.iterdir()) == []
 
 
-def _put(folder: Path, number: int) -> None:
+def _put(folder: Path) -> None:
     for _ in range(30):
-        arrays = {"same": np.full(20_000, number)}
+        arrays = {"same": np.full(20_000, 7)}
         Store(folder).put(KEY, Found(arrays, {"text": "x" * 20_000}), seconds=0)
 
 
 def test_processes_that_put_the_same_entry_leave_a_whole_one(store: Store) -> None:
     context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_put, args=(store.folder, n)) for n in range(3)]
+    writers = [context.Process(target=_put, args=(store.folder,)) for _ in range(3)]
     for each in writers:
         each.start()
     while any(each.is_alive() for each in writers):

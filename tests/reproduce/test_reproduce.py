@@ -19,7 +19,7 @@ from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
 from assent.lab import Lab, Store
 from assent.lab.anchors import random_anchors
-from assent.lab.store import Found, code_state
+from assent.lab.store import Found
 from assent.methods import influence_settings, make_method
 from assent.models.losses import Loss
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
@@ -33,6 +33,7 @@ from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
 from assent.support.files import read_json, write_json
 from assent.support.progress import Advance
+from assent.support.runtime import code_state
 from tests.conftest import Assent
 from tests.small import trained_in
 

@@ -19,6 +19,7 @@ from assent.methods import make_method
 from assent.methods.worth import WorthMethod
 from assent.results.records import REFERENCES
 from assent.runs.folder import FILES, WORK, open_run
+from assent.runs.manifest import MANIFEST
 from assent.runs.run import RunPlan, describe, fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
@@ -61,7 +62,7 @@ def bytes_of(folder: Path) -> dict[str, Any]:
             found[name] = timeless(read_json(file))
         elif name == "tuning.json":
             found[name] = timeless([*read_json(file).values()])
-        elif name != "report.html":  # which shows seconds
+        elif name not in ("report.html", MANIFEST):  # which show seconds, and hashes of such files
             found[name] = file.read_bytes() if file.exists() else None
     return found
 
@@ -180,9 +181,9 @@ def test_another_plan_does_not_go_on_from_it(log: Interactions, problem: Problem
     fit(log, problem, out, PLANS["frontier"], QUICK)
     with pytest.raises(AssentError, match="holds a finished run"):
         fit(log, problem, out, PLANS["frontier"], QUICK)
-    (out / "report.html").unlink()
+    (out / MANIFEST).unlink()
     (out / WORK).mkdir()
-    (out / WORK / "kept").touch()
+    (out / WORK / f"{'0' * 32}.progress").touch()
     with pytest.raises(AssentError, match="unfinished run of other data or settings"):
         fit(log, problem, out, WORTH, QUICK)
     fit(log, problem, out, RunPlan(method=make_method("random")), QUICK, replace=True)

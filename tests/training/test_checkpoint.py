@@ -356,7 +356,7 @@ def test_any_layout_of_parameters_can_be_kept(data: Disclosed, path: Path) -> No
         fitted(data, path, kind=Tied, progress=Interrupter(5))
     assert result(fitted(data, path, kind=Tied)) == result(whole)
     storage.save(whole, path.parent / "model")
-    assert result(storage.load(path.parent / "model")) == result(whole)
+    assert result(storage.load(path.parent / "model", f"{__name__}:Tied")) == result(whole)
 
 
 def test_a_fingerprint_names_all_that_a_training_depends_on(data: Disclosed) -> None:

@@ -13,9 +13,10 @@ from assent.data.problem import make_problem
 from assent.data.simulate import simulate
 from assent.models import MF, CDAESettings, MFSettings, Sizes
 from assent.runs.folder import Run
+from assent.runs.manifest import RunFiles, read_manifest
 from assent.support.errors import AssentError
 from assent.training import Trained, TrainingSettings, disclose, train
-from assent.training.stored import save
+from assent.training.stored import as_files
 
 USERS, ITEMS = ["ann", "bob", "eve"], ["Alien", "Brazil", "Casino", "Dune", "Emma"]
 
@@ -131,8 +132,11 @@ def test_a_run_recommends_what_was_not_disclosed(tmp_path: Path) -> None:
             "disclosed": disclosed,
         }
     )
-    save(trained, tmp_path / "model")
-    run = Run(tmp_path, {}, table, table.clear(), table.clear(), [], {})
+    files = RunFiles(tmp_path)
+    for name, content in as_files(trained, "model").items():
+        files.write(name, content)
+    files.finish(problem="", decisions="")
+    run = Run(tmp_path, {}, table, table.clear(), table.clear(), [], {}, read_manifest(tmp_path))
     for user in problem.user_ids[:8].tolist():
         found = run.recommend(user, 5)
         theirs = run.rows_of(user).filter("disclosed")["item"]

@@ -31,6 +31,7 @@ COMMANDS = {
     "reproduce": Lazy("reproduce_command", "reproduce_command", "Run the paper's tables and figures again."),
     "recommend": Lazy("run_commands", "recommend", "Print the items that the model recommends to a user."),
     "explain": Lazy("run_commands", "explain", "Print what was used of a user's interactions, and why."),
+    "verify": Lazy("verify_command", "verify_command", "Check that a run is what its fit wrote."),
     "simulate": Lazy("data_commands", "simulate_command", "Write a simulated log with unwillingness."),
     "settings": Lazy("fit_commands", "settings_command", "List every setting, with its default."),
     "store": Lazy("data_commands", "store_command", "Say how large a store is, and prune it."),

@@ -79,10 +79,14 @@ class OutputOptions:
         if self.json is not None:
             refuse_to_overwrite(self.json, replace=self.replace)
 
-    def write(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Write the records if a file was given: flat ones, lists joined by `|`."""
+    def write(self, records: Sequence[Mapping[str, Any]], *, private: bool = False) -> None:
+        """Write the records if a file was given: flat ones, lists joined by `|`.
+
+        What people did is `private`: the file is for this user alone.
+        """
         if self.json is not None:
-            write_json(self.json, [{key: _flat(value) for key, value in each.items()} for each in records])
+            flat = [{key: _flat(value) for key, value in each.items()} for each in records]
+            write_json(self.json, flat, private=private)
             notice(f"Records: {self.json}")
 
 

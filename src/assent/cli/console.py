@@ -27,6 +27,7 @@ from assent.results.words import printable
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress
 from assent.support.runtime import NO_MEMORY, lacks_memory
+from assent.support.temporary import sweep
 
 _WIDTH_IN_FILES = 160
 """Columns of results that go to a file or a pipe: at the usual 80 wide tables break their names."""
@@ -48,6 +49,7 @@ _DAY = 24 * 3600.0
 def run_guarded(command: Callable[[], object]) -> None:
     """Run a command; what is wrong outside the program becomes one line and exit code 2."""
     warnings.showwarning = _show_warning
+    sweep()
     try:
         command()
     except AssentError as error:
@@ -81,6 +83,7 @@ def with_dashes(message: str) -> str:
         ("allow_unmatched=True", "--allow-unmatched"),
         ("unwillingness=SOURCE", "--unwillingness SOURCE"),
         ("gaps=True", "--rest"),
+        ("model=package.module:Class", "--model package.module:Class"),
         ("folder=", "--data-dir="),
     ):
         message = message.replace(python, option)

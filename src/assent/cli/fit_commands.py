@@ -22,11 +22,10 @@ from assent.report.facts import certificate_facts
 from assent.results.records import METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
-from assent.runs.folder import TUNING, Run
+from assent.runs.folder import Run
 from assent.runs.measure import merged
 from assent.runs.run import RunPlan, fit
 from assent.support.errors import AssentError
-from assent.support.files import read_json
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
@@ -118,8 +117,7 @@ def fit_command(
 
 def _show(run: Run, output: OutputOptions, title: str, methods: Sequence[Method]) -> None:
     """Print a run and its frontier, if it has one, and write their records."""
-    file = run.folder / "frontier.json"
-    compared = read_json(file) if file.exists() else []
+    compared = run.frontier
     form = reward_form(methods)
     if compared:
         show_frontier(compared, title, form)
@@ -209,7 +207,7 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
 
 def _tuning_facts(run: Run) -> list[str]:
     """Return sentences that say which settings of the base model were found on validation rows."""
-    found = read_json(run.folder / TUNING)
+    found = run.tuning
     parts = {"all interactions": found["all"], "what is disclosed": found["disclosed"]}
     facts = []
     for rows, search in parts.items():

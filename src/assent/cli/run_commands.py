@@ -13,9 +13,16 @@ from assent.data.unwillingness import in_words as source_in_words
 from assent.report.sections import in_words
 from assent.results.words import minded, not_given, number
 from assent.runs.folder import Run, open_run
-from assent.support.errors import AssentError
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
+OwnModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:CLASS",
+        help="The run's recommender, if it is one of your own. Its code is run.",
+        show_default=False,
+    ),
+]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
 _HIGH = 1e6
 
@@ -26,6 +33,7 @@ def recommend(
     *,
     user: User,
     k: Annotated[int, typer.Option("--k", min=1, help="How many items.")] = 10,
+    model: OwnModel = None,
     output: OutputOptions,
 ) -> None:
     """Print the items that the model recommends to a user.
@@ -39,7 +47,7 @@ def recommend(
     ```
     """
     output.check()
-    opened = open_run(run)
+    opened = open_run(run, model)
     found = opened.recommend(user, k)
     if not found:
         say(_why_nothing(opened, user))
@@ -51,7 +59,7 @@ def recommend(
         show_table(
             f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title")
         )
-    output.write(found)
+    output.write(found, private=True)
 
 
 def _why_nothing(run: Run, user: str) -> str:
@@ -80,8 +88,6 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     """
     output.check()
     opened = open_run(run)
-    if "reason" not in opened.selection.columns:
-        raise AssentError(f"{run}: of an earlier assent, which kept less of each decision; run the fit again")
     held_out, sealed = (each.filter(pl.col("user") == user) for each in (opened.held_out, opened.sealed))
     # With a given split, somebody may have no interaction to train on; others may have said never to all.
     table = opened.rows_of(user, needed=held_out.is_empty() and sealed.is_empty())
@@ -104,7 +110,7 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
         say(f"{held_out.height} more are held out, to validate and test on.")
     if sealed.height:
         say(f"{sealed.height} more are shown to nobody else: nothing in this run depends on them.")
-    output.write([_finite(row) for row in rows])
+    output.write([_finite(row) for row in rows], private=True)
 
 
 def _unread(run: Run) -> str:

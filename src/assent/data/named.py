@@ -157,7 +157,7 @@ def _read_original(wanted: Named, file: Path, kept: Path | None) -> Interactions
     table = table.unique(["user", "item"], keep="first", maintain_order=True)
     log = cut(Interactions(wanted.name, table, NO_ITEMS), wanted.most)
     if here:
-        write_with(here, log.table.write_parquet)
+        write_with(here, log.table.write_parquet, private=True)
     return log
 
 

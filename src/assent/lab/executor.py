@@ -27,6 +27,7 @@ _PRELOADED = ["assent.api", "torch._dynamo"]
 _GO_ON = "finished work is kept: repeat the command to go on, with fewer jobs if memory is short"
 _PATIENCE = 5.0
 """Seconds to wait for how a worker ended, once its pipe has."""
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class Processes:
     def __enter__(self) -> "Processes":
         """Let the server that forks the workers load its libraries while this process goes on."""
         _CONTEXT.set_forkserver_preload(_PRELOADED)
-        with one_thread():  # the environment that the workers' libraries read
+        with one_thread(), _safe_path():  # the environment that the workers' libraries read
             forkserver.ensure_running()
         return self
 
@@ -156,6 +157,23 @@ class Processes:
             how = f"was ended from outside by {signal.Signals(-code).name}" if code < 0 else "ended"
             why = f"its worker process {how}, perhaps for lack of memory"
             raise AssentError(f"{_name(item)}: {why}; {_GO_ON}") from None
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let processes that are started meanwhile import nothing from the current directory.
+
+    Workers later take over the path of the process that started them.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def _serve(pipe: Connection) -> None:

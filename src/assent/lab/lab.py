@@ -97,7 +97,8 @@ class Lab:
 
     def train(self, trainings: Sequence["Training"], label: str = "training models") -> list[Trained]:
         """Return a trained model for each training, with its cost; train those that the store lacks."""
-        return [_model_in(entry) for entry in self.run(trainings, label)]
+        entries = zip(trainings, self.run(trainings, label), strict=True)
+        return [_model_in(entry, (each.settings or self.settings).model) for each, entry in entries]
 
     @cached_property
     def _for_workers(self) -> "Lab":
@@ -187,13 +188,14 @@ class Training:
             progress=lab.progress,
             label=self.label,
             checkpoint=lab.store.checkpoint(self.key(lab)),
-            start=None if before is None else _model_in(before).model,
+            start=None if before is None else _model_in(before, settings.model).model,
         )
 
 
-def _model_in(entry: Entry) -> Trained:
+def _model_in(entry: Entry, model: str) -> Trained:
+    """Return the model of an entry, which is of the kind `model`, whatever the entry says."""
     tensors = {name: torch.from_numpy(array) for name, array in entry.arrays.items()}
-    return replace(trained_from(tensors, entry.facts), cost=entry.cost)
+    return replace(trained_from(tensors, entry.facts, model=model), cost=entry.cost)
 
 
 def everything(problem: Problem) -> Bools:

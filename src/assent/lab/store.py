@@ -5,12 +5,13 @@ everything that the entry depends on. A changed setting therefore misses the ent
 others, and a killed process finds what was finished before. For the key with digest D:
 
     D.safetensors   the arrays, written first
-    D.json          key, facts, cost; an entry exists once this file does
+    D.json          key, facts, cost and hashes; an entry exists once this file does
     D.progress      the checkpoint of a training in progress
     D.lock          held by the process that computes the entry
 
-Entries of trainings may depend on withheld interactions: guard the folder like the log, and `clear` it when
-nobody needs it any more.
+An entry whose files are not what was put there is computed again. Entries of trainings may depend on withheld
+interactions: the files are for their user alone. Guard the folder like the log, and `clear` it when nobody
+needs it any more.
 """
 
 import json
@@ -21,20 +22,20 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from hashlib import blake2b
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as as_bytes
 
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
-from assent.support.files import locked, read_json, write_json, write_with
+from assent.support.files import locked, parse_json, read_own, write_bytes, write_json
+from assent.support.runtime import code_state
+from assent.support.temporary import TemporaryFolder
 
 FORMAT = 3
 """Raised whenever an entry computed before would come out differently."""
@@ -74,18 +75,29 @@ class Entry:
     seconds: float
     """Its own seconds."""
     code: str
-    """The state of assent's source that computed it (`code_state`)."""
+    """The state of assent's source that computed it (`code_state`).
+
+    It is no part of the key: an entry outlives an edit that does not matter to it. `FORMAT` is for edits that
+    do."""
     size: int
     """Bytes of its arrays' file; 0 if it has no arrays."""
+    content: str
+    """Hash of that file."""
 
     @cached_property
     def arrays(self) -> Mapping[str, Array]:
-        """The arrays by name."""
+        """The arrays by name; raise if they are not those that were put."""
+        if not self.size:
+            return {}
         file = self.file.with_suffix(".safetensors")
         try:
-            return load_file(file) if self.size else {}
-        except (SafetensorError, OSError) as error:
-            raise AssentError(f"{file}: missing or damaged ({error}); delete it and run again") from None
+            found = read_own(file)
+            if _hash(found) != self.content:
+                raise AssentError(f"{file}: not what was put there")
+            return from_bytes(found)
+        except (AssentError, SafetensorError) as error:
+            reason = str(error).removeprefix(f"{file}: ")
+            raise AssentError(f"{file}: missing or damaged ({reason}); delete it and run again") from None
 
 
 @dataclass(frozen=True, init=False)
@@ -93,17 +105,17 @@ class Store:
     """Entries under `folder`, which is created with the first of them; safe for several processes."""
 
     folder: Path
-    _owned: TemporaryDirectory[str] | None = field(default=None, compare=False, repr=False)
+    _owned: TemporaryFolder | None = field(default=None, compare=False, repr=False)
 
-    def __init__(self, folder: str | Path, _owned: TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, folder: str | Path, _owned: TemporaryFolder | None = None) -> None:
         object.__setattr__(self, "folder", Path(folder))
         object.__setattr__(self, "_owned", _owned)
 
     @classmethod
     def temporary(cls) -> "Store":
         """Return a store in a new folder that is deleted when nobody uses the store any more."""
-        owned = TemporaryDirectory(prefix="assent-")
-        return cls(Path(owned.name), owned)
+        owned = TemporaryFolder()
+        return cls(owned.path, owned)
 
     def __reduce__(self) -> tuple[type["Store"], tuple[Path]]:
         return Store, (self.folder,)
@@ -117,12 +129,15 @@ class Store:
         """Return the entry with the digest `name`; None where it is missing or damaged."""
         file = self.folder / f"{name}.json"
         try:
-            match read_json(file):
+            about = parse_json(file, read_own(file))
+            match about:
                 case {"key": dict(key), "facts": dict(facts), "seconds": int() | float() as seconds,
-                      "cost": dict(parts), "code": str(code), "size": int(size)}:  # fmt: skip
+                      "cost": dict(parts), "code": str(code), "size": int(size), "content": str(content),
+                      "hash": str(found)}:  # fmt: skip
                     cost = Cost({part: (float(took), int(n)) for part, (took, n) in parts.items()})
-                    if not size or file.with_suffix(".safetensors").stat().st_size == size:
-                        return Entry(file, key, facts, cost, seconds, code, size)
+                    is_whole = not size or file.with_suffix(".safetensors").lstat().st_size == size
+                    if is_whole and found == _hash_of(about):
+                        return Entry(file, key, facts, cost, seconds, code, size, content)
         except (AssentError, OSError, TypeError, ValueError):
             pass
         return None
@@ -132,7 +147,7 @@ class Store:
         content = b""
         if found.arrays:
             content = as_bytes({each: np.ascontiguousarray(array) for each, array in found.arrays.items()})
-            write_with(self._file(key, "safetensors"), lambda file: file.write(content))
+            write_bytes(self._file(key, "safetensors"), content, private=True)
         total = seconds if found.seconds is None else found.seconds
         cost = found.rests_on + Cost.of(digest(key), total, found.trainings)
         about = {
@@ -142,10 +157,11 @@ class Store:
             "seconds": total,
             "cost": {part: list(each) for part, each in cost.parts.items()},
             "size": len(content),
+            "content": _hash(content),
             "key": _plain(key),
-            "facts": dict(found.facts),
+            "facts": _plain(found.facts),
         }
-        write_json(self._file(key, "json"), about)
+        write_json(self._file(key, "json"), about | {"hash": _hash_of(about)}, private=True)
 
     def remove(self, key: Key) -> None:
         """Delete an entry, if it is there."""
@@ -201,6 +217,8 @@ class Store:
 
     def clear(self) -> None:
         """Delete all entries and the folder, unless it holds files that are not the store's."""
+        if self.folder.is_symlink():
+            raise AssentError(f"{self.folder}: a symbolic link; accepted: a folder")
         for files in self._files().values():
             _delete(files)
         with suppress(OSError):
@@ -214,6 +232,11 @@ class Store:
                 found.setdefault(own[1], []).append(file)
         return found
 
+    @staticmethod
+    def owns(name: str) -> bool:
+        """Whether a file of this name in a store's folder is the store's."""
+        return _OWN.fullmatch(name) is not None
+
     def _file(self, key: Key, kind: str) -> Path:
         return self.folder / f"{digest(key)}.{kind}"
 
@@ -223,24 +246,20 @@ def _delete(files: Sequence[Path]) -> None:
         file.unlink(missing_ok=True)
 
 
-@cache
-def code_state() -> str:
-    """A short name for the state of assent's own source files.
-
-    It is no part of a key: an entry outlives an edit that does not matter to it. `FORMAT` is for edits that
-    do.
-    """
-    package = Path(str(resources.files("assent")))
-    found = blake2b(digest_size=8)
-    for file in sorted(package.rglob("*.py")):
-        found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
-    return found.hexdigest()
-
-
 def digest(key: Key) -> str:
     """A short name for a key, this version of assent and the format of its entries."""
     described = json.dumps([FORMAT, _version(), _plain(key)], sort_keys=True, allow_nan=False)
     return blake2b(described.encode(), digest_size=16).hexdigest()
+
+
+def _hash(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _hash_of(about: Mapping[str, Any]) -> str:
+    """A hash of all that an entry's JSON file says, but for the hash itself."""
+    said = {name: value for name, value in about.items() if name != "hash"}
+    return _hash(json.dumps(said, sort_keys=True).encode())
 
 
 @cache

@@ -22,7 +22,7 @@ import polars as pl
 
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab
-from assent.lab.store import Entry, Store, code_state, digest
+from assent.lab.store import Entry, Store, digest
 from assent.report.page import page
 from assent.reproduce import paper
 from assent.reproduce.item import Cell, Chapter, Item, Kind
@@ -36,6 +36,7 @@ from assent.runs.measure import run_groups
 from assent.support.errors import AssentError
 from assent.support.files import write_with
 from assent.support.progress import SILENT, Progress
+from assent.support.runtime import code_state
 from assent.training import Settings
 
 CELLS = "cells"

@@ -9,24 +9,29 @@
     certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
     metrics.json       flat records: the method, All and Nothing
     frontier.json      flat records of all methods within budgets, where that was asked for
-    report.html        for people; written last, so a folder that has it is whole
+    report.html        for people
+    manifest.json      hashes of all these (`manifest`); written last, so a folder that has it is whole
 
 Until the run is done, the store `.work` holds anchors, trials and the state of trainings. They know withheld
-interactions and are deleted at the end. So is `.replaced`, a run that was in the folder before.
+interactions and are deleted at the end. So is `.replaced`, a run that was in the folder before. Other files
+in the folder are not touched, and nothing is read or written through a symbolic link in it.
 """
 
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from assent.data.interactions import NO_ROWS
+from assent.game.reasons import Reason
+from assent.results.records import Record
+from assent.runs.manifest import MANIFEST, Manifest, read_manifest
 from assent.support.errors import AssentError
-from assent.support.files import check_format, leftovers, locked, read_json, write_json
+from assent.support.files import check_format, parse_json, read_own
 
 if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
     from assent.training import Trained
@@ -36,17 +41,13 @@ FORMAT = 4
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
 REPORT = "report.html"
-"""Written last, so a folder that has it is whole."""
 WORK = ".work"
 """Anchors and the state of trainings, until the run is done."""
 TUNING = "tuning.json"
 """Settings of the base model that were tried, on everything and on what is disclosed."""
-LOCK = ".assent-lock"
-"""Held by the process that is at work in the folder, which deletes it at the end."""
+FRONTIER = "frontier.json"
 REPLACED = ".replaced"
 """The run that was here before, until the one that replaces it is done."""
-MOVING = ".moving"
-"""The same on its way there or back, file by file; a killed process may leave it, and it is moved back."""
 FILES = (
     MARKER,
     "selection.parquet",
@@ -56,10 +57,33 @@ FILES = (
     "model.json",
     "certificate.json",
     "metrics.json",
-    "frontier.json",
+    FRONTIER,
     TUNING,
     REPORT,
+    MANIFEST,
 )
+OPTIONAL = (FRONTIER,)
+"""Files that not every run has."""
+Schema = Mapping[str, pl.DataType | type[pl.DataType]]
+_SAID: Schema = {"source": pl.String, "said": pl.String}
+_ITEMS: Schema = {"title": pl.String, "category": pl.List(pl.String)}
+_SELECTION: Schema = {
+    "user": pl.String, "item": pl.String, "unwillingness": pl.Float64, "disclosed": pl.Boolean,
+    "given": pl.Boolean, "value": pl.Float64, "uncertainty": pl.Float64, "price": pl.Float64,
+    "reason": pl.String, "cost": pl.Float64, "together": pl.Int64, **_SAID, **_ITEMS,
+}  # fmt: skip
+_HELD_OUT: Schema = {
+    "user": pl.String, "item": pl.String, "held_out_for": pl.String, "unwillingness": pl.Float64,
+    "given": pl.Boolean, **_SAID, **_ITEMS,
+}  # fmt: skip
+_NUMBER, _NOTHING = (int, float), type(None)
+_SETTINGS = {
+    **dict.fromkeys(("assent", "dataset", "protocol", "fingerprint", "method", "objective", "model"), (str,)),
+    "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING), "seed": (int,), "k": (list,),
+    "training": (dict,),
+}  # fmt: skip
+"""Settings that are read again, with the types that they may have."""
+_MAY_BE_NULL = ("value", "uncertainty", "price", "reason", "cost", "together", "title", "said")
 
 
 @dataclass(frozen=True)
@@ -79,13 +103,28 @@ class Run:
     """Figures of the method, of All and of Nothing."""
     certificate: Mapping[str, Any]
     """How far the decision can be trusted."""
+    manifest: Manifest
+    """Hashes of all files, and what they rest on."""
+    model: str | None = None
+    """The model as `package.module:Class`, where it is none of assent's and its code may be run."""
 
     @cached_property
     def trained(self) -> "Trained":
         """The model; read when it is first asked for."""
-        from assent.training.stored import load
+        from assent.training.stored import from_files
 
-        return load(self.folder / "model")
+        about, parameters = (self.manifest.read(f"model.{kind}") for kind in ("json", "safetensors"))
+        return from_files(self.folder / "model", about, parameters, self.model)
+
+    @property
+    def frontier(self) -> list[dict[str, Any]]:
+        """Records of all methods within budgets; none where that was not asked for."""
+        return read_records(self.manifest, FRONTIER) if FRONTIER in self.manifest.files else []
+
+    @property
+    def tuning(self) -> Mapping[str, Any]:
+        """The settings of the base model that were tried, and those found."""
+        return read_mapping(self.manifest, TUNING)
 
     def rows_of(self, user: str, *, needed: bool = True) -> pl.DataFrame:
         """Return the user's training interactions; raise if there are none and some are `needed`."""
@@ -105,140 +144,115 @@ class Run:
         return titled.select("user", "item", "title", "score").to_dicts()
 
 
-def open_run(folder: str | Path) -> Run:
-    """Read a finished run; an unfinished one, another version's or another program's folder is refused."""
+def open_run(folder: str | Path, model: str | None = None) -> Run:
+    """Read a finished run; an unfinished one, another version's or another program's folder is refused.
+
+    So is one whose files are not what the run wrote. A model of your own is named by `model`, as
+    `package.module:Class`: its code is run when the model is first asked for.
+    """
     folder = Path(folder)
+    description = read_description(folder)
+    if not (folder / MANIFEST).exists():
+        raise AssentError(f"{folder}: the run is not finished; repeat the fit that began it")
+    manifest = read_manifest(folder)
+    manifest.read(MARKER)
+    return Run(
+        folder,
+        description,
+        read_selection(manifest),
+        read_held_out(manifest),
+        read_sealed(manifest),
+        read_records(manifest, "metrics.json"),
+        read_mapping(manifest, "certificate.json"),
+        manifest,
+        model,
+    )
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Return the settings of the run in a folder; another version's or another program's are refused."""
     if not folder.is_dir():
         raise AssentError(f"{folder}: no such run folder; a fit with out={folder} makes one")
-    description = read_json(folder / MARKER)
+    description: dict[str, Any] = parse_json(folder / MARKER, read_own(folder / MARKER))
     check_format(folder / MARKER, description, FORMAT)
-    if not (folder / REPORT).exists():
-        raise AssentError(f"{folder}: the run is not finished; repeat the fit that began it")
-    names = ("selection", "held_out", "sealed")
-    selection, held_out, sealed = (_read_table(folder / f"{name}.parquet") for name in names)
-    records, certificate = (read_json(folder / f"{name}.json") for name in ("metrics", "certificate"))
-    return Run(folder, description, selection, held_out, sealed, records, certificate)
+    for key, kinds in _SETTINGS.items():
+        if key not in description or type(description[key]) not in kinds:
+            raise AssentError(f"{folder / MARKER}: damaged (setting {key}); run the fit again")
+    return description
 
 
-def _read_table(file: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(file)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        raise AssentError(f"{file}: missing or damaged; run the fit again") from None
+def read_mapping(manifest: Manifest, name: str) -> dict[str, Any]:
+    """Return a JSON object of a run."""
+    found = parse_json(manifest.folder / name, manifest.read(name))
+    if not isinstance(found, dict):
+        raise AssentError(f"{manifest.folder / name}: damaged (no JSON object); run the fit again")
+    return found
 
 
-@contextmanager
-def claimed(out: Path, description: dict[str, Any], *, replace: bool = False) -> Iterator[None]:
-    """Make `out` this run's folder, or find that it is already, unfinished; any other is refused.
-
-    With `replace`, another run there is set aside. The folder is this process's alone: while one is at work
-    in it, others are refused. A run that ends before it has anything to go on from leaves the folder as it
-    was: one that is refused must not cost the run that it would replace, nor stand in the way of the
-    corrected command. The last good state of a training is such a thing.
-    """
-    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
-    _check_whose(out, replace=replace)
-    try:
-        with _held(out):
-            for name in FILES:
-                for file in leftovers(out / name):
-                    file.unlink()
-            _settle(out)
-            if replace and _entries(out):
-                _set_aside(out)
-            _check(out, description)
-            try:
-                write_json(out / MARKER, description)
-                yield
-            finally:
-                if _is_bare(out):
-                    _empty(out)
-                    _settle(out)
-    finally:
-        for folder in missing:
-            with suppress(OSError):  # not empty: there is a run in it, perhaps another's
-                folder.rmdir()
-
-
-@contextmanager
-def _held(out: Path) -> Iterator[None]:
-    """Hold the folder for this process alone."""
-    lock = out / LOCK
-    with locked(lock, wait=False) as held:
-        if not held:
-            raise AssentError(
-                f"{out}: another process is at work in this folder; wait for it or choose another folder"
-            )
+def read_records(manifest: Manifest, name: str) -> list[dict[str, Any]]:
+    """Return the flat records of a run: at least one, each with all fields of a `Record`."""
+    file = manifest.folder / name
+    found = parse_json(file, manifest.read(name))
+    if not isinstance(found, list) or not found or not all(isinstance(each, dict) for each in found):
+        raise AssentError(f"{file}: damaged (no list of records); run the fit again")
+    for each in found:
         try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
+            flat = Record.from_flat(each).flat()
+        except (AssentError, TypeError) as error:
+            raise AssentError(f"{file}: damaged ({error}); run the fit again") from None
+        for key, value in flat.items():
+            if not _is_figure(key, value):
+                raise AssentError(f"{file}: damaged ({key} is {value!r}); run the fit again")
+    return found
 
 
-def _entries(folder: Path) -> set[Path]:
-    """What is in the folder of its run, but for files that a killed one had not finished."""
-    unfinished = {file for name in FILES for file in leftovers(folder / name)}
-    return set(folder.iterdir()) - unfinished - {folder / name for name in (LOCK, REPLACED, MOVING)}
+_FIELDS = {each.name: str(each.type) for each in fields(Record)}
+_LARGEST = 1e300
 
 
-def _check_whose(out: Path, *, replace: bool) -> None:
-    """Refuse what is no run's folder, nor empty, before anything is written there."""
-    if not out.exists() or (out.is_dir() and not _entries(out)):
-        return
-    marker = next((file for file in (out / MARKER, out / MOVING / MARKER) if file.exists()), None)
-    about = read_json(marker) if marker else None
-    if replace and not (isinstance(about, dict) and {"format", "assent", "method"} <= about.keys()):
-        raise AssentError(f"{out}: replace=True only replaces run folders, and this is none")
-    if not marker:
-        raise AssentError(f"{out}: already exists and is no run folder; choose another folder")
+def _is_figure(key: str, value: object) -> bool:
+    """Whether a field of a record can have this value; metrics at further k are numbers."""
+    kind = _FIELDS.get(key, "float")
+    if "str" in kind:
+        return isinstance(value, str)
+    if value is None:
+        return "None" in kind
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
-def _check(out: Path, description: dict[str, Any]) -> None:
-    """Refuse the folder of another run."""
-    marker = out / MARKER
-    if (out / REPORT).exists():
-        raise AssentError(f"{out}: holds a finished run; choose another folder, or replace=True")
-    if marker.exists() and read_json(marker) != description:
-        raise AssentError(
-            f"{out}: holds an unfinished run of other data or settings; "
-            "choose another folder, or replace=True"
-        )
+def read_selection(manifest: Manifest) -> pl.DataFrame:
+    """Return the decisions of a run, one row per training interaction."""
+    table = _read_table(manifest, "selection.parquet", _SELECTION)
+    decided = table.filter(pl.col("reason").is_not_null())
+    known = decided["reason"].is_in([each.value for each in Reason]).all()
+    if not known or decided.select("value", "cost", "together").null_count().sum_horizontal()[0]:
+        raise AssentError(f"{manifest.folder / 'selection.parquet'}: damaged (reason); run the fit again")
+    return table
 
 
-def _is_bare(out: Path) -> bool:
-    """Whether there is nothing but the marker."""
-    work = out / WORK
-    return _entries(out) <= {out / MARKER, work} and not (work.is_dir() and any(work.iterdir()))
+def read_held_out(manifest: Manifest) -> pl.DataFrame:
+    """Return the held-out interactions of a run."""
+    return _read_table(manifest, "held_out.parquet", _HELD_OUT)
 
 
-def _empty(out: Path) -> None:
-    """Delete a bare run."""
-    if (out / WORK).exists():
-        (out / WORK).rmdir()
-    (out / MARKER).unlink(missing_ok=True)
+def read_sealed(manifest: Manifest) -> pl.DataFrame:
+    """Return the interactions that were turned away at the door."""
+    return _read_table(manifest, "sealed.parquet", NO_ROWS.schema)
 
 
-def _set_aside(out: Path) -> None:
-    """Take the run out of the way, to be brought back by `_settle` or forgotten by `forget_replaced`."""
-    forget_replaced(out)
-    (out / MOVING).mkdir()
-    for path in _entries(out):
-        path.rename(out / MOVING / path.name)
-    (out / MOVING).rename(out / REPLACED)
-
-
-def _settle(out: Path) -> None:
-    """Bring back the run that was set aside, unless the one that replaces it has something to go on from."""
-    if (out / REPLACED).exists() and _is_bare(out):
-        _empty(out)
-        (out / REPLACED).rename(out / MOVING)
-    if (out / MOVING).exists():
-        for path in (out / MOVING).iterdir():
-            path.rename(out / path.name)
-        (out / MOVING).rmdir()
-
-
-def forget_replaced(out: Path) -> None:
-    """Delete the run that was set aside, if there is one."""
-    if (out / REPLACED).exists():
-        shutil.rmtree(out / REPLACED)
+def _read_table(manifest: Manifest, name: str, schema: Schema) -> pl.DataFrame:
+    """Return a table that has at least the columns of `schema`, with values wherever they are needed."""
+    file = manifest.folder / name
+    content = manifest.read(name)
+    try:
+        table = pl.read_parquet(BytesIO(content))
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        raise AssentError(f"{file}: no parquet table; run the fit again") from None
+    for column, kind in schema.items():
+        if table.schema.get(column) != kind:
+            raise AssentError(f"{file}: damaged (column {column} is not {kind}); run the fit again")
+        if column not in _MAY_BE_NULL and table[column].null_count():
+            raise AssentError(f"{file}: damaged (column {column} has gaps); run the fit again")
+    if not table["unwillingness"].is_between(0, 1).all():
+        raise AssentError(f"{file}: damaged (unwillingness is not from 0 to 1); run the fit again")
+    return table

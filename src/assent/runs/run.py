@@ -1,7 +1,7 @@
 """Fitting a run: choose, train, evaluate and report into one folder (`folder` says what it holds)."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,13 +26,14 @@ from assent.models import code_of
 from assent.report.data import ReportData
 from assent.report.page import build_report
 from assent.results.records import REFERENCES, check_price
+from assent.runs.claim import claimed, forget_replaced
 from assent.runs.compare import frontier, parse_methods
-from assent.runs.folder import FORMAT, REPORT, TUNING, WORK, Run, claimed, forget_replaced, open_run
+from assent.runs.folder import FORMAT, FRONTIER, REPORT, TUNING, WORK, Run, open_run
+from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of, record
-from assent.support.files import write_json, write_text, write_with
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
-from assent.training.stored import save
+from assent.training.stored import as_files
 
 
 def selection_table(
@@ -165,13 +166,13 @@ def fit(
     folder, plan, settings = Path(out), plan or RunPlan(), settings or Settings()
     plan.check(problem, settings.model)
     description = describe(problem, plan, settings)
-    with claimed(folder, description, replace=replace):
+    with claimed(folder, description, replace=replace) as files:
         store = Store(folder / WORK)
         lab = Lab(problem, settings, plan.seed, store, executor, progress)
-        return _fit(log, lab, folder, plan, description)
+        return _fit(log, lab, files, plan, description)
 
 
-def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dict[str, Any]) -> Run:
+def _fit(log: Interactions, lab: Lab, files: RunFiles, plan: RunPlan, description: dict[str, Any]) -> Run:
     problem, method, price, asked = lab.problem, plan.method, plan.price, lab
     at_all = tuned(asked, everything(problem))
     lab = asked.with_settings(at_all.settings)
@@ -191,40 +192,57 @@ def _fit(log: Interactions, lab: Lab, out: Path, plan: RunPlan, description: dic
         replace(each, cost=each.cost + search.cost) for each, search in zip(choices, searches, strict=True)
     ]
     choices[0] = choice = replace(choices[0], cost=choices[0].cost + at_all.cost)
-    write_json(out / TUNING, {"all": at_all.facts(), "disclosed": searches[0].facts()})
-    save(models[0], out / "model")
+    tuning = {"all": at_all.facts(), "disclosed": searches[0].facts()}
+    files.write_json(TUNING, tuning)
+    for name, content in as_files(models[0], "model").items():
+        files.write(name, content)
     table = selection_table(log, problem, choice, plan.budget)
-    write_with(out / "selection.parquet", table.write_parquet)
-    write_with(out / "held_out.parquet", held_out_table(log, problem).write_parquet)
-    write_with(out / "sealed.parquet", log.sealed.write_parquet)
+    files.write_table("selection.parquet", table)
+    files.write_table("held_out.parquet", held_out_table(log, problem))
+    files.write_table("sealed.parquet", log.sealed)
     certificate = certificate_of(lab, method, choice, models[0], price)
-    write_json(out / "certificate.json", certificate)
+    files.write_json("certificate.json", certificate)
     records = [
         record(lab, who, chosen, trained, price=price, k=plan.k)
         for who, chosen, trained in zip([method, *others], choices, models, strict=True)
     ]
-    write_json(out / "metrics.json", records)
-    found = {"for_everything": at_all, "for_what_is_disclosed": searches[0]}
-    of_models = {f"settings_found_{name}": each.facts()["found"] for name, each in found.items()}
-    data = ReportData(
-        dataset=problem.name,
-        protocol=problem.protocol,
-        settings=description | of_models,
-        method=method.name,
-        objective=method.plays_for,
+    files.write_json("metrics.json", records)
+    compared = _compare(asked, plan) if plan.points else []
+    if compared:
+        files.write_json(FRONTIER, compared)
+    with lab.progress.task("report", 1):
+        page = build_report(report_data(description, tuning, records, compared, table, certificate))
+    files.write(REPORT, page.encode())
+    # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
+    # store is deleted only once all else is written: a run that is killed before goes on from it.
+    lab.store.clear()
+    forget_replaced(files.folder)
+    files.finish(problem=description["fingerprint"], decisions=hash_of_decisions(table))
+    return open_run(files.folder, lab.settings.model)
+
+
+def report_data(
+    settings: Mapping[str, Any],
+    tuning: Mapping[str, Any],
+    records: Sequence[dict[str, Any]],
+    compared: Sequence[dict[str, Any]],
+    selection: pl.DataFrame,
+    certificate: Mapping[str, Any],
+) -> ReportData:
+    """Return what a run's report is made of: the content of the run's other files."""
+    names = {"all": "for_everything", "disclosed": "for_what_is_disclosed"}
+    found = {f"settings_found_{name}": tuning[part]["found"] for part, name in names.items()}
+    return ReportData(
+        dataset=settings["dataset"],
+        protocol=settings["protocol"],
+        settings={**settings, **found},
+        method=settings["method"],
+        objective=settings["objective"],
         records=records,
-        frontier=_compare(asked, plan, out) if plan.points else [],
-        selection=table,
+        frontier=compared,
+        selection=selection,
         certificate=certificate,
     )
-    with lab.progress.task("report", 1):
-        page = build_report(data)
-    # The report marks the run as finished, so nothing that knows withheld interactions may outlive it. The
-    # store is deleted only once the page is made: a run that is killed before goes on from it.
-    lab.store.clear()
-    forget_replaced(out)
-    write_text(out / REPORT, page)
-    return open_run(out)
 
 
 def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
@@ -270,9 +288,9 @@ def _warn_if_price_decides_little(choice: Choice) -> None:
         )
 
 
-def _compare(lab: Lab, plan: RunPlan, out: Path) -> list[dict[str, Any]]:
+def _compare(lab: Lab, plan: RunPlan) -> list[dict[str, Any]]:
     """Measure the frontier for the report."""
-    compared = frontier(
+    return frontier(
         lab.problem,
         lab.settings,
         methods=plan.compared(lab.settings.model),
@@ -284,5 +302,3 @@ def _compare(lab: Lab, plan: RunPlan, out: Path) -> list[dict[str, Any]]:
         executor=lab.executor,
         progress=lab.progress,
     )
-    write_json(out / "frontier.json", compared)
-    return compared

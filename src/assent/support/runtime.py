@@ -1,4 +1,4 @@
-"""How this process computes: its threads, its memory, tiny numbers.
+"""How this process computes: its code, its threads, its memory, tiny numbers.
 
 **Low memory.** Python and numpy raise a MemoryError, torch a RuntimeError, the system an OSError:
 `lacks_memory` knows them all. Libraries in C and Rust end the process, or hang, where they cannot get a few
@@ -14,6 +14,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from hashlib import blake2b
+from importlib import resources
+from pathlib import Path
 
 from assent.support.errors import AssentError
 
@@ -21,6 +24,17 @@ try:
     import resource
 except ImportError:  # Windows, which has no such limits
     resource = None  # type: ignore[assignment]
+
+
+@cache
+def code_state() -> str:
+    """Return a short name for the state of assent's own source files."""
+    package = Path(str(resources.files("assent")))
+    found = blake2b(digest_size=8)
+    for file in sorted(package.rglob("*.py")):
+        found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
+    return found.hexdigest()
+
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 """Environment variables from which libraries take their number of threads when a process starts."""

@@ -154,7 +154,7 @@ class RecommenderContract:
         """The scores depend on nothing but parameters, settings and evidence."""
         trained = self.learnt()[0]
         save(trained, tmp_path / "model")
-        loaded = load(tmp_path / "model")
+        loaded = load(tmp_path / "model", self._chosen({}).model)
         assert _answers(loaded) == _answers(trained)
         assert loaded.model.settings == trained.model.settings
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as as_bytes
 from torch import Tensor
 
 from assent.data.problem import Rows
-from assent.models import IALS, Evidence, Recommender, Sizes, model_class, model_name
+from assent.models import IALS, MODELS, Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import build_model
 from assent.support.arrays import Ints, Strings, mix, positions, slices
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
-from assent.support.files import check_format, read_json, write_json, write_with
+from assent.support.files import as_json, check_format, parse_json, read_own, write_bytes
 from assent.support.runtime import one_thread
 
 FORMAT = 2
@@ -87,7 +87,7 @@ class Trained:
         """Return the vectors of people who disclose these items: [len(people), d]."""
         if not isinstance(self.model, IALS):
             raise AssentError(f"fold-in: model {self.model.name} cannot; accepted: {IALS.name}")
-        places = [positions(self.item_ids, np.array(_ids(items), dtype=np.str_)) for items in people]
+        places = [positions(self.item_ids, np.array(_list_of_ids(items), dtype=np.str_)) for items in people]
         known = [np.unique(each[each < len(self.item_ids)]) for each in places]
         with one_thread():  # sums of the Gram matrix depend on the number of threads
             return self.model.fold_in([torch.from_numpy(each) for each in known])
@@ -115,7 +115,7 @@ class Trained:
             raise AssentError(f"k={k!r}: accepted: a positive integer")
         asked = np.array([users] if isinstance(users, str) else list(users), dtype=np.str_)
         known = positions(self.user_ids, asked)
-        now = {user: _ids(items) for user, items in (disclosed or {}).items()}
+        now = {user: _list_of_ids(items) for user, items in (disclosed or {}).items()}
         if others := now.keys() - set(asked.tolist()):
             raise AssentError(f"disclosed: {min(others)!r} is none of the users; accepted: their items alone")
         hidden = self._columns_by_user(
@@ -163,7 +163,7 @@ class Trained:
         return found
 
 
-def _ids(items: Iterable[str]) -> list[str]:
+def _list_of_ids(items: Iterable[str]) -> list[str]:
     """Return the ids of items as a list; one text alone is refused: its letters would be taken for ids."""
     if isinstance(items, str):
         raise AssentError(f"items: the text {items!r}; accepted: a list of ids")
@@ -232,56 +232,121 @@ def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, description
 
 
-def trained_from(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> Trained:
-    """Return the model that `tensors_of` described; raise an `AssentError` if it cannot be read."""
+def trained_from(
+    tensors: Mapping[str, Tensor], description: Mapping[str, Any], *, model: str | None = None
+) -> Trained:
+    """Return the model that `tensors_of` described; raise an `AssentError` if it cannot be read.
+
+    A description may name a model of assent's. Any other is `model`, as `package.module:Class`: code is run
+    because the caller names it, never because a file does.
+    """
+    kind = _kind(description.get("model"), model)
     try:
-        kind = model_class(description["model"])
-        model = build_model(kind, Sizes(**description["sizes"]), kind.Settings(**description["settings"]))
-        model.load_state_dict(named_under("model", tensors))
-        evidence = {name: each.numpy() for name, each in named_under("evidence", tensors).items()}
-        user_ids, item_ids = (np.array(description[key], dtype=np.str_) for key in ("user_ids", "item_ids"))
+        sizes, settings = Sizes(**description["sizes"]), kind.Settings(**description["settings"])
+        users, items = (_ids(description[key]) for key in ("user_ids", "item_ids"))
+        _check_sizes(sizes, users=len(users), items=len(items))
+        parameters = named_under("model", tensors)
+        if kind in MODELS.values():  # before memory is taken for sizes that a damaged file may name
+            with torch.device("meta"):
+                _check_shapes(parameters, build_model(kind, sizes, settings).state_dict())
+        made = build_model(kind, sizes, settings)
+        made.load_state_dict(dict(parameters))
+        rows = _evidence(named_under("evidence", tensors), sizes) if made.reads_evidence else None
         about = {key: description[key] for key in ("seed", "epochs", "monitor")}
-        rows = Rows(**evidence) if evidence else None
-        return Trained(model.eval(), user_ids, item_ids, **about, rows=rows)
-    except (KeyError, TypeError, ValidationError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+        if not all(isinstance(value, int | float | None) for value in about.values()):
+            raise TypeError("seed, epochs or monitor is no number")
+        return Trained(made.eval(), users, items, **about, rows=rows)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [""])[0]
         raise AssentError(f"not a model that this assent can read ({reason})") from None
+
+
+def _kind(named: object, model: str | None) -> type[Recommender]:
+    """Return the class of a description that is `named` so."""
+    if model is None:
+        if isinstance(named, str) and named in MODELS:
+            return MODELS[named]
+        raise AssentError(
+            f"made by {named!r}, which is no model of assent's; accepted: model=package.module:Class for the "
+            "code that made it, if you trust that"
+        )
+    kind = model_class(model)
+    if named not in (model, model_name(kind)):
+        raise AssentError(f"made by {named!r}, and not by {model}, the model that was asked for")
+    return kind
+
+
+def _ids(given: Any) -> Strings:
+    """Return ids as an array; a vocabulary is sorted, and nobody is in it twice: [n]."""
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise TypeError("ids that are no text")
+    if any(before >= after for before, after in pairwise(given)):
+        raise ValueError("ids that are not in order")
+    return np.array(given, dtype=np.str_)
+
+
+def _check_sizes(sizes: Sizes, *, users: int, items: int) -> None:
+    if not all(type(each) is int and each >= 0 for each in vars(sizes).values()):
+        raise ValueError("sizes that are no numbers")
+    if (sizes.users, sizes.items) != (users, items):
+        raise ValueError("sizes that are not those of the ids")
+
+
+def _check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    for name in sorted({*found, *expected}):
+        if name not in found or name not in expected or found[name].shape != expected[name].shape:
+            raise ValueError(f"the parameter {name} has another shape")
+
+
+def _evidence(tensors: Mapping[str, Tensor], sizes: Sizes) -> Rows:
+    """Return the disclosed interactions that were saved with a model."""
+    rows = Rows(**{name: each.numpy() for name, each in tensors.items()})
+    for each, size in ((rows.users, sizes.users), (rows.items, sizes.items)):
+        if each.dtype != np.int64 or each.shape != (sizes.rows,) or not ((each >= 0) & (each < size)).all():
+            raise ValueError("interactions that are not those of its users and items")
+    return rows
+
+
+def as_files(trained: Trained, name: str) -> dict[str, bytes]:
+    """Return the files of a model: `name`.safetensors, then `name`.json, which has the hash of the former."""
+    tensors, description = tensors_of(trained)
+    content = as_bytes(tensors)
+    ids = {key: description.pop(key) for key in ("user_ids", "item_ids")}  # the long lists come last
+    about = as_json(description | {"parameters": _digest(content)} | ids)
+    return {f"{name}.safetensors": content, f"{name}.json": about}
 
 
 def save(trained: Trained, path: Path) -> None:
     """Write `path`.safetensors, then `path`.json: once the latter exists, the model is complete."""
-    parameters, about = files_of(path)
-    tensors, description = tensors_of(trained)
-    content = as_bytes(tensors)
-    write_with(parameters, lambda file: file.write(content))
-    ids = {key: description.pop(key) for key in ("user_ids", "item_ids")}  # the long lists come last
-    write_json(about, description | {"parameters": _digest(content)} | ids)
+    for name, content in as_files(trained, path.name).items():
+        write_bytes(path.with_name(name), content, private=True)
 
 
-def load(path: Path) -> Trained:
-    """Read what `save` wrote; anything else raises an `AssentError` that names the file."""
-    parameters, about = files_of(path)
-    description: dict[str, Any] = read_json(about)
-    check_format(about, description, FORMAT)
+def load(path: Path, model: str | None = None) -> Trained:
+    """Read what `save` wrote; anything else raises an `AssentError` that names the file.
+
+    A model of your own is named by `model`, as `package.module:Class`; its code is run.
+    """
+    parameters, about = (path.with_name(f"{path.name}.{kind}") for kind in ("safetensors", "json"))
+    return from_files(path, read_own(about), read_own(parameters), model)
+
+
+def from_files(path: Path, about: bytes, parameters: bytes, model: str | None = None) -> Trained:
+    """Return the model `path` from the content of its files."""
+    file = path.with_name(f"{path.name}.json")
+    description: dict[str, Any] = parse_json(file, about)
+    check_format(file, description, FORMAT)
+    if _digest(parameters) != description.get("parameters"):
+        other = f"not the parameters that {file.name} describes; train again"
+        raise AssentError(f"{file.with_suffix('.safetensors')}: {other}")
     try:
-        content = parameters.read_bytes()
-    except FileNotFoundError:
-        raise AssentError(f"{parameters}: no such file") from None
+        tensors = from_bytes(parameters)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise AssentError(f"{file.with_suffix('.safetensors')}: no safetensors ({error})") from None
     try:
-        if _digest(content) != description["parameters"]:
-            raise AssentError(f"{parameters}: not the parameters that {about.name} describes; train again")
-        tensors = from_bytes(content)
-    except (KeyError, SafetensorError) as error:
-        raise AssentError(f"{about}: not a model that this assent can read ({error})") from None
-    try:
-        return trained_from(tensors, description)
+        return trained_from(tensors, description, model=model)
     except AssentError as error:
-        raise AssentError(f"{about}: {error}") from None
-
-
-def files_of(path: Path) -> tuple[Path, Path]:
-    """Return the two files of the model `path`: parameters and description."""
-    return path.with_name(f"{path.name}.safetensors"), path.with_name(f"{path.name}.json")
+        raise AssentError(f"{file}: {error}") from None
 
 
 def _digest(content: bytes) -> str:

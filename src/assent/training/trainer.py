@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,8 +22,9 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
+from safetensors.torch import save as as_bytes
 from torch import Tensor, nn
 
 from assent.models import (
@@ -40,7 +41,7 @@ from assent.models import (
 from assent.models.checks import check_contract, make_model
 from assent.support.arrays import Ints, mix, slices
 from assent.support.errors import AssentError
-from assent.support.files import write_with
+from assent.support.files import read_own, write_bytes
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
@@ -335,7 +336,8 @@ class TrainingState:
 class Checkpoint:
     """One safetensors file: parameters and Adam's moments; counters and seconds spent are its metadata.
 
-    A file with another `key` (of other data, settings or seed) is ignored. With path None nothing is kept.
+    A file with another `key` (of other data, settings or seed) is ignored, and so is one that was changed.
+    With path None nothing is kept.
     """
 
     def __init__(self, path: Path | None, key: str, save_every: float) -> None:
@@ -356,20 +358,23 @@ class Checkpoint:
         if self._path is None:
             return TrainingState()
         try:
-            with safe_open(self._path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError):  # none there, or damaged
+            content = read_own(self._path)
+            tensors, metadata = from_bytes(content), _metadata(content)
+        except (AssentError, SafetensorError, KeyError, ValueError):  # none there, or damaged
             return TrainingState()
-        if metadata.get("fingerprint") != self._key:
+        if metadata.get("fingerprint") != self._key or metadata.get("hash") != _hash(tensors, metadata):
             return TrainingState()
-        counters = json.loads(metadata["state"])
-        model.load_state_dict(named_under("model", tensors))
-        for name, parameter in model.named_parameters():
-            optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
+        try:
+            counters = json.loads(metadata["state"])
+            model.load_state_dict(named_under("model", tensors))
+            for name, parameter in model.named_parameters():
+                optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
+            state = TrainingState(**counters, best=named_under("best", tensors))
+            self._started_at -= float(metadata["seconds"])
+        except (KeyError, ValueError, TypeError, RuntimeError):  # forged: the hash fits
+            raise AssentError(f"{self._path}: no state of a training; delete it and run again") from None
         self._is_ours = True
-        self._started_at -= float(metadata.get("seconds", 0))
-        return TrainingState(**counters, best=named_under("best", tensors))
+        return state
 
     def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
         """Copy the state after an epoch; save it if the last save is `save_every` seconds ago."""
@@ -391,8 +396,9 @@ class Checkpoint:
         return self._path if self._is_ours else None
 
     def _save(self, path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-        content = save(tensors, metadata | {"seconds": str(self.seconds)})
-        write_with(path, lambda file: file.write(content))
+        metadata = metadata | {"seconds": str(self.seconds)}
+        metadata["hash"] = _hash(tensors, metadata)
+        write_bytes(path, as_bytes(tensors, metadata), private=True)
         self._saved_at = time.monotonic()
         self._is_ours = True
 
@@ -400,6 +406,21 @@ class Checkpoint:
         """Delete the file of a finished run."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Return the metadata of a safetensors file, whose header is JSON behind 8 bytes for its length."""
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return dict(header["__metadata__"])
+
+
+def _hash(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    """Return a hash of a saved state, but for the hash itself."""
+    found = blake2b(json.dumps({**metadata, "hash": ""}, sort_keys=True).encode(), digest_size=16)
+    for name in sorted(tensors):
+        found.update(f"{name}\0{tensors[name].dtype}\0".encode())
+        found.update(tensors[name].numpy().tobytes())
+    return found.hexdigest()
 
 
 def fingerprint(
