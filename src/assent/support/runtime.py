@@ -17,11 +17,6 @@ from functools import cache
 
 from assent.support.errors import AssentError
 
-try:
-    import resource
-except ImportError:  # Windows, which has no such limits
-    resource = None  # type: ignore[assignment]
-
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 """Environment variables from which libraries take their number of threads when a process starts."""
 
@@ -142,8 +137,10 @@ def lacks_memory(error: BaseException) -> bool:
 
 def check_address_space(needed: int) -> None:
     """Refuse a limit of this process's address space that leaves less than `needed` bytes."""
-    if resource is None:
+    if sys.platform == "win32":  # which has no such limits
         return
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     least = _address_space() + needed
     if limit != resource.RLIM_INFINITY and limit < least:
