@@ -5,13 +5,15 @@
 
 authors     IFRQE++ (T = 3) and `worth` on the authors' simulation file, one core; the authors' IFRQE++ takes
             36 to 40 min and 3.5 GB
-histories   a fit with one history of 5,000 interactions against histories of ten: memory must not grow
+histories   fits with one history of 5,000 and one of 50,000 interactions against histories of ten, for every
+            model of `--models` and method of `--methods`: memory must not grow
 demo        `assent demo`: its time, and how far `worth` is above Random and Threshold
 gowalla     `worth` on a million interactions, two cores; then ranking all items for all users
 growth      `worth` on simulated logs of 10^5 to 10^7 interactions, two cores; `--out FOLDER` draws the times
             to FOLDER/fit_growth.svg
 """
 
+import itertools
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +23,7 @@ import polars as pl
 
 from assent.data.problem import Protocol
 from assent.evaluation.evaluate import ranked_metrics
+from assent.models import MODELS
 from assent.support.files import read_json
 from assent.support.statistics import paired_difference
 from common import Option, draw_growth, load, log_path, measure, read_options, settings_of, train, verdict
@@ -41,19 +44,32 @@ def authors(folder: Path, quick: bool) -> None:
 
 
 def histories(folder: Path, quick: bool) -> None:
-    rows, items, long = (4_000, 2_000, 1_000) if quick else (20_000, 8_000, 5_000)
-    peaks = {}
-    for longest in (10, long):
-        rng = np.random.default_rng(0)
-        users = ["long"] * longest + [f"u{k // 10}" for k in range(rows - longest)]
-        chosen = np.concatenate([rng.permutation(items)[:longest], rng.integers(items, size=rows - longest)])
-        log = pl.DataFrame({"user": users, "item": chosen, "unwillingness": rng.random(rows)})
-        log.unique(["user", "item"], maintain_order=True).write_csv(folder / f"log-{longest}.csv")
-        out = str(folder / f"run-{longest}")
-        cost = measure(["fit", str(folder / f"log-{longest}.csv"), "--jobs", "1", "--out", out])
-        peaks[longest] = cost.peak
-        print(f"longest history {longest}: {cost.peak:.2f} GB, {cost.wall:.1f} s")
-    verdict(f"peak memory, longest history {long} / 10", peaks[long] / peaks[10], 1.5)
+    sizes = [(4_000, 2_000, 1_000)] if quick else [(20_000, 8_000, 5_000), (100_000, 80_000, 50_000)]
+    for rows, items, long in sizes:
+        logs = {longest: log_with(folder, rows, items, longest) for longest in (10, long)}
+        for model, method in itertools.product(given.models, given.methods):
+            how = ("--model", model, "--method", method, "--budget", "0.5", "--tune", "none", "--jobs", "1")
+            peaks = {}
+            for longest, log in logs.items():
+                out = folder / f"run-{rows}-{longest}-{model}-{method}"
+                cost = measure(["fit", str(log), *how, "--out", str(out)])
+                peaks[longest] = cost.peak
+                name = f"{model}, {method}, {rows:,} interactions, longest history {longest:,}"
+                print(f"{name}: {cost.peak:.2f} GB, {cost.wall:.1f} s", flush=True)
+            # DIN reads the latest 50 rows of a history.
+            limit = 3.0 if model == "din" else 1.5
+            verdict(f"{model}, {method}: peak memory, {long:,} / 10", peaks[long] / peaks[10], limit)
+
+
+def log_with(folder: Path, rows: int, items: int, longest: int) -> Path:
+    """Write a log in which one person has a history of so many rows, and the others ten each."""
+    rng = np.random.default_rng(0)
+    users = ["long"] * longest + [f"u{k // 10}" for k in range(rows - longest)]
+    chosen = np.concatenate([rng.permutation(items)[:longest], rng.integers(items, size=rows - longest)])
+    log = pl.DataFrame({"user": users, "item": chosen, "unwillingness": rng.random(rows)})
+    file = folder / f"log-{rows}-{longest}.csv"
+    log.unique(["user", "item"], maintain_order=True).write_csv(file)
+    return file
 
 
 def demo(folder: Path, quick: bool) -> None:
@@ -120,6 +136,8 @@ if __name__ == "__main__":
     given = read_options(
         __doc__,
         cases=Option(tuple(CASES), "which commands"),
+        models=Option(tuple(MODELS), "models of the histories", quick=("ials", "cdae")),
+        methods=Option(("worth", "ifrqe++"), "methods of the histories", quick=("worth",)),
         out=Option(None, "folder for pictures", type=Path),
     )
     for name in given.cases:

@@ -98,7 +98,7 @@ def test_progress_shows_labels_as_they_are(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_tables_of_the_console_hold_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    cells = [[given, (given, "below")] for given in NASTY]
+    cells: list[list[str | tuple[str, ...]]] = [[given, (given, "below")] for given in NASTY]
     console.show_table("[bold]:smile:\x1b[0m", ["[i]one[/i]", ":smile:"], cells, texts=(":smile:",))
     out = capsys.readouterr().out
     assert r"[bold]:smile:\x1b[0m" in out

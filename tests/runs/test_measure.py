@@ -139,6 +139,7 @@ class Notes:
 
     tasks: Sequence[Noted]
     seed: int = 0
+    label: str = "notes"
 
     def lab(self, shared: tuple[Problem, Path]) -> Lab:
         problem, folder = shared

@@ -187,7 +187,8 @@ def _serve(pipe: Connection) -> None:
         shared = pipe.recv()
         with one_thread():
             while True:
-                pipe.send(_answer(pipe, *pipe.recv(), shared))
+                work, item = pipe.recv()
+                pipe.send(_answer(pipe, work, item, shared))
     except Exception:
         os._exit(1)
 

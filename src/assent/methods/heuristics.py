@@ -107,5 +107,5 @@ class Occurrence(Method):
 
     def _scores(self, lab: Lab) -> Floats:
         items, unwillingness = lab.problem.train.items, lab.problem.unwillingness
-        others = np.bincount(items)[items] - 1.0
+        others = (np.bincount(items)[items] - 1).astype(np.float64)
         return np.where(unwillingness == 0, np.inf, break_even_prices(others, unwillingness))

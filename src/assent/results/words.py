@@ -30,8 +30,8 @@ def number(value: float, digits: int = 3) -> str:
         return "0"
     exponent = math.floor(math.log10(abs(value)))
     if not -4 <= exponent < _LONGEST:
-        mantissa, exponent = (float(part) for part in f"{value:.1e}".split("e"))
-        return f"{fixed(mantissa, 1)}·10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+        mantissa, power = f"{value:.1e}".split("e")
+        return f"{fixed(float(mantissa), 1)}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
     return fixed(value, max(0, digits - 1 - exponent))
 
 

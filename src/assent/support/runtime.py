@@ -20,11 +20,6 @@ from pathlib import Path
 
 from assent.support.errors import AssentError
 
-try:
-    import resource
-except ImportError:  # Windows, which has no such limits
-    resource = None  # type: ignore[assignment]
-
 
 @cache
 def code_state() -> str:
@@ -159,8 +154,10 @@ def lacks_memory(error: BaseException) -> bool:
 
 def check_address_space(needed: int) -> None:
     """Refuse a limit of this process's address space that leaves less than `needed` bytes."""
-    if resource is None:
+    if sys.platform == "win32":  # which has no such limits
         return
+    import resource
+
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     least = _address_space() + needed
     if limit != resource.RLIM_INFINITY and limit < least:
