@@ -71,7 +71,7 @@ def test_a_run_of_it_is_found_again_in_its_folder(tmp_path: Path, monkeypatch: p
     )
     plan = assent.RunPlan(method=assent.make_method("threshold"), price=0.1)
     before = assent.fit(log, problem, tmp_path / "run", plan, settings)
-    after = assent.open_run(tmp_path / "run")
+    after = assent.open_run(tmp_path / "run", settings.model)
     assert after.settings["model_settings"] == {"dimension": 3, "decay": 0.02}
     everybody = torch.arange(len(before.trained.user_ids) + 1)
     scores = before.trained.scores_of_all(everybody)

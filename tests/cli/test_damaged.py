@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -332,17 +333,21 @@ def test_nothing_is_imported_from_the_current_directory(command: str, run: Path)
     assert not list(run.parent.glob("*.ran"))
 
 
-def test_a_signal_leaves_no_model_of_withheld_rows(log_file: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A folder with a short name: the sockets of workers lie in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def test_a_signal_leaves_no_model_of_withheld_rows(log_file: Path, tmp_path: Path, temporary: Path) -> None:
     """Nor do the workers import anything from the current directory."""
-    here, temporary = tmp_path / "here", tmp_path / "temporary"
-    for folder in (here, temporary):
-        folder.mkdir()
     for name in SHADOWS:
-        (here / f"{name}.py").write_text(EVIL)
+        (tmp_path / f"{name}.py").write_text(EVIL)
     quick = ["--set", "training.epochs=2", "--negatives", "20", "--seeds", "40", "--jobs", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "assent", "frontier", str(log_file), *quick],
-        cwd=here,
+        cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -352,4 +357,4 @@ def test_a_signal_leaves_no_model_of_withheld_rows(log_file: Path, tmp_path: Pat
     process.terminate()
     assert process.wait() == 128 + signal.SIGTERM
     assert not [path for path in temporary.iterdir() if path.name.startswith("assent")]
-    assert not list(here.glob("*.ran"))
+    assert not list(tmp_path.glob("*.ran"))

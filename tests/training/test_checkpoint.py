@@ -2,6 +2,7 @@ import json
 import math
 import random
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -445,3 +446,25 @@ def test_dropout_differs_between_epochs_and_is_the_same_when_resumed(data: Discl
     assert lots() == known
     leave_checkpoint(data, path, 3, kind=Dropping, settings=whole)
     assert lots()[-(EPOCHS - 3) :] == known[3:]
+
+
+def test_a_checkpoint_that_was_changed_is_not_used(data: Disclosed, path: Path) -> None:
+    leave_checkpoint(data, path, 3)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    again, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS
+    assert result(again) == result(fitted(data, None))
+
+
+def test_a_link_to_a_checkpoint_is_not_followed(data: Disclosed, path: Path) -> None:
+    leave_checkpoint(data, path, 3)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    outside = path.rename(path.with_name("outside"))
+    path.symlink_to(outside)
+    before = outside.read_bytes()
+    again, epochs = epochs_of(data, path)
+    assert epochs == EPOCHS
+    assert result(again) == result(fitted(data, None))
+    assert outside.read_bytes() == before
