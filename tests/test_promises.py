@@ -3,7 +3,6 @@
 `benchmarks/bench_promises.py` makes 300 edits for every promise and model; here it is a few.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from assent.models import MF, MODELS
 from assent.support.arrays import Ints
 from assent.testing.promises import CLOSED, Promise, Way, differences, edited, everything, rows_of, some_log
 from assent.training import Settings, trainer
+from assent.training.disclosed import negatives
 
 
 def way(model: str = "ials", method: str = "worth", **settings: Any) -> Way:
@@ -76,18 +76,16 @@ def counting_split(log: Interactions) -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("promise", "step"),
+    ("promise", "leaky"),
     [
-        (Promise.NEVER, {"read": leaky_reader}),
-        (Promise.NEVER, {"split": leaky_split}),
-        (Promise.CLOSED, {"split": leaky_split}),
-        (Promise.WITHHELD, {"split": counting_split}),
+        (Promise.NEVER, replace(way(), read=leaky_reader)),
+        (Promise.NEVER, replace(way(), split=leaky_split)),
+        (Promise.CLOSED, replace(way(), split=leaky_split)),
+        (Promise.WITHHELD, replace(way(), split=counting_split)),
     ],
 )
-def test_a_reader_or_a_split_that_leaks_is_found(
-    promise: Promise, step: dict[str, Callable[..., Any]], tmp_path: Path
-) -> None:
-    assert differences(promise, replace(way(), **step), tmp_path, edits=6)
+def test_a_reader_or_a_split_that_leaks_is_found(promise: Promise, leaky: Way, tmp_path: Path) -> None:
+    assert differences(promise, leaky, tmp_path, edits=6)
 
 
 SEEN = {"rows": 0}
@@ -102,10 +100,9 @@ def counting(log: Interactions) -> Problem:
 
 def test_a_sampler_that_leaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its draws depend on how many rows there are, withheld ones included."""
-    true = trainer.negatives
 
     def leaky(*args: Any, seed: int, **kwargs: Any) -> Ints:
-        return true(*args, seed=seed + SEEN["rows"], **kwargs)
+        return negatives(*args, seed=seed + SEEN["rows"], **kwargs)
 
     monkeypatch.setattr(trainer, "negatives", leaky)
     assert differences(Promise.WITHHELD, replace(way("mf"), split=counting), tmp_path, edits=4)

@@ -135,8 +135,9 @@ def rows_of(promise: Promise, table: pl.DataFrame, disclosed: Pairs) -> Bools:
         return unwillingness == 1
     if promise is Promise.CLOSED:
         return unwillingness > CLOSED
-    is_early = table["time"].cast(pl.Int64).to_numpy() < ROWS - 2
-    return is_early & np.array([pair not in disclosed for pair in table.select("user", "item").iter_rows()])
+    early = (table["time"].cast(pl.Int64) < ROWS - 2).to_list()
+    pairs = table.select("user", "item").iter_rows()
+    return np.array([is_early and pair not in disclosed for is_early, pair in zip(early, pairs, strict=True)])
 
 
 def _read(table: pl.DataFrame, folder: Path, way: Way, closed: float | None) -> tuple[Interactions, Problem]:
