@@ -25,7 +25,7 @@ from assent.evaluation.evaluate import evaluate
 from assent.lab import Lab, Training
 from assent.lab.tuning import tuned
 from assent.methods import Method, make_method
-from assent.support.arrays import Bools
+from assent.support.arrays import Bools, Floats
 from assent.support.files import as_json
 from assent.training import Settings, Trained
 from assent.training.stored import as_files
@@ -130,9 +130,9 @@ def _unwillingness(promise: Promise, rng: np.random.Generator) -> float:
 
 def rows_of(promise: Promise, table: pl.DataFrame, disclosed: Pairs) -> Bools:
     """Which rows a promise is about; `disclosed` are the pairs that were decided to be: [rows]."""
-    unwillingness = np.asarray(table["unwillingness"].to_numpy(), dtype=np.float64)
+    unwillingness: Floats = table["unwillingness"].to_numpy()
     if promise is Promise.NEVER:
-        return unwillingness == 1
+        return np.equal(unwillingness, 1)
     if promise is Promise.CLOSED:
         return unwillingness > CLOSED
     early = (table["time"].cast(pl.Int64) < ROWS - 2).to_list()
