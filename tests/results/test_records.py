@@ -19,7 +19,7 @@ def test_a_flat_record_has_every_field_and_comes_back() -> None:
     assert list(flat) == [
         "dataset", "model", "method", "objective", "price", "seed", "violation", "violation_share",
         "reward_sum", "reward_mean", "precision", "recall", "f1", "ndcg", "mrr", "hit", "seconds",
-        "trainings", "decision_price", "point", "k", "ndcg@10",
+        "trainings", "decision_price", "point", "k", "settings", "ndcg@10",
     ]  # fmt: skip
     assert set(FIGURES) < set(flat)
     assert Record.from_flat(flat) == RECORD
