@@ -38,10 +38,10 @@ class Mine(Recommender):
         self.offered = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
         self.liked = nn.Parameter(torch.zeros(sizes.items + 1, 1))
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw small random numbers."""
         for table in self.parameters():
-            nn.init.normal_(table, std=0.1, generator=generator)
+            draws.items(table, std=0.1)
 
     def prepare(self, evidence: Evidence) -> Tensor:
         """Return h of all users, [n_users + 1, dimension]: the only place where interactions are read."""

@@ -116,7 +116,7 @@ def test_a_subclass_that_names_no_model_is_told_so() -> None:
 def test_it_runs_under_pytest_on_a_file_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from assent.models import MF\n\nclass Mine(MF):\n    name = 'mine'\n\n"
-        "class Broken(Mine):\n    def initialise(self, generator):\n        pass\n"
+        "class Broken(Mine):\n    def initialise(self, draws):\n        pass\n"
     )
     (tmp_path / "test_mine.py").write_text(
         "import assent.testing\nfrom mine import Broken, Mine\n\n"
@@ -129,7 +129,7 @@ def test_it_runs_under_pytest_on_a_file_of_the_users_own(tmp_path: Path) -> None
     assert ended.returncode == 1
     assert "1 failed, 5 passed" in ended.stdout
     assert "FAILED test_mine.py::TestBroken::test_another_seed_starts_elsewhere" in ended.stdout
-    assert "AssertionError: initialise does not draw from its generator" in ended.stdout
+    assert "AssertionError: initialise does not draw from its draws" in ended.stdout
 
 
 def test_pytest_is_needed_by_the_kit_alone() -> None:

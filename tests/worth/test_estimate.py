@@ -63,12 +63,12 @@ class Case:
 def levels_of(lab: Lab) -> dict[Objective, Shrunk]:
     """What was measured, from the models of the folds and that of everything."""
     problem = lab.problem
-    fold, rows = deal(len(problem.train), FOLDS, seed=0), problem.train
+    fold, rows = deal(problem.row_keys, FOLDS, seed=0), problem.train
     placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     trainings, weights = fold_trainings(lab, SETTINGS), loss_weights(lab, RewardForm.SUM)
     every: list[Measured] = []
     for t, trained in enumerate(lab.train(trainings)):
-        judged = targets(fold, t, len(problem.valid), seed=0)
+        judged = targets(problem.row_keys, fold, t, len(problem.valid), seed=0)
         model = linearised(lab, trainings[t], trained, SETTINGS.influence, judged)
         every.append(measure(model, len(problem.valid), weights, SETTINGS.per_fold, seed=0, fold=t)[0])
     n_valid, n_held = every[0].n_valid, np.array([each.n_held for each in every])
@@ -103,7 +103,7 @@ def opinions(problem: Problem, levels: Mapping[Objective, Shrunk], level: Object
 
 def paths_of(problem: Problem) -> Paths:
     rows = problem.train
-    return find_paths(rows.users, rows.items, n_users=problem.n_users, n_items=problem.n_items, seed=0)
+    return find_paths(rows, problem.user_keys, problem.item_keys, seed=0)
 
 
 def selections(
@@ -262,10 +262,10 @@ def levels_of_any(lab: Lab) -> dict[Objective, Shrunk]:
     """As `levels_of`, with the count that was found."""
     facts = worth_of(lab, Source.CROSS_FITTED).facts
     problem, trainings = lab.problem, fold_trainings(lab, SETTINGS)
-    fold, rows = deal(len(problem.train), FOLDS, seed=0), problem.train
+    fold, rows = deal(problem.row_keys, FOLDS, seed=0), problem.train
     every = []
     for t, trained in enumerate(lab.train(trainings)):
-        judged = targets(fold, t, len(problem.valid), seed=0)
+        judged = targets(problem.row_keys, fold, t, len(problem.valid), seed=0)
         model = linearised(lab, trainings[t], trained, SETTINGS.influence, judged)
         weights = loss_weights(lab, RewardForm.SUM)
         every.append(measure(model, len(problem.valid), weights, SETTINGS.per_fold, seed=0, fold=t)[0])

@@ -138,7 +138,9 @@ class Training:
     vocabulary: Bools | None = None
     """Training rows, [Z], whose users and items the model knows; None: those of the selection.
 
-    Anchors know all, so that influence has parameters for every row. A final model knows its selection."""
+    Anchors know all, so that influence has parameters for every row. A final model knows its selection. With a
+    vocabulary, a training takes all its epochs: which epoch ranks validation rows best is a matter of a hair,
+    and influence measured at another one is another. That would make one row decide on many others."""
     seed: int | None = None
     """None: the lab's seed."""
     after: str | None = None
@@ -178,8 +180,9 @@ class Training:
         training = settings.training
         if self.epochs is not None:
             training = training.model_copy(update={"epochs": self.epochs})
+        data = disclose(lab.problem, self.selection, vocabulary=self.vocabulary)
         return train(
-            disclose(lab.problem, self.selection, vocabulary=self.vocabulary),
+            data if self.vocabulary is None else data.unjudged(),
             model=settings.model,
             model_settings=settings.model_settings,
             settings=training,

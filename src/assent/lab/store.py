@@ -36,7 +36,7 @@ from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import locked, read_json, write_json, write_with
 
-FORMAT = 2
+FORMAT = 3
 """Raised whenever an entry computed before would come out differently."""
 _DAY = 24 * 3600.0
 _OWN = re.compile(r"\.?([0-9a-f]{32})\.(json|safetensors|progress(\.seconds)?|lock)(\.\w{8}\.tmp)?")
