@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import assent
-from assent.models import Evidence, ModelSettings, Recommender, Sizes
+from assent.models import Draws, Evidence, ModelSettings, Recommender, Sizes
 
 
 class MineSettings(ModelSettings):

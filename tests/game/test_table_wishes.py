@@ -59,7 +59,9 @@ def test_rewards_of_categories_are_those_of_their_interactions() -> None:
 def test_tables_disclose_categories_as_a_whole(gradient: Gradient) -> None:
     game = by_category(random_game(3, n_anchors=2, n_users=4, longest=6, disagreement=0.4))
     settings = TableSettings(rounds=1, samples=60, gradient=gradient)
-    found = solve_table(game, objective=Objective.NASH, price=0.5, settings=settings, keys=keys_of(game, 1)).selection
+    found = solve_table(
+        game, objective=Objective.NASH, price=0.5, settings=settings, keys=keys_of(game, 1)
+    ).selection
     units = game.wishes.units(game.owners, game.unwillingness)
     assert units.sizes.max() > 1
     np.testing.assert_array_equal(found, found[units.first][units.of])

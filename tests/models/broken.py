@@ -197,6 +197,17 @@ class GlobalDice(MF):
         self.item_table[:-1].normal_(std=0.1)
 
 
+class PositionalDice(MF):
+    """Draws the items after the users, so that everybody's start depends on how many there are."""
+
+    name = "positional-dice"
+
+    @torch.no_grad()
+    def initialise(self, draws: Draws) -> None:
+        self.user_table[:-1].normal_(std=0.1, generator=draws.generator)
+        self.item_table[:-1].normal_(std=0.1, generator=draws.generator)
+
+
 class LoadedDice(MF):
     """Starts the same whatever the seed."""
 

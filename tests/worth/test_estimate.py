@@ -141,7 +141,7 @@ def quality_by_user(problem: Problem, ranks: Floats) -> Floats:
 
 @pytest.fixture(scope="module")
 def case() -> Case:
-    log = simulate(preference="learnable", users=200, items=60, noise=0.1, seed=0)
+    log = simulate(preference="learnable", users=200, items=60, noise=0.1, seed=3)
     lab = Lab(make_problem(log, "full", negatives=20), LEARNING)
     levels, problem = levels_of(lab), lab.problem
     trials: dict[Objective, list[Trial]] = {}
@@ -284,7 +284,8 @@ def levels_of_any(lab: Lab) -> dict[Objective, Shrunk]:
     }
 
 
-def test_structure_alone_needs_one_model_and_has_the_units_of_the_loss(lab: Lab) -> None:
+def test_structure_alone_needs_one_model_and_has_the_units_of_the_loss() -> None:
+    lab = Lab(small_problem(negatives=5), LEARNING)
     problem, found = lab.problem, worth_of(lab, Source.STRUCTURE)
     assert found.cost.trainings == 1
     assert ((found.error > 0) | (found.social < 0.1 * found.social.mean())).all()

@@ -152,9 +152,9 @@ def make_problem(
     user with two other rows has none in training, one with a single row has it in training; `too_short`
     counts such users. So under leave-one-out a training row that goes moves no other row to another part.
 
-    `seed` draws the `negatives` of each validation row, and of each test row if the protocol ranks those among
-    sampled items. The draws of a row depend on the seed and its ids alone, and on the items that its user has.
-    If somebody has fewer unseen items, everybody gets as many as that, with a warning.
+    `seed` draws the `negatives` of each validation row, and of each test row if the protocol ranks those
+    among sampled items. The draws of a row depend on the seed, its ids and the items of its user. If somebody
+    has fewer unseen items, everybody's rows get as many as that, with a warning.
     """
     protocol = Protocol(protocol)
     kept = interactions.without_never()

@@ -138,7 +138,7 @@ class Tables:
         return int(self.lengths.max(initial=0)) + 1
 
     def draw(self, count: int, keys: Keys) -> tuple[Ints, Ints]:
-        """Sample `count` selections of every player by `keys[R]`; their classes and codes, both [R, count]."""
+        """Sample `count` selections per player by `keys[R]`; their classes and codes, both [R, count]."""
         n_players, n_classes = self.chances.shape
         reached = np.cumsum(self.counts * self.chances, axis=1)
         reached /= reached[:, -1:]
@@ -457,7 +457,8 @@ def algorithm_3(
 ) -> tuple[Tables, Floats]:
     """α_m of R players from α_{m−1} = `start`, and how far each moved, Σ |Δα|: [R].
 
-    A player's draws are keyed by `keys[R]`. `observe` is called before every step with α_l, the sampled codes [R] and their moves γĝ [R].
+    A player's draws are keyed by `keys[R]`. `observe` is called before every step with α_l, the sampled codes
+    [R] and their moves γĝ [R].
     """
     opponents = meeting.seen_by(players)
     last = opponents.rewards(opponents.drawn)

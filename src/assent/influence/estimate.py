@@ -145,11 +145,12 @@ def own_by_groups(
     their owners' losses; default: 1 each.
     """
     owners, judged = model.samples.users, model.valid.users
-    # Unknown users are alike: they own no training row.
-    keys = mix(seed, Purpose.GROUPS, np.append(model.samples.user_keys, np.uint64(0)))
+    keys = mix(seed, Purpose.GROUPS, model.samples.user_keys)
     count = min(settings.groups, len(keys))
-    group = torch.from_numpy(np.arange(count) if count == len(keys) else below(mix(keys), count))
-    sign = torch.from_numpy(below(keys, 2) * 2 - 1).to(model.samples.anchor)
+    # Unknown users, who come last, own no training row: they are in no group.
+    dealt = np.arange(count) if count == len(keys) else below(mix(keys), count)
+    group = torch.from_numpy(np.append(dealt, -1))
+    sign = torch.from_numpy(np.append(below(keys, 2) * 2 - 1, 0)).to(model.samples.anchor)
     own, residuals = torch.zeros_like(model.samples.anchor), []
     for number in range(count):
         weights = torch.where(group == number, sign, 0)[judged] * (1 if of_rows is None else of_rows)

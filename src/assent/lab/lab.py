@@ -138,9 +138,9 @@ class Training:
     vocabulary: Bools | None = None
     """Training rows, [Z], whose users and items the model knows; None: those of the selection.
 
-    Anchors know all, so that influence has parameters for every row. A final model knows its selection. With a
-    vocabulary, a training takes all its epochs: which epoch ranks validation rows best is a matter of a hair,
-    and influence measured at another one is another. That would make one row decide on many others."""
+    Anchors know all, so that influence has parameters for every row. A final model knows its selection.
+    With a vocabulary, a training takes all its epochs: which of them ranks validation rows best is a matter
+    of a hair, and a single row would move the influence of all others by moving it."""
     seed: int | None = None
     """None: the lab's seed."""
     after: str | None = None

@@ -36,12 +36,12 @@ class Purpose(IntEnum):
 
 
 def lots(keys: Keys, seed: int, purpose: Purpose, *number: int) -> Floats:
-    """Draw a number strictly between 0 and 1 per key: [len(keys)]. `number` tells draws of a purpose apart."""
+    """Draw a number strictly between 0 and 1 per key; `number` tells draws of a purpose apart: [n]."""
     return uniform(mix(seed, purpose, *number, keys))
 
 
 def by_lot(keys: Keys, seed: int, purpose: Purpose, *number: int) -> Ints:
-    """Put keys into random order; the order of two does not depend on any other: places [len(keys)]."""
+    """Put keys into random order; the order of two does not depend on any other: places [n]."""
     return np.argsort(mix(seed, purpose, *number, keys), kind="stable")
 
 

@@ -142,8 +142,8 @@ class RecommenderContract:
     def test_another_seed_starts_elsewhere(self) -> None:
         """`initialise` draws from what it is given."""
         first, again, other = (_parameters(self.initial(seed)) for seed in (0, 0, 1))
-        assert first == again, "initialise draws from elsewhere than its draws"
-        assert first != other, "initialise does not draw from its draws"
+        assert first == again, "initialise draws from elsewhere than `draws`"
+        assert first != other, "initialise does not draw from `draws`"
 
     def test_everybody_starts_alike_whoever_else_there_is(self) -> None:
         """The last user and item of a larger model leave the initial parameters of the others as they are."""

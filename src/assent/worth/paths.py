@@ -168,7 +168,7 @@ def find_paths(
     drawn = few / kinds.total if kinds.size > few else 0.0
     own = mix(seed, Purpose.PATHS, 1, user_keys)
     pair_users, pair_items, counts, weights = _draw_pairs(log, some, kinds.rates, drawn, own, item_keys)
-    unit = kinds.total / max(float(weights.sum()), 1.0) if drawn else 0.0
+    unit = 1 / drawn if drawn else 0.0
     if drawn:
         weights *= unit
     begins = np.zeros(n_users, dtype=np.bool_)
