@@ -3,11 +3,11 @@
     bench_flips.py                                   the default method on Diginetica, 20 rows
     bench_flips.py --datasets steam --rows 5
 
-Rows that the method withholds within the budget are drawn by their ids and dropped one at a time. Everything is
-done anew on the log without the row: split, tuning, estimates, decision. A flip is a remaining training row
-that is disclosed in one case and withheld in the other. Prints flips per dropped row, within the budget and at
-the price, and how far from the border the flipped rows were: |break-even price / price − 1|. Random flips
-nothing at a rate, and within a budget only the row at which it is used up.
+Rows that the method withholds within the budget are drawn by their ids and dropped one at a time. Everything
+is done anew on the log without the row: split, tuning, estimates, decision. A flip is a remaining training
+row that is disclosed in one case and withheld in the other. Prints flips per dropped row, within the budget
+and at the price, and how far from the border the flipped rows were: |break-even price / price − 1|. Random
+flips nothing at a rate, and within a budget only the row at which it is used up.
 """
 
 from collections.abc import Iterator
