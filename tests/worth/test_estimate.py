@@ -125,7 +125,7 @@ def by_paths(problem: Problem, paths: Opinion, budget: float) -> Bools:
     kept, allowed = np.ones(len(minded), dtype=np.bool_), budget * minded.sum()
     while True:
         order = np.argsort(np.where(kept, value_at(kept) / minded, np.inf), kind="stable")
-        at_once, before = 0.03 * minded[kept].sum(), minded[kept].sum()
+        at_once, before = 0.04 * minded[kept].sum(), minded[kept].sum()
         for k in order:
             kept[k] = False
             if minded[kept].sum() <= allowed:
