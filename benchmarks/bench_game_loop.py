@@ -13,7 +13,7 @@ from assent.game.paper import Gradient, Meeting, Rewards, TableSettings, algorit
 from assent.game.solve import solve
 from assent.lab import Lab
 from assent.methods.ifrqe import IFRQEpp
-from assent.support.arrays import Bools, Ints
+from assent.support.arrays import Bools, Ints, mix
 from assent.support.runtime import one_thread
 from common import Option, load, read_options, seconds, settings_of, verdict
 
@@ -35,7 +35,7 @@ def mean_reward(rewards: Rewards, codes: Ints) -> float:
 
 
 def main(estimates: Estimates, price: float, rounds: int, samples: int) -> None:
-    rewards = Rewards(estimates, Objective.NASH, price)
+    rewards, keys = Rewards(estimates, Objective.NASH, price), mix(np.arange(estimates.n_users))
 
     def show(name: str, taken: float, limit: float, codes: Ints, selection: Bools) -> None:
         verdict(name, taken, limit, "s")
@@ -46,12 +46,12 @@ def main(estimates: Estimates, price: float, rounds: int, samples: int) -> None:
         settings = TableSettings(rounds=rounds, samples=samples, gradient=gradient)
         found = []
         taken = seconds(
-            lambda: found.append(algorithm_2(rewards, settings, np.random.default_rng(0)))  # noqa: B023
+            lambda: found.append(algorithm_2(rewards, settings, mix(0, keys)))  # noqa: B023
         )
         tables, played = found[0]
-        [selection] = rewards.histories.selections(draw_all(tables, 1, np.random.default_rng(2)))
+        [selection] = rewards.histories.selections(draw_all(tables, 1, mix(2, keys)))
         name = f"table, {gradient}, {played} rounds of L = {samples}"
-        show(name, taken, THEIRS / 20, draw_all(tables, 100, np.random.default_rng(1)), selection)
+        show(name, taken, THEIRS / 20, draw_all(tables, 100, mix(1, keys)), selection)
 
     solved = []
     taken = seconds(lambda: solved.append(solve(estimates, objective=Objective.NASH, price=price)))

@@ -79,14 +79,14 @@ def main(name: str, *, quick: bool) -> None:
     train, unwillingness, steps = problem.train, problem.unwillingness, Steps()
     print(f"{name}: {len(train):,} training rows, {problem.n_users:,} users, {problem.n_items:,} items")
     with steps.step("find_paths"):
-        paths = find_paths(train.users, train.items, problem.n_users, problem.n_items, seed=0)
+        paths = find_paths(train, problem.user_keys, problem.item_keys, seed=0)
     print(paths.facts())
     with steps.step("values and variances"):
         own = trial.by_paths(paths, Paths.own, Paths.own_variance)
         social = trial.by_paths(paths, Paths.social, Paths.social_variance)
     measured = influence(problem, np.random.default_rng(0))
     with steps.step("pooled"):
-        levels = pooled(measured, deal(len(train), FOLDS, seed=0), train, cost=1.0)
+        levels = pooled(measured, deal(problem.row_keys, FOLDS, seed=0), train, cost=1.0)
     del measured
     said = [trial.opinions(*each) for each in zip(levels, (own, social), strict=True)]
     means = [level.mean for level in levels]

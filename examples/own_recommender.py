@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import assent
-from assent.models import Evidence, ModelSettings, Recommender, Sizes
+from assent.models import Draws, Evidence, ModelSettings, Recommender, Sizes
 
 
 class MineSettings(ModelSettings):
@@ -38,10 +38,10 @@ class Mine(Recommender):
         self.offered = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
         self.liked = nn.Parameter(torch.zeros(sizes.items + 1, 1))
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw small random numbers."""
         for table in self.parameters():
-            nn.init.normal_(table, std=0.1, generator=generator)
+            draws.items(table, std=0.1)
 
     def prepare(self, evidence: Evidence) -> Tensor:
         """Return h of all users, [n_users + 1, dimension]: the only place where interactions are read."""

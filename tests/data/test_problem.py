@@ -23,9 +23,10 @@ from assent.data.problem import (
     too_short,
 )
 from assent.data.readers import read_interactions
+from assent.data.simulate import simulate
 from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
-from assent.support.arrays import Ints
+from assent.support.arrays import Ints, mix, string_keys
 from assent.support.errors import AssentError
 
 DATA = Path(os.environ.get("ASSENT_DATA") or Path(__file__).parents[2] / "../shared/data")
@@ -123,8 +124,8 @@ def test_rows_are_in_order_of_user_and_time_then_file(interactions: Interactions
 
 
 def expected_counts(length: int, protocol: Protocol) -> tuple[int, int, int]:
-    if length < 3:
-        return length, 0, 0
+    if length == 1:
+        return 1, 0, 0
     test = max(1, int(0.2 * length + 0.5)) if protocol is Protocol.PAPER_TEXT else 1
     valid = max(1, int(0.1 * length + 0.5)) if protocol is Protocol.PAPER_TEXT else 1
     return length - test - valid, valid, test
@@ -141,19 +142,60 @@ def test_paper_text_is_70_10_20(length: int, counts: tuple[int, int, int]) -> No
     assert [item for user, item in pairs(problem, problem.test) if user == "ann"] == list(items[-counts[2] :])
 
 
-def test_users_with_fewer_than_three_rows_are_in_training_only() -> None:
+@pytest.mark.parametrize("protocol", list(Protocol))
+def test_two_rows_are_held_out_and_a_single_one_is_in_training(protocol: Protocol) -> None:
     rows = history("ann", "abcd") + history("bob", "ab") + history("eve", "e") + history("zoe", "xyz", 1.0)
-    assert too_short(log(rows)) == 2
-    problem = make_problem(log(rows), "full", negatives=1)
-    assert pairs(problem, problem.train) == [
-        ("ann", "a"),
-        ("ann", "b"),
-        ("bob", "a"),
-        ("bob", "b"),
-        ("eve", "e"),
-    ]
-    assert pairs(problem, problem.valid) == [("ann", "c")]
-    assert pairs(problem, problem.test) == [("ann", "d")]
+    assert too_short(log(rows)) == (1, 1)
+    problem = make_problem(log(rows), protocol, negatives=1)
+    assert pairs(problem, problem.train) == [("ann", "a"), ("ann", "b"), ("eve", "e")]
+    assert pairs(problem, problem.valid) == [("ann", "c"), ("bob", "a")]
+    assert pairs(problem, problem.test) == [("ann", "d"), ("bob", "b")]
+
+
+@settings(deadline=None)
+@given(logs(), st.sampled_from(["paper-tables", "full"]), st.data())
+def test_a_training_row_that_goes_moves_no_other_row(
+    interactions: Interactions, protocol: str, data: st.DataObject
+) -> None:
+    problem = make_problem(interactions, protocol, negatives=1)
+    k = data.draw(st.integers(0, len(problem.train) - 1))
+    (gone,) = pairs(problem, problem.train[k : k + 1])
+    left = interactions.table.filter((pl.col("user") != gone[0]) | (pl.col("item") != gone[1]))
+    after = make_problem(replace(interactions, table=left), protocol, negatives=1)
+    assert pairs(after, after.train) == [pair for pair in pairs(problem, problem.train) if pair != gone]
+    assert pairs(after, after.valid) == pairs(problem, problem.valid)
+    assert pairs(after, after.test) == pairs(problem, problem.test)
+
+
+def named_candidates(problem: Problem) -> dict[tuple[str, str, str], list[str]]:
+    """The ids of the candidates of each held-out row, own item first."""
+    assert problem.test_candidates is not None
+    parts = (
+        ("valid", problem.valid, problem.valid_candidates),
+        ("test", problem.test, problem.test_candidates),
+    )
+    return {
+        (part, *pair): problem.item_ids[sampled].tolist()
+        for part, rows, candidates in parts
+        for pair, sampled in zip(pairs(problem, rows), candidates, strict=True)
+    }
+
+
+def test_a_training_row_that_goes_changes_no_candidates_but_those_that_it_is_among() -> None:
+    interactions = simulate(preference="learnable", users=60, items=200, rows=900, seed=0)
+    problem = make_problem(interactions, "paper-tables", negatives=9)
+    before, changed, single = named_candidates(problem), 0, np.bincount(problem.train.items)
+    alone = [k for k in range(len(problem.train)) if single[problem.train.items[k]] == 1]
+    for k in [0, 10, 100, *alone[:20]]:
+        (gone,) = pairs(problem, problem.train[k : k + 1])
+        left = interactions.table.filter((pl.col("user") != gone[0]) | (pl.col("item") != gone[1]))
+        after = named_candidates(make_problem(replace(interactions, table=left), "paper-tables", negatives=9))
+        assert after.keys() == before.keys()
+        for row, sampled in after.items():
+            if row[1] != gone[0] and gone[1] not in before[row]:
+                changed += sampled != before[row]
+    # An item that is nowhere else may leave its place to another, whose draws change.
+    assert changed <= 0.02 * 23 * len(before)
 
 
 def test_a_log_without_any_user_to_test_is_refused() -> None:
@@ -206,15 +248,16 @@ def test_candidates_are_the_own_item_and_distinct_unseen_ones(
 def test_all_unseen_items_can_be_asked_for(n_items: int, seed: int, data: st.DataObject) -> None:
     seen = sorted(data.draw(st.sets(st.integers(0, n_items - 1), max_size=n_items - 1)))
     rows = Rows(np.full(len(seen), 3), np.array(seen, dtype=np.int64))
-    rng = np.random.default_rng(seed)
-    sampled = sample_unseen(np.array([0, 3]), rows, n_items, n_items - len(seen), rng)
+    keys, item_keys = mix(seed, np.arange(2)), mix(seed, 1, np.arange(n_items))
+    sampled = sample_unseen(np.array([0, 3]), keys, rows, item_keys, n_items - len(seen))
     assert sorted(sampled[1]) == sorted(set(range(n_items)) - set(seen))
 
 
 def test_each_set_of_unseen_items_is_equally_likely() -> None:
     rows = Rows(np.array([1, 1, 2]), np.array([4, 1, 0]))
     users: Ints = np.ones(30_000, dtype=np.int64)
-    sampled = np.sort(sample_unseen(users, rows, 7, 2, np.random.default_rng(0)), axis=1)
+    keys, item_keys = mix(np.arange(30_000)), string_keys("abcdefg")
+    sampled = np.sort(sample_unseen(users, keys, rows, item_keys, 2), axis=1)
     sets, counts = np.unique(sampled, axis=0, return_counts=True)
     unseen = [0, 2, 3, 5, 6]
     assert sets.tolist() == [[a, b] for a in unseen for b in unseen if a < b]
@@ -250,9 +293,21 @@ def test_validation_rows_are_ranked_without_a_look_at_test_rows(last: list[str],
     np.testing.assert_array_equal(negatives(last), negatives(["f"] * 8))
 
 
-@pytest.mark.parametrize("negatives", [0, 3, 99])
-def test_too_many_negatives_are_refused_with_the_most_possible(negatives: int) -> None:
-    with pytest.raises(AssentError, match=r"log: .* accepted: from 1 to 2"):
+def test_where_somebody_has_few_unseen_items_everybody_is_ranked_among_so_many() -> None:
+    small = log(history("ann", "abcd") + history("bob", "def"))
+    with pytest.warns(UserWarning, match="log: negatives=99, but .* only 2 unseen items.* among 2"):
+        problem = make_problem(small, "paper-tables")
+    assert problem.test_candidates is not None
+    for candidates in (problem.valid_candidates, problem.test_candidates):
+        assert candidates.shape == (2, 3)
+        assert sorted(problem.item_ids[candidates[0, 1:]]) == ["e", "f"]
+    few = make_problem(small, "paper-tables", negatives=2)
+    np.testing.assert_array_equal(few.valid_candidates, problem.valid_candidates)
+
+
+@pytest.mark.parametrize("negatives", [0, -1])
+def test_no_negatives_are_refused(negatives: int) -> None:
+    with pytest.raises(AssentError, match=rf"log: negatives={negatives}; accepted: a whole number from 1 on"):
         make_problem(log(history("ann", "abcd") + history("bob", "def")), "full", negatives=negatives)
 
 
@@ -323,7 +378,7 @@ def test_real_logs_under_the_protocol_of_the_papers_tables(name: str) -> None:
         pytest.skip(f"needs the folder {name} under ASSENT_DATA or ../shared/data")
     interactions = assign(read_interactions(DATA / name), "random", 0)
     problem = make_problem(interactions, "paper-tables")
-    assert too_short(interactions) == 0
+    assert too_short(interactions) == (0, 0)
     assert len(problem.valid) == len(problem.test) == problem.n_users
     assert len(problem.train) == len(interactions) - 2 * problem.n_users
     # The paper's base rows: half of the interactions that are left for training, per user.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
 from assent.evaluation.evaluate import candidate_scores, evaluate, ranked_metrics, validation_losses
-from assent.models import MF, MFSettings, Sizes
+from assent.models import MF, Draws, MFSettings, Sizes
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, positions
 from assent.support.errors import AssentError
@@ -37,7 +37,7 @@ def problem(request: pytest.FixtureRequest) -> Problem:
 def model_of(user_ids: list[str], item_ids: list[str], seed: int = 0) -> Trained:
     """A model with random parameters that knows these ids."""
     model = MF(Sizes(len(user_ids), len(item_ids), 9, 1), MFSettings(dimension=4, initial_scale=1.0))
-    model.initialise(torch.Generator().manual_seed(seed))
+    model.initialise(Draws.numbered(model.sizes, seed))
     model.finish()
     return Trained(model, np.array(user_ids), np.array(item_ids), seed=0, epochs=1, monitor=None)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from assent.game.estimates import Estimates, Objective
-from assent.support.arrays import Bools, Floats, Ints
+from assent.support.arrays import Bools, Floats, Ints, Keys, mix
 from assent.support.sparse import SparseMatrix
 
 steady = settings(deadline=None, derandomize=True)
@@ -35,6 +35,11 @@ def make_game(
         losses=losses,
         effects=tuple(from_dense(effect) for effect in effects),
     )
+
+
+def keys_of(game: Estimates, seed: int = 0) -> Keys:
+    """What a player's draws are keyed by."""
+    return mix(seed, np.arange(game.n_users))
 
 
 def from_dense(matrix: Floats) -> SparseMatrix:

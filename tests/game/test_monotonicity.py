@@ -26,7 +26,7 @@ from assent.game.players import Players
 from assent.game.solve import solve
 from assent.support.arrays import Bools, Floats, Ints
 
-from .small_games import all_selections, eighths, games, random_game, steady
+from .small_games import all_selections, eighths, games, keys_of, random_game, steady
 from .test_players import cases
 
 BOTH = pytest.mark.parametrize("objective", list(Objective))
@@ -124,7 +124,7 @@ def test_the_largest_sum_of_rewards_never_turns_on_what_is_minded_more(
 
 
 @pytest.mark.parametrize("gradient", [Gradient.RELATIVE, Gradient.UNBIASED])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_tables_disclose_less_often_what_is_minded_more(seed: int, gradient: Gradient) -> None:
     """Samples decide, so it is a matter of probability: of everybody's first interaction, one at a time."""
     game = random_game(seed, n_anchors=2, n_users=4, disagreement=0.3)
@@ -132,7 +132,7 @@ def test_tables_disclose_less_often_what_is_minded_more(seed: int, gradient: Gra
 
     def shown(game: Estimates) -> Floats:
         rewards = Rewards(game, Objective.NASH, 0.5)
-        return marginals(rewards, algorithm_2(rewards, settings, np.random.default_rng(seed))[0])
+        return marginals(rewards, algorithm_2(rewards, settings, keys_of(game, seed))[0])
 
     before = shown(game)
     for k in np.unique(game.owners, return_index=True)[1]:
@@ -169,7 +169,8 @@ def test_a_price_beyond_all_value_discloses_nothing(
         effects=game.effects[:1],
     )
     settings = TableSettings()
-    assert not solve_table(one, objective=objective, price=1e6, settings=settings, seed=0).selection.any()
+    found = solve_table(one, objective=objective, price=1e6, settings=settings, keys=keys_of(one))
+    assert not found.selection.any()
 
 
 def test_never_is_in_no_game() -> None:

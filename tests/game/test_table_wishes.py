@@ -22,7 +22,7 @@ from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 
 from .full_tables import binomial, listed
-from .small_games import payoffs, random_game
+from .small_games import keys_of, payoffs, random_game
 
 FEW = TableSettings(rounds=1, samples=50)
 
@@ -36,7 +36,7 @@ def by_category(game: Estimates) -> Estimates:
 @pytest.mark.parametrize("seed", range(6))
 def test_algorithm_1_decides_on_categories_as_the_closed_form_does(objective: Objective, seed: int) -> None:
     game = by_category(random_game(seed, n_anchors=1, n_users=5, longest=8, disagreement=0))
-    found = solve_table(game, objective=objective, price=0.5, settings=FEW, seed=0)
+    found = solve_table(game, objective=objective, price=0.5, settings=FEW, keys=keys_of(game))
     closed = solve(game, objective=objective, price=0.5)
     np.testing.assert_array_equal(found.selection, closed.selection)
     single = solve(replace(game, wishes=Wishes()), objective=objective, price=0.5)
@@ -59,7 +59,9 @@ def test_rewards_of_categories_are_those_of_their_interactions() -> None:
 def test_tables_disclose_categories_as_a_whole(gradient: Gradient) -> None:
     game = by_category(random_game(3, n_anchors=2, n_users=4, longest=6, disagreement=0.4))
     settings = TableSettings(rounds=1, samples=60, gradient=gradient)
-    found = solve_table(game, objective=Objective.NASH, price=0.5, settings=settings, seed=1).selection
+    found = solve_table(
+        game, objective=Objective.NASH, price=0.5, settings=settings, keys=keys_of(game, 1)
+    ).selection
     units = game.wishes.units(game.owners, game.unwillingness)
     assert units.sizes.max() > 1
     np.testing.assert_array_equal(found, found[units.first][units.of])
@@ -75,7 +77,7 @@ def test_everybody_starts_from_her_own_prior() -> None:
     # So small a step leaves people where they started.
     still = TableSettings(rounds=1, samples=2, step=1e-12)
     rewards = Rewards(asked, Objective.NASH, 0.5)
-    found: Floats = marginals(rewards, algorithm_2(rewards, still, np.random.default_rng(0))[0])
+    found: Floats = marginals(rewards, algorithm_2(rewards, still, keys_of(game))[0])
     np.testing.assert_allclose(found, np.where(game.owners < 3, 0.1, 0.8), atol=1e-6)
 
 
@@ -93,7 +95,7 @@ def test_other_wishes_are_refused_by_the_solver_itself(n_anchors: int, wishes: W
     game = replace(random_game(0, n_anchors=n_anchors, disagreement=0), wishes=wishes)
     accepted = "accepted: .*by category.*prior by user.*factored"
     with pytest.raises(AssentError, match=rf"{said} not supported; {accepted}"):
-        solve_table(game, objective=Objective.NASH, price=0.5, settings=FEW, seed=0)
+        solve_table(game, objective=Objective.NASH, price=0.5, settings=FEW, keys=keys_of(game))
 
 
 def test_a_prior_that_differs_between_a_persons_items_is_refused() -> None:
@@ -105,5 +107,5 @@ def test_a_prior_that_differs_between_a_persons_items_is_refused() -> None:
             objective=Objective.NASH,
             price=0.5,
             settings=FEW,
-            seed=0,
+            keys=keys_of(game),
         )

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import comb
 
 from assent.game.paper import Learning, Tables, bits_of, random_codes, simplex_shift
-from assent.support.arrays import Floats
+from assent.support.arrays import Floats, mix
 
 from .full_tables import binomial, listed
 from .small_games import steady
@@ -33,7 +33,7 @@ def learn(seed: int, steps: int) -> tuple[Learning, list[list[Floats]]]:
     learning = Learning(start, steps)
     path = [[listed(start, player)] for player in range(len(LENGTHS))]
     for _ in range(steps):
-        classes, codes = learning.now.draw(1, rng)
+        classes, codes = learning.now.draw(1, rng.integers(2**63, size=len(LENGTHS), dtype=np.uint64))
         moves = rng.normal(0, rng.choice([0.001, 0.1, 3]), len(LENGTHS))
         learning.step(classes[:, 0], codes[:, 0], moves)
         for player, mine in enumerate(path):
@@ -61,7 +61,7 @@ def test_learning_goes_on_from_an_average(seed: int) -> None:
     first, path = learn(seed, steps=10)
     start, _ = first.average()
     again = Learning(start, 5)
-    classes, codes = again.now.draw(1, np.random.default_rng(seed))
+    classes, codes = again.now.draw(1, mix(seed, np.arange(len(LENGTHS))))
     again.step(classes[:, 0], codes[:, 0], np.full(len(LENGTHS), 0.3))
     for player, mine in enumerate(path):
         expected = np.mean(mine[:-1], axis=0)
@@ -72,7 +72,7 @@ def test_learning_goes_on_from_an_average(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_draws_have_the_probabilities_of_the_table(seed: int) -> None:
     tables = learn(seed, steps=6)[0].average()[0]
-    classes, codes = tables.draw(20_000, np.random.default_rng(seed))
+    classes, codes = tables.draw(20_000, mix(seed, np.arange(len(tables.lengths))))
     for player, length in enumerate(LENGTHS):
         shares = np.bincount(codes[player], minlength=2**length) / 20_000
         np.testing.assert_allclose(shares, listed(tables, player), atol=0.02)
@@ -91,17 +91,17 @@ def test_marginals_are_those_of_the_table(seed: int) -> None:
 
 
 def test_random_selections_of_a_size_are_equally_likely() -> None:
-    codes = random_codes(np.full(30_000, 5), np.full(30_000, 2), np.random.default_rng(0))
+    codes = random_codes(np.full(30_000, 5), np.full(30_000, 2), mix(np.arange(30_000)))
     found, counts = np.unique(codes, return_counts=True)
     assert [int(code).bit_count() for code in found] == [2] * 10
     np.testing.assert_allclose(counts / 30_000, 0.1, atol=0.01)
-    short = random_codes(np.array([3, 0, 5]), np.array([3, 0, 5]), np.random.default_rng(0))
+    short = random_codes(np.array([3, 0, 5]), np.array([3, 0, 5]), mix(np.arange(3)))
     np.testing.assert_array_equal(short, [0b111, 0, 0b11111])
 
 
 def test_long_histories_take_little_memory() -> None:
     tables = Tables.prior(np.array([60]), 0.9)
-    _, codes = tables.draw(500, np.random.default_rng(0))
+    _, codes = tables.draw(500, mix(np.arange(len(tables.lengths))))
     assert bits_of(codes, 60).mean() == pytest.approx(0.9, abs=0.01)
     assert tables.chances.shape == (1, 61)
     assert (tables.counts * tables.chances).sum() == pytest.approx(1)

@@ -14,7 +14,7 @@ from assent.influence.estimate import Influence, influence, linearise
 from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.lab import Lab, Store
 from assent.lab.anchors import random_anchors
-from assent.models import MF, MFSettings, Sizes
+from assent.models import MF, Draws, MFSettings, Sizes
 from assent.models.losses import Loss
 from assent.support.arrays import Bools
 from assent.training import Settings, Trained, TrainingSettings
@@ -121,7 +121,7 @@ def random_case(
     known_users, known_items = np.unique(problem.train.users), np.unique(problem.train.items)
     sizes = Sizes(len(known_users), len(known_items), int(anchor.sum()), negatives)
     model = MF(sizes, MFSettings(dimension=3, strength=strength, initial_scale=scale)).double()
-    model.initialise(torch.Generator().manual_seed(7))
+    model.initialise(Draws.numbered(model.sizes, 7))
     model.finish()
     trained = Trained(model, problem.user_ids[known_users], problem.item_ids[known_items], 0, 1, None)
     return Case(name, problem, anchor, trained, negatives, draws, seed)
@@ -169,8 +169,8 @@ CASES = (
     random_case("no penalty", rate=0.8, strength=0.0),
     random_case("saturated scores", rate=0.8, scale=3.0, draws=2),
     # With these seeds no item is twice among the samples of a user.
-    random_case("items apart", items=30, rate=0.8, strength=2.0, negatives=2, seed=3),
-    random_case("items apart, all disclosed", items=20, strength=2.0, seed=5),
+    random_case("items apart", items=30, rate=0.8, strength=2.0, negatives=2, seed=8),
+    random_case("items apart, all disclosed", items=20, strength=2.0, seed=1),
 )
 """Every operator is compared with its dense oracle on each of these."""
 

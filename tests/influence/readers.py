@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacfwd, jacrev
 
 from assent.influence.autodiff import Autodiff
-from assent.models import Evidence, ModelSettings, Recommender, Sizes
+from assent.models import Draws, Evidence, ModelSettings, Recommender, Sizes
 
 
 class Reader(Recommender):
@@ -26,9 +26,9 @@ class Reader(Recommender):
         self.unused = nn.Parameter(torch.zeros(3))
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         for table in (self.user_table, self.item_table, self.read_table):
-            table.normal_(std=0.5, generator=generator)
+            table.normal_(std=0.5, generator=draws.generator)
 
     def prepare(self, evidence: Evidence) -> Tensor:
         read = evidence.weights.unsqueeze(1) * self.read_table[evidence.items]

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from assent.influence.autodiff import Autodiff
 from assent.influence.estimate import influence, linearise, own_by_groups, predicted_losses
 from assent.influence.inverse import Estimator
-from assent.models import ModelSettings
+from assent.models import Draws, ModelSettings
 from assent.models.losses import Loss
 from assent.support.errors import AssentError
 
@@ -33,7 +33,7 @@ def reading(
     if at_once is not None:
         kind = type(kind.__name__, (kind,), {"samples_at_once": at_once})
     model = kind(case.model.sizes, ModelSettings()).double()
-    model.initialise(torch.Generator().manual_seed(3))
+    model.initialise(Draws.numbered(model.sizes, 3))
     trained = replace(case.trained, model=model)
     settings = case.settings(estimator, damping=DAMPING)
     found = linearise(**case.arguments | {"trained": trained}, settings=settings)

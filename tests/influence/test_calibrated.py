@@ -11,7 +11,7 @@ from assent.influence.autodiff import Autodiff
 from assent.influence.closed_form import Curvature
 from assent.influence.estimate import linearise
 from assent.influence.inverse import Estimator
-from assent.models import MF, ModelSettings, Recommender
+from assent.models import MF, Draws, ModelSettings, Recommender
 from assent.models.losses import Loss
 
 from .cases import CASES, Case
@@ -34,7 +34,7 @@ def at(case: Case, kind: type[Recommender], *, by: float = 0.0, further: float =
     """A model that ranks better than chance, its parameters moved `by`, its selection `further`."""
     settings = case.model.settings if kind is MF else ModelSettings()
     model = kind(case.model.sizes, settings).double()
-    model.initialise(torch.Generator().manual_seed(3))
+    model.initialise(Draws.numbered(model.sizes, 3))
     anchor = torch.from_numpy(case.anchor).double()
 
     def found() -> Curvature | Autodiff:

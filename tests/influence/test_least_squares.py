@@ -14,7 +14,7 @@ from assent.data.problem import Problem
 from assent.influence.estimate import linearise, own_influence, social_influence
 from assent.influence.inverse import Estimator, InfluenceSettings
 from assent.influence.least_squares import LeastSquares
-from assent.models import IALS, Evidence, IALSSettings, Sizes
+from assent.models import IALS, Draws, Evidence, IALSSettings, Sizes
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats
 from assent.training import Trained, disclose
@@ -33,7 +33,7 @@ def converged(anchor: Bools | Floats, start: IALS | None = None) -> IALS:
     data = disclose(problem(), np.ones(len(anchor), dtype=np.bool_))
     sizes = Sizes(problem().n_users, data.n_items, len(anchor), 1)
     model = IALS(sizes, IALSSettings(dimension=2, strength=0.3)).double()
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     if start is not None:
         model.load_state_dict(start.state_dict())
     rows = torch.from_numpy(data.rows.users), torch.from_numpy(data.rows.items)

@@ -25,6 +25,7 @@ from assent.models import MFSettings
 from assent.runs.measure import Cell
 from assent.runs.run import RunPlan, describe
 from assent.support.cost import NO_COST, Cost
+from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
 from assent.training import Settings, Trained, TrainingSettings, disclose, train
@@ -370,7 +371,7 @@ def test_random_anchors_differ_by_their_selections_alone(lab: Lab) -> None:
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
     for t, anchor in enumerate(many):
-        expected = np.random.default_rng((2, 0, t)).random(len(lab.problem.train)) < 0.9
+        expected = lots(lab.problem.row_keys, 2, Purpose.ANCHORS, t) < 0.9
         np.testing.assert_array_equal(anchor.selection, expected)
     # Where every anchor discloses all, they are one model: they start alike and see rows in one order.
     whole = random_anchors(lab, 2, rate=1.0)

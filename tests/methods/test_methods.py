@@ -28,7 +28,8 @@ from assent.methods.ifrqe import IFRQE
 from assent.methods.worth import WorthMethod
 from assent.runs.compare import compare, parse_methods
 from assent.runs.measure import Cell
-from assent.support.arrays import Bools, Ints
+from assent.support.arrays import Bools, Ints, mix
+from assent.support.draws import Purpose
 from assent.support.errors import AssentError
 from assent.worth.estimate import Source
 from tests.game.small_games import is_within
@@ -589,10 +590,11 @@ def test_tables_count_what_others_do_where_that_is_known(lab: Lab) -> None:
     settings = method.influence_for("mf")
     effects = lab.run([InfluenceAt(anchor, settings, method.reward, effects=True) for anchor in anchors])
     known = replace(at_anchors(lab, method), effects=tuple(map(effects_in, effects)))
-    found = solve_table(known, objective=Objective.NASH, price=0.3, settings=method.table, seed=0)
+    keys = mix(lab.seed, Purpose.TABLES, lab.problem.user_keys)
+    found = solve_table(known, objective=Objective.NASH, price=0.3, settings=method.table, keys=keys)
     np.testing.assert_array_equal(choice.selection, found.selection)
     without = solve_table(
-        at_anchors(lab, method), objective=Objective.NASH, price=0.3, settings=method.table, seed=0
+        at_anchors(lab, method), objective=Objective.NASH, price=0.3, settings=method.table, keys=keys
     )
     assert not np.array_equal(without.selection, found.selection)
 

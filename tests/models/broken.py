@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from assent.models import MF, Evidence, MFSettings, Recommender, Sizes
+from assent.models import MF, Draws, Evidence, MFSettings, Recommender, Sizes
 
 
 class NoMatrix(MF):
@@ -107,7 +107,7 @@ class Uninitialised(MF):
     name = "uninitialised"
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         self.user_table.fill_(float("nan"))
 
 
@@ -144,15 +144,15 @@ class FailingConstructor(MF):
 class FailingInitialise(MF):
     name = "failing-initialise"
 
-    def initialise(self, generator: torch.Generator) -> None:
-        raise TypeError("no generator wanted")
+    def initialise(self, draws: Draws) -> None:
+        raise TypeError("no draws wanted")
 
 
 class NoParameters(Recommender):
     name = "no-parameters"
     Settings = MFSettings
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """There is nothing to draw."""
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any) -> tuple[Tensor, Tensor]:
@@ -171,7 +171,7 @@ class Unfinished(Recommender):
     name = "unfinished"
     Settings = MFSettings
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """There is nothing to draw."""
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any) -> tuple[Tensor, Tensor]:
@@ -192,9 +192,20 @@ class GlobalDice(MF):
     name = "global-dice"
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         self.user_table[:-1].normal_(std=0.1)
         self.item_table[:-1].normal_(std=0.1)
+
+
+class PositionalDice(MF):
+    """Draws the items after the users, so that everybody's start depends on how many there are."""
+
+    name = "positional-dice"
+
+    @torch.no_grad()
+    def initialise(self, draws: Draws) -> None:
+        self.user_table[:-1].normal_(std=0.1, generator=draws.generator)
+        self.item_table[:-1].normal_(std=0.1, generator=draws.generator)
 
 
 class LoadedDice(MF):
@@ -202,8 +213,8 @@ class LoadedDice(MF):
 
     name = "loaded-dice"
 
-    def initialise(self, generator: torch.Generator) -> None:
-        super().initialise(torch.Generator().manual_seed(0))
+    def initialise(self, draws: Draws) -> None:
+        super().initialise(Draws.numbered(self.sizes))
 
 
 class Constant(MF):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from assent.models import Evidence, Recommender, Sizes, model_class
+from assent.models import Draws, Evidence, Recommender, Sizes, model_class
 
 SIZES = Sizes(users=4, items=5, rows=7, negatives=2)
 """User 3 and item 4 have no evidence; user 4 and item 5 stand for the unknown."""
@@ -47,11 +47,11 @@ def made(name: str, *, sizes: Sizes = SIZES, seed: int = 0, **settings: Any) -> 
     model = kind(
         sizes, kind.Settings.model_validate({**TINY[name], "initial_scale": 0.8, **settings})
     ).double()
-    generator = torch.Generator().manual_seed(seed)
-    model.initialise(generator)
+    draws = Draws.numbered(sizes, seed)
+    model.initialise(draws)
     with torch.no_grad():
         for value in model.parameters():
-            value.add_(0.3 * torch.randn(value.shape, generator=generator, dtype=value.dtype))
+            value.add_(0.3 * torch.randn(value.shape, generator=draws.generator, dtype=value.dtype))
     model.finish()
     return model.eval()
 

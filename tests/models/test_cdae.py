@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.models import CDAE, CDAESettings
+from assent.models import CDAE, CDAESettings, Draws
 from assent.models.layers import noise_edge
 
 from .cases import SIZES, evidence, made, pairs, weighted
@@ -75,7 +75,7 @@ def test_the_input_is_corrupted_in_training_alone() -> None:
 
 def test_the_tables_start_tied() -> None:
     model = CDAE(SIZES, CDAESettings(dimension=3))
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     assert torch.equal(model.input_table, model.item_table[:-1])
     assert model.input_table.std() > 0
 

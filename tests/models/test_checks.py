@@ -8,7 +8,7 @@ import torch
 
 from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.models import MF, Evidence, MFSettings, Recommender, Sizes, model_class, model_name
+from assent.models import MF, Draws, Evidence, MFSettings, Recommender, Sizes, model_class, model_name
 from assent.models.checks import check_contract, make_model
 from assent.support.errors import AssentError
 from assent.training import TrainingSettings, disclose, train
@@ -41,7 +41,7 @@ BROKEN: list[tuple[type[Recommender], str]] = [
     (broken.FailingFinish, "finish raised KeyError: 'mean'"),
     (broken.FailingPrepare, "prepare raised RuntimeError: no graph"),
     (broken.FailingConstructor, "the constructor raised ValueError: dimension must be even"),
-    (broken.FailingInitialise, "initialise raised TypeError: no generator wanted"),
+    (broken.FailingInitialise, "initialise raised TypeError: no draws wanted"),
     (broken.NoParameters, "has no parameters; accepted: at least one nn.Parameter"),
 ]
 
@@ -49,7 +49,7 @@ BROKEN: list[tuple[type[Recommender], str]] = [
 @pytest.mark.parametrize(("kind", "message"), BROKEN, ids=[kind.name for kind, _ in BROKEN])
 def test_what_is_wrong_is_named(kind: type[Recommender], message: str) -> None:
     with pytest.raises(AssentError, match=f"^model {kind.name}: {re.escape(message)}") as caught:
-        check_contract(make_model(kind, SIZES, MFSettings(dimension=3), seed=0), EVIDENCE)
+        check_contract(make_model(kind, SIZES, MFSettings(dimension=3), Draws.numbered(SIZES)), EVIDENCE)
     assert "\n" not in str(caught.value)
 
 
@@ -78,7 +78,7 @@ def test_the_trainer_asks_before_its_first_step() -> None:
     ids=["some", "one", "nothing", "no rows"],
 )
 def test_a_model_that_keeps_the_contract_is_left_as_it_was(sizes: Sizes, evidence: Evidence) -> None:
-    model = make_model(MF, sizes, MFSettings(dimension=3), seed=0).train()
+    model = make_model(MF, sizes, MFSettings(dimension=3), Draws.numbered(sizes)).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     generator = torch.get_rng_state()
     check_contract(model, evidence)
@@ -100,14 +100,14 @@ class Noisy(MF):
 
 
 def test_models_are_checked_as_they_are_asked_later_on() -> None:
-    model = make_model(Noisy, SIZES, MFSettings(dimension=3), seed=0).train()
+    model = make_model(Noisy, SIZES, MFSettings(dimension=3), Draws.numbered(SIZES)).train()
     generator = torch.get_rng_state()
     check_contract(model, EVIDENCE)
     assert torch.equal(torch.get_rng_state(), generator)
 
 
 def test_a_model_that_fails_is_left_as_it_was_too() -> None:
-    model = make_model(broken.DividingFinish, SIZES, MFSettings(dimension=3), seed=0)
+    model = make_model(broken.DividingFinish, SIZES, MFSettings(dimension=3), Draws.numbered(SIZES))
     with pytest.raises(AssentError):
         check_contract(model, EVIDENCE)
     assert all(value.isfinite().all() for value in model.parameters())

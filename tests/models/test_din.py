@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.models import DIN, DINSettings, Evidence, Sizes
+from assent.models import DIN, DINSettings, Draws, Evidence, Sizes
 from assent.models.layers import Histories, noise_edge
 
 from .cases import SIZES, evidence, made, pairs, weighted, without
@@ -58,7 +58,7 @@ def test_an_item_does_not_speak_for_itself() -> None:
 
 def test_it_starts_as_a_product_of_embeddings() -> None:
     kind = DIN(SIZES, DINSettings(dimension=4, layer_scale=0.0))
-    kind.initialise(torch.Generator().manual_seed(0))
+    kind.initialise(Draws.numbered(kind.sizes, 0))
     shown = weighted(evidence(), torch.ones(7))
     logit = kind(torch.tensor([0]), torch.tensor([[3]]), kind.prepare(shown))[0]
     torch.testing.assert_close(logit[0, 0], (kind.item_table[0] + kind.item_table[1]) @ kind.item_table[3])

@@ -11,7 +11,7 @@ import torch
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
 from assent.lab import Lab, Processes, Training, everything
-from assent.models import IALS, Evidence, IALSSettings, Sizes
+from assent.models import IALS, Draws, Evidence, IALSSettings, Sizes
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
 from tests.small import small_problem
@@ -27,7 +27,7 @@ def some_evidence(seed: int = 0) -> Evidence:
 
 def made(dimension: int = 3, **settings: float) -> IALS:
     model = IALS(SIZES, IALSSettings(dimension=dimension, **settings)).double()
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     return model
 
 
@@ -74,7 +74,7 @@ def test_pure_noise_collapses_at_a_strength_of_about_one() -> None:
     sizes, ranks = Sizes(300, 200, 3000, 1), []
     for strength in (0.3, 2.0):
         model = IALS(sizes, IALSSettings(dimension=16, strength=strength))
-        model.initialise(torch.Generator().manual_seed(0))
+        model.initialise(Draws.numbered(model.sizes, 0))
         for _ in range(30):
             model.step(evidence)
         singular = torch.linalg.svdvals(model.user_table.detach() @ model.item_table.detach().T)

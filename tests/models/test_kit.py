@@ -39,6 +39,7 @@ def failures(
 
 
 SAME_BYTES = "test_the_same_seed_gives_the_same_bytes"
+BY_ID = "test_everybody_starts_alike_whoever_else_there_is"
 OTHER_SEED = "test_another_seed_starts_elsewhere"
 LEARNS = "test_it_learns_more_than_popularity"
 NO_TRACE = "test_what_is_withheld_leaves_no_trace"
@@ -60,9 +61,10 @@ NO_DICE = "test_scoring_draws_no_random_numbers"
         (broken.OtherScores, {SHAPES: "score_all disagrees with forward"}),
         (
             broken.GlobalDice,
-            {SAME_BYTES: "elsewhere than the seed", OTHER_SEED: "elsewhere than its generator"},
+            {SAME_BYTES: "elsewhere than the seed", OTHER_SEED: "elsewhere than `draws`"},
         ),
-        (broken.LoadedDice, {OTHER_SEED: "does not draw from its generator"}),
+        (broken.PositionalDice, {BY_ID: "by position"}),
+        (broken.LoadedDice, {OTHER_SEED: "does not draw from `draws`"}),
         (broken.Constant, {LEARNS: "above popularity"}),
         (broken.Gossip, {NO_TRACE: "knows of withheld rows"}),
         (broken.Forgetful, {SAVED: "", RESUMED: ""}),
@@ -116,7 +118,7 @@ def test_a_subclass_that_names_no_model_is_told_so() -> None:
 def test_it_runs_under_pytest_on_a_file_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from assent.models import MF\n\nclass Mine(MF):\n    name = 'mine'\n\n"
-        "class Broken(Mine):\n    def initialise(self, generator):\n        pass\n"
+        "class Broken(Mine):\n    def initialise(self, draws):\n        pass\n"
     )
     (tmp_path / "test_mine.py").write_text(
         "import assent.testing\nfrom mine import Broken, Mine\n\n"
@@ -129,7 +131,7 @@ def test_it_runs_under_pytest_on_a_file_of_the_users_own(tmp_path: Path) -> None
     assert ended.returncode == 1
     assert "1 failed, 5 passed" in ended.stdout
     assert "FAILED test_mine.py::TestBroken::test_another_seed_starts_elsewhere" in ended.stdout
-    assert "AssertionError: initialise does not draw from its generator" in ended.stdout
+    assert "initialise does not draw from `draws`" in ended.stdout
 
 
 def test_pytest_is_needed_by_the_kit_alone() -> None:

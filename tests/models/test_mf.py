@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assent.data.problem import Rows, make_problem
 from assent.data.simulate import simulate
-from assent.models import MF, MFSettings, Sizes, model_class
+from assent.models import MF, Draws, MFSettings, Sizes, model_class
 from assent.models.layers import noise_edge
 from assent.support.arrays import Ints, mix
 from assent.support.errors import AssentError
@@ -21,7 +21,7 @@ SIZES = Sizes(users=5, items=7, rows=20, negatives=2)
 def model() -> MF:
     """As after training: every embedding is some number, those of the unknown are set."""
     made = MF(SIZES, MFSettings(dimension=3, strength=0.4, initial_scale=0.8))
-    made.initialise(torch.Generator().manual_seed(0))
+    made.initialise(Draws.numbered(made.sizes, 0))
     made.finish()
     return made
 
@@ -85,16 +85,16 @@ def test_unknown_users_and_items_get_the_mean_embedding(model: MF) -> None:
 
 def test_a_model_of_nothing_scores_everything_alike() -> None:
     model = MF(Sizes(0, 0, 0, 1), MFSettings(dimension=3))
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     model.finish()
     assert model.score_all(torch.tensor([0, 0])).tolist() == [[0], [0]]
     assert model(torch.tensor([0]), torch.tensor([[0, 0]]))[0].tolist() == [[0, 0]]
 
 
-def test_initial_embeddings_come_from_the_generator_alone() -> None:
+def test_initial_embeddings_come_from_the_draws_alone() -> None:
     def tables(seed: int) -> torch.Tensor:
         model = MF(Sizes(300, 200, 1000, 1), MFSettings(dimension=8, initial_scale=0.3))
-        model.initialise(torch.Generator().manual_seed(seed))
+        model.initialise(Draws.numbered(model.sizes, seed))
         assert not model.user_table[-1].any()
         assert not model.item_table[-1].any()
         return torch.cat([model.user_table[:-1], model.item_table[:-1]]).detach()
@@ -125,6 +125,8 @@ def pure_noise(users: int, items: int, each: int) -> Disclosed:
     return Disclosed(
         user_ids=np.array([f"u{number:03}" for number in range(users)]),
         item_ids=np.array([f"i{number:03}" for number in range(items)]),
+        user_keys=mix(np.arange(users)),
+        item_keys=mix(np.arange(items)),
         rows=rows,
         row_keys=mix(rows.users, rows.items),
         valid=rows[:0],

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.models import NeuMF, NeuMFSettings, Sizes
+from assent.models import Draws, NeuMF, NeuMFSettings, Sizes
 from assent.models.layers import noise_edge
 
 from .cases import SIZES, made, pairs
@@ -66,7 +66,7 @@ def test_unknown_users_and_items_get_the_mean_embeddings() -> None:
 def test_it_starts_as_matrix_factorisation() -> None:
     """The perceptron's embeddings are small, so what it adds is."""
     model = NeuMF(SIZES, NeuMFSettings(layer_scale=0.1))
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     users, items = pairs(model)
     product = model.user_table @ model.item_table.T
     assert (model(users, items)[0] - product).abs().max() < 0.3 * product.abs().max()

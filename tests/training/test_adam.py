@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from assent.models import Recommender, Sizes, model_class
+from assent.models import Draws, Recommender, Sizes, model_class
 from assent.support.arrays import Ints
 from assent.training.adam import RowAdam
 
@@ -23,7 +23,7 @@ def batches(steps: int, size: int, seed: int) -> list[tuple[Ints, Ints]]:
 
 def made(name: str) -> Recommender:
     model = model_class(name)(SIZES, model_class(name).Settings())
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     return model
 
 

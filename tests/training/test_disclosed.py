@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from assent.data.problem import Problem, Rows, make_problem
 from assent.data.simulate import simulate
-from assent.support.arrays import Bools, Ints, positions
+from assent.support.arrays import Bools, Ints, positions, string_keys
 from assent.training.disclosed import Disclosed, disclose, monitor_candidates, negatives
 
 few = settings(max_examples=20, deadline=None)
@@ -158,7 +158,10 @@ def one_user(items: int, others: int) -> Disclosed:
     rows = Rows(np.zeros(items, dtype=np.int64), np.arange(items))
     nobody = rows[:0]
     keys = np.arange(items, dtype=np.uint64)
-    return Disclosed(np.array(["u"]), ids, rows, keys, nobody, keys[:0])
+    users = np.array(["u"])
+    return Disclosed(
+        users, ids, string_keys(users), string_keys(ids), rows, keys, nobody, valid_keys=keys[:0]
+    )
 
 
 def test_negatives_are_uniform_over_what_is_left() -> None:

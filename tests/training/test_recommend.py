@@ -11,7 +11,7 @@ import torch
 
 from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.models import MF, CDAESettings, MFSettings, Sizes
+from assent.models import MF, CDAESettings, Draws, MFSettings, Sizes
 from assent.runs.folder import Run
 from assent.runs.manifest import RunFiles, read_manifest
 from assent.support.errors import AssentError
@@ -24,7 +24,7 @@ USERS, ITEMS = ["ann", "bob", "eve"], ["Alien", "Brazil", "Casino", "Dune", "Emm
 @pytest.fixture(scope="module")
 def trained() -> Trained:
     model = MF(Sizes(3, 5, 9, 1), MFSettings(dimension=4, initial_scale=1.0))
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     model.finish()
     return Trained(model, np.array(USERS), np.array(ITEMS), seed=0, epochs=1, monitor=None)
 
@@ -102,7 +102,7 @@ def test_more_people_than_fit_into_a_block() -> None:
     """5,000 people with 3,000 items each: 15 million scores."""
     ids = np.char.mod("%05d", np.arange(3000))
     model = MF(Sizes(3000, 3000, 9, 1), MFSettings(dimension=2, initial_scale=1.0))
-    model.initialise(torch.Generator().manual_seed(0))
+    model.initialise(Draws.numbered(model.sizes, 0))
     model.finish()
     trained = Trained(model, ids, ids, seed=0, epochs=1, monitor=None)
     asked = [f"{place:05}" for place in range(5000)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from assent.models import MF, MFSettings, Sizes
+from assent.models import MF, Draws, MFSettings, Sizes
 from assent.support.errors import AssentError
 from assent.training import Trained
 from assent.training.stored import FORMAT, load, save, tensors_of, trained_from
@@ -16,7 +16,7 @@ IDS = {"user_ids": ["", "Zoë", 'o\'Hara, "Ann"', "日本\n☂"], "item_ids": ["
 
 def some_model(seed: int = 0, dimension: int = 3) -> Trained:
     model = MF(Sizes(users=4, items=5, rows=9, negatives=2), MFSettings(dimension=dimension, strength=0.3))
-    model.initialise(torch.Generator().manual_seed(seed))
+    model.initialise(Draws.numbered(model.sizes, seed))
     model.finish()
     return Trained(
         model, np.array(IDS["user_ids"]), np.array(IDS["item_ids"]), seed=seed, epochs=7, monitor=0.25

@@ -17,7 +17,7 @@ from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
 from assent.evaluation.evaluate import candidate_scores, ranked_metrics
 from assent.evaluation.metrics import mean_metrics, ranking_metrics, top_hits
-from assent.models import MF, MFSettings, model_name
+from assent.models import MF, Draws, MFSettings, model_name
 from assent.models.losses import sample_losses
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
@@ -64,9 +64,10 @@ def test_the_same_seed_gives_the_same_bytes(problem: Problem) -> None:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_seed_decides_where_a_training_starts(problem: Problem, seed: int) -> None:
     still = TrainingSettings(epochs=1, learning_rate=1e-30)
-    trained = fitted(disclose(problem, everything(problem)), still, seed=seed)
+    data = disclose(problem, everything(problem))
+    trained = fitted(data, still, seed=seed)
     initial = MF(trained.model.sizes, MFSettings(dimension=8))
-    initial.initialise(torch.Generator().manual_seed(seed))
+    initial.initialise(Draws(seed, data.user_keys, data.item_keys))
     for found, expected in zip(
         trained.model.state_dict().values(), initial.state_dict().values(), strict=True
     ):

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from assent.support.arrays import Floats, Ints
+from assent.data.problem import Rows
+from assent.support.arrays import Floats, Ints, mix
 from assent.worth.paths import Paths, find_paths
 from assent.worth.shrinkage import Shrunk, Twice, shrink
 from assent.worth.trial import Kind, Opinion, Trial, by_influence, by_paths, combine, errors, withdrawn
@@ -14,7 +15,7 @@ from assent.worth.trial import opinions as opinions_of
 RNG = np.random.default_rng(0)
 ROWS = np.argwhere(RNG.random((30, 20)) < 0.3)
 USERS, ITEMS = ROWS[:, 0].copy(), ROWS[:, 1].copy()
-PATHS = find_paths(USERS, ITEMS, n_users=30, n_items=20, seed=0)
+PATHS = find_paths(Rows(USERS, ITEMS), mix(np.arange(30)), mix(1, np.arange(20)), seed=0)
 UNWILLINGNESS = RNG.uniform(0.05, 1, size=len(USERS))
 MEASURED = RNG.gamma(2.0, size=len(USERS))
 
@@ -66,7 +67,8 @@ def test_two_sources_meet_half_way() -> None:
 
 
 def test_where_nothing_is_known_all_are_worth_the_same() -> None:
-    nowhere = find_paths(np.arange(6), np.arange(6), n_users=6, n_items=6, seed=0)
+    six = np.arange(6)
+    nowhere = find_paths(Rows(six, six), mix(six), mix(1, six), seed=0)
     known = opinions(level(np.zeros(6)), nowhere)
     for each in known.values():
         np.testing.assert_array_equal(each.at_first, np.ones(6))

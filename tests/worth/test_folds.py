@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
 from tests.small import QUICK, small_problem
 
 from assent.data.problem import Problem
@@ -12,6 +15,7 @@ from assent.influence.inverse import InfluenceSettings
 from assent.lab import Lab
 from assent.lab.anchors import linearised
 from assent.models.losses import Loss
+from assent.support.arrays import mix
 from assent.support.errors import AssentError
 from assent.worth.estimate import Source, WorthSettings, fold_trainings, model_of_everything
 from assent.worth.folds import deal, measure, pool, targets
@@ -27,11 +31,34 @@ def lab(problem: Problem) -> Lab:
     return Lab(problem, QUICK)
 
 
-def test_every_row_has_a_fold_and_folds_are_even() -> None:
-    fold = deal(101, 4, seed=3)
-    assert sorted(np.bincount(fold)) == [25, 25, 25, 26]
-    np.testing.assert_array_equal(fold, deal(101, 4, seed=3))
-    assert (fold != deal(101, 4, seed=4)).any()
+KEYS = mix(np.arange(4000))
+
+
+def test_every_row_has_a_fold_and_folds_are_nearly_even() -> None:
+    fold = deal(KEYS, 4, seed=3)
+    assert chisquare(np.bincount(fold)).pvalue > 0.01
+    np.testing.assert_array_equal(fold, deal(KEYS, 4, seed=3))
+    assert (fold != deal(KEYS, 4, seed=4)).any()
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=40, max_size=80, unique=True), st.data(), st.integers(0, 9))
+def test_a_row_that_goes_leaves_the_others_where_they_are(
+    rows: list[int], data: st.DataObject, seed: int
+) -> None:
+    keys, gone = mix(np.array(rows)), data.draw(st.integers(0, len(rows) - 1))
+    fold, left = deal(keys, 3, seed=seed), np.delete(np.arange(len(rows)), gone)
+    np.testing.assert_array_equal(deal(keys[left], 3, seed=seed), fold[left])
+    before, after = targets(keys, fold, 1, 5, seed=seed), targets(keys[left], fold[left], 1, 5, seed=seed)
+    assert set(before.tolist()) - {gone} <= set(left[after].tolist())
+
+
+@pytest.mark.parametrize("rows", [3, 4, 6])
+def test_no_fold_is_empty_on_a_tiny_log(rows: int) -> None:
+    for seed in range(20):
+        fold = deal(KEYS[:rows], 3, seed=seed)
+        assert set(fold.tolist()) == {0, 1, 2}
+        shuffled = np.random.default_rng(seed).permutation(rows)
+        np.testing.assert_array_equal(deal(KEYS[:rows][shuffled], 3, seed=seed), fold[shuffled])
 
 
 def test_more_folds_than_rows_are_refused_in_a_line(lab: Lab) -> None:
@@ -43,15 +70,16 @@ def test_more_folds_than_rows_are_refused_in_a_line(lab: Lab) -> None:
 
 
 def test_an_anchor_is_judged_on_its_fold_or_on_a_part_of_it() -> None:
-    fold = deal(100, 4, seed=0)
-    np.testing.assert_array_equal(targets(fold, 1, 99, seed=0), np.flatnonzero(fold == 1))
-    some = targets(fold, 1, 10, seed=0)
+    keys = KEYS[:100]
+    fold = deal(keys, 4, seed=0)
+    np.testing.assert_array_equal(targets(keys, fold, 1, 99, seed=0), np.flatnonzero(fold == 1))
+    some = targets(keys, fold, 1, 10, seed=0)
     assert len(set(some.tolist())) == 10
     assert (fold[some] == 1).all()
 
 
 def test_the_model_of_a_fold_withholds_it_and_starts_from_parameters_of_its_own(lab: Lab) -> None:
-    settings, fold = WorthSettings(folds=3), deal(len(lab.problem.train), 3, seed=0)
+    settings, fold = WorthSettings(folds=3), deal(lab.problem.row_keys, 3, seed=0)
     trainings = [*fold_trainings(lab, settings), model_of_everything(lab, settings)]
     for t, training in enumerate(trainings):
         np.testing.assert_array_equal(training.selection, fold != t)
@@ -83,8 +111,8 @@ def test_both_parts_are_the_influence_on_their_rows(lab: Lab, loss: Loss) -> Non
     problem, settings = lab.problem, InfluenceSettings(loss=loss)
     anchor = fold_trainings(lab, WorthSettings(folds=3))[0]
     [trained] = lab.train([anchor])
-    fold = deal(len(problem.train), 3, seed=0)
-    judged = targets(fold, 0, len(problem.valid), seed=0)
+    fold = deal(problem.row_keys, 3, seed=0)
+    judged = targets(problem.row_keys, fold, 0, len(problem.valid), seed=0)
     model = linearised(lab, anchor, trained, settings, judged)
     n_valid = len(problem.valid)
     assert len(model.valid.users) == n_valid + len(judged)

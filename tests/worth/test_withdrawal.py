@@ -86,7 +86,7 @@ def test_many_are_withheld_in_the_order_of_few(values: int) -> None:
     while unwillingness[kept].sum() > 0.01 * unwillingness.sum():
         price = value_at(kept)[left] / unwillingness[left]
         order = left[np.lexsort((-left, -unwillingness[left], price))]
-        enough = 0.09 * float(unwillingness[kept].sum())
+        enough = 0.04 * float(unwillingness[kept].sum())
         gone = order[: np.searchsorted(np.cumsum(unwillingness[order]), enough) + 1]
         prices[gone] = np.maximum(value_at(kept)[gone] / unwillingness[gone], level)
         level, kept[gone] = prices[gone].max(), False

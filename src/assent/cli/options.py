@@ -187,8 +187,11 @@ class ProblemOptions(LogOptions):
             parts = parts_of(log)
             return make_problem_from_parts(*parts, self.protocol, seed=self.seed, negatives=self.negatives)
         problem = make_problem(log, self.protocol, seed=self.seed, negatives=self.negatives)
-        if short := too_short(log):
-            notice(f"{log.name}: {short} users have fewer than 3 interactions and serve in training only")
+        alone, held_out = too_short(log)
+        if alone:
+            notice(f"{log.name}: {alone} users have one interaction, which serves in training only")
+        if held_out:
+            notice(f"{log.name}: {held_out} users have two interactions, which validate and test only")
         return problem
 
 

@@ -1,6 +1,7 @@
 """A problem: a split log as integer arrays, with unwillingness and candidates; how a log is split."""
 
 import json
+import warnings
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -12,7 +13,8 @@ import polars as pl
 
 from assent.data.interactions import PARTS, Interactions
 from assent.data.wishes import PLAIN, Wishes
-from assent.support.arrays import Bools, Floats, Ints, Keys, Strings, string_keys
+from assent.support.arrays import Bools, Floats, Ints, Keys, Strings, mix, string_keys
+from assent.support.draws import Purpose, Urn
 from assent.support.errors import AssentError
 
 TRAIN, VALID, TEST = range(3)
@@ -24,9 +26,13 @@ class Protocol(StrEnum):
     """How a log is split and how test rows are ranked."""
 
     PAPER_TEXT = "paper-text"
-    """70/10/20 per user in order of time; ranking over all items."""
+    """70/10/20 per user in order of time; ranking over all items.
+
+    The boundaries move with a user's number of rows, withheld ones included."""
     PAPER_TABLES = "paper-tables"
-    """Leave-one-out (last = test, the one before = validation); 1 positive among 99 sampled negatives."""
+    """Leave-one-out (last = test, the one before = validation); 1 positive among 99 sampled negatives.
+
+    Which rows are held out does not depend on how many others a user has."""
     FULL = "full"
     """Leave-one-out; ranking over all items."""
 
@@ -102,6 +108,15 @@ class Problem:
         """A key per item, made of the id alone: [n_items]."""
         return string_keys(self.item_ids)
 
+    @cached_property
+    def row_keys(self) -> Keys:
+        """A key per training row, made of its user's and its item's ids: [len(train)]."""
+        return self.keys_of(self.train)
+
+    def keys_of(self, rows: Rows) -> Keys:
+        """A key per row, made of its user's and its item's ids: [len(rows)]."""
+        return mix(self.user_keys[rows.users], self.item_keys[rows.items])
+
     def valid_samples(self) -> Ints:
         """Number of validation samples |T^u| of each user: [n_users]."""
         return samples_of(self.valid, self.valid_candidates, self.n_users)
@@ -134,9 +149,13 @@ def make_problem(
 ) -> Problem:
     """Split a log that has unwillingness, by `protocol`.
 
-    A user with fewer than three rows has all of them in training; `too_short` counts such users. `seed` draws
-    the `negatives` of each validation row, and of each test row if the protocol ranks those among sampled
-    items.
+    Rows with equal or unknown times keep the order of the file. A user with two rows has none in training,
+    one with a single row has it in training; `too_short` counts such users. So under leave-one-out a training
+    row that goes moves no other row to another part.
+
+    `seed` draws the `negatives` of each validation row, and of each test row if the protocol ranks those
+    among sampled items. The draws of a row depend on the seed, its ids and the items of its user. If somebody
+    has fewer unseen items, everybody's rows get as many as that, with a warning.
     """
     protocol = Protocol(protocol)
     kept = _minded(interactions)
@@ -149,7 +168,7 @@ def make_problem(
     test = valid = pl.lit(1)
     if protocol is Protocol.PAPER_TEXT:  # 20 % and 10 %, halves rounded up, at least one
         test, valid = pl.max_horizontal((2 * count + 5) // 10, 1), pl.max_horizontal((count + 5) // 10, 1)
-    is_train = (count - place > test + valid) | (count < NEEDED)
+    is_train = (count - place > test + valid) | (count == 1)
     part = pl.when(is_train).then(TRAIN).when(count - place > test).then(VALID).otherwise(TEST)
     table = _in_order(kept.table).with_columns(part=part)
     return _build(kept.name, table, protocol, label=protocol.value, seed=seed, negatives=negatives)
@@ -164,7 +183,10 @@ def make_problem_from_parts(
     seed: int = 0,
     negatives: int = 99,
 ) -> Problem:
-    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how tests are ranked."""
+    """Make a problem of given parts, such as those of `parts_of`; `protocol` says how tests are ranked.
+
+    `negatives` are drawn as by `make_problem`.
+    """
     protocol = Protocol(protocol)
     kept = [_minded(part).table for part in (train, valid, test)]
     for name, rows in zip(PARTS, kept, strict=True):
@@ -198,11 +220,6 @@ def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, In
     return train, valid, test
 
 
-def too_short(interactions: Interactions) -> int:
-    """Number of users in training only: they have one or two rows."""
-    return int((interactions.table.group_by("user").len()["len"] < NEEDED).sum())
-
-
 def _minded(interactions: Interactions) -> Interactions:
     """Return a log whose rows all have unwillingness; any other is an error: no consent is invented."""
     from assent.data.unwillingness import SOURCES  # sources read rules, and rules are about problems
@@ -217,26 +234,24 @@ def _minded(interactions: Interactions) -> Interactions:
     return interactions
 
 
-def sample_unseen(users: Ints, log: Rows, n_items: int, count: int, rng: np.random.Generator) -> Ints:
-    """Sample `count` distinct items per entry of `users` that the user has not in `log`: [len(users), count].
+def too_short(interactions: Interactions) -> tuple[int, int]:
+    """Numbers of users who are in training only, and who are not in training.
 
-    Every set of such items is equally likely. Each user must have at least `count` of them.
+    The former have one row, the latter two.
     """
-    order = np.lexsort((log.items, log.users))
-    owners, seen = log.users[order], log.items[order]
-    start = np.searchsorted(owners, users)
-    unseen = n_items - (np.searchsorted(owners, users, side="right") - start)
-    places = np.empty((count, len(users)), dtype=np.int64)
-    # Floyd's algorithm for all users at once, among the places 0 .. unseen - 1 of the unseen items.
-    for step in range(count):
-        last = unseen - count + step
-        place = rng.integers(last + 1)
-        places[step] = np.where((places[:step] == place).any(axis=0), last, place)
-    # The item at a place is the place plus the number of seen items before it. The i-th seen item s_i comes
-    # before the item at `place` iff s_i - i <= place, and s_i - i never falls within a user.
-    nth = np.arange(len(owners)) - np.searchsorted(owners, owners)
-    before = np.searchsorted(owners * n_items + seen - nth, users * n_items + places, side="right") - start
-    return (places + before).T
+    rows = interactions.table.group_by("user").len()["len"]
+    return int((rows == 1).sum()), int((rows == 2).sum())
+
+
+def sample_unseen(users: Ints, keys: Keys, log: Rows, item_keys: Keys, count: int) -> Ints:
+    """Sample `count` distinct items per key that `users[n]` have not in `log`: [len(users), count].
+
+    Every order of such items is equally likely, and a function of `keys[n]`, the user's items and the keys of
+    items. Each user must have at least `count` unseen items.
+    """
+    order = np.argsort(log.users, kind="stable")
+    starts = np.searchsorted(log.users[order], np.arange(users.max(initial=-1) + 2))
+    return Urn.of(item_keys).draw_distinct(keys, users, starts, log.items[order], count)
 
 
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
@@ -251,16 +266,16 @@ def _build(
     (user_ids, users), (item_ids, items) = _indexed(table["user"]), _indexed(table["item"])
     log, part = Rows(users, items), table["part"].to_numpy()
     train, valid, test = (log[part == number] for number in (TRAIN, VALID, TEST))
+    user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
+    unseen = (len(item_ids) - np.bincount(users))[log[part != TRAIN].users]
+    few = _affordable(name, negatives, int(unseen.min()))
 
     def candidates(rows: Rows, number: int) -> Ints:
         """Each row's own item, then items that its user has not had by then: later rows are not looked at."""
-        most = (len(item_ids) - np.bincount(users)[rows.users]).min()
-        if not 1 <= negatives <= most:
-            accepted = f"from 1 to {most}" if most else "a log with more items"
-            too_many = f"negatives={negatives}, and some user has only {most} unseen items"
-            raise AssentError(f"{name}: {too_many}; accepted: {accepted}")
-        past, rng = log[part <= number], np.random.default_rng([seed, number])
-        return np.column_stack([rows.items, sample_unseen(rows.users, past, len(item_ids), negatives, rng)])
+        own = mix(user_keys[rows.users], item_keys[rows.items])
+        keys = mix(seed, Purpose.CANDIDATES, number, own)
+        sampled = sample_unseen(rows.users, keys, log[part <= number], item_keys, few)
+        return np.column_stack([rows.items, sampled])
 
     return Problem(
         name=name,
@@ -275,6 +290,19 @@ def _build(
         valid_candidates=candidates(valid, VALID),
         test_candidates=candidates(test, TEST) if protocol is Protocol.PAPER_TABLES else None,
     )
+
+
+def _affordable(name: str, negatives: int, unseen: int) -> int:
+    """The number of negatives that everybody has: `negatives`, or the fewest `unseen` items of a user."""
+    if negatives < 1:
+        raise AssentError(f"{name}: negatives={negatives}; accepted: a whole number from 1 on")
+    if unseen < 1:
+        nothing = "some user has every item, so that there is none to rank theirs among"
+        raise AssentError(f"{name}: {nothing}; accepted: a log with more items")
+    if unseen < negatives:
+        only = f"some user has only {unseen} unseen items, so that everybody's rows are ranked among {unseen}"
+        warnings.warn(f"{name}: negatives={negatives}, but {only}", stacklevel=4)
+    return min(negatives, unseen)
 
 
 def _indexed(ids: pl.Series) -> tuple[Strings, Ints]:

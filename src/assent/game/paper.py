@@ -31,7 +31,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of, response_values
 from assent.game.players import Players
 from assent.game.solve import Equilibrium
-from assent.support.arrays import Bools, Floats, Ints, slices
+from assent.support.arrays import Bools, Floats, Ints, Keys, mix, slices, uniforms
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
 
@@ -45,6 +45,8 @@ LONGEST_LISTED = 24
 """Longest history of which Algorithm 1 lists all selections: 2^24 floats are 128 MB."""
 _BLOCK = 64
 """Players, or draws, per block."""
+_CHOSEN, _JUDGED = -1, -2
+"""Rounds that nobody plays: for the draw of the selection, and of what tells the nearest anchors."""
 _SAMPLED = 256
 """Players that learn at once: their tables fit into the processor's cache."""
 
@@ -135,29 +137,32 @@ class Tables:
         """W."""
         return int(self.lengths.max(initial=0)) + 1
 
-    def draw(self, count: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Sample `count` selections of every player; their classes and codes, both [R, count]."""
+    def draw(self, count: int, keys: Keys) -> tuple[Ints, Ints]:
+        """Sample `count` selections per player by `keys[R]`; their classes and codes, both [R, count]."""
         n_players, n_classes = self.chances.shape
         reached = np.cumsum(self.counts * self.chances, axis=1)
         reached /= reached[:, -1:]
         row = np.arange(n_players)[:, None]
-        lots = row + np.minimum(rng.random((n_players, count)), _BELOW_ONE)
+        lots = row + np.minimum(uniforms(keys, count), _BELOW_ONE)
         found = np.searchsorted((reached + row).ravel(), lots.ravel(), side="right")
         classes: Ints = found.reshape(lots.shape) - row * n_classes
         codes = np.take_along_axis(self.codes, classes, axis=1)
         players, which = np.nonzero(classes < self.levels)
-        codes[players, which] = self._from_levels(players, classes[players, which], rng)
+        again = mix(keys[players], which)
+        codes[players, which] = self._from_levels(players, classes[players, which], again)
         return classes, codes
 
-    def _from_levels(self, players: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-        """A random selection of sizes[P] interactions for each of players[P], uniform over the level: [P].
+    def _from_levels(self, players: Ints, sizes: Ints, keys: Keys) -> Ints:
+        """A selection of sizes[P] interactions for each of players[P], uniform over the level: [P].
 
-        Selections with a class of their own no longer belong to the level and are drawn again.
+        It is drawn by `keys[P]`. Selections with a class of their own no longer belong to the level and are
+        drawn again.
         """
         codes, lengths = np.empty(len(players), dtype=np.int64), self.lengths[players]
         open_ = np.arange(len(players))
         while len(open_):
-            codes[open_] = random_codes(lengths[open_], sizes[open_], rng)
+            keys = mix(keys)
+            codes[open_] = random_codes(lengths[open_], sizes[open_], keys[open_])
             has_class = [
                 (self.codes[players[some], self.levels :] == codes[some, None]).any(axis=1)
                 for some in (open_[part] for part in slices(len(open_), _LOOKED_UP))
@@ -239,12 +244,12 @@ def bits_of(codes: Ints, length: int) -> Ints:
     return bits
 
 
-def random_codes(lengths: Ints, sizes: Ints, rng: np.random.Generator) -> Ints:
-    """A uniform random selection of `sizes[P]` out of `lengths[P]` interactions each: codes [P]."""
+def random_codes(lengths: Ints, sizes: Ints, keys: Keys) -> Ints:
+    """A selection of `sizes[P]` out of `lengths[P]` interactions each, uniform, by `keys[P]`: codes [P]."""
     places = np.arange(lengths.max(initial=0))
-    keys = rng.random((len(lengths), len(places)))
-    keys[places >= lengths[:, None]] = 2
-    bits = np.int64(1) << np.argsort(keys, axis=1)
+    drawn = uniforms(keys, len(places))
+    drawn[places >= lengths[:, None]] = 2
+    bits = np.int64(1) << np.argsort(drawn, axis=1)
     codes: Ints = np.where(places < sizes[:, None], bits, 0).sum(axis=1)
     return codes
 
@@ -376,20 +381,19 @@ class Opponents(NamedTuple):
 
 
 def solve_table(
-    estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, seed: int
+    estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, keys: Keys
 ) -> Equilibrium:
-    """Algorithm 1 for one anchor, Algorithm 2 for more; `seed` decides all samples."""
+    """Algorithm 1 for one anchor, Algorithm 2 for more; `keys[N]` of the players decide all samples."""
     check_table(estimates.players(price), several=estimates.n_anchors > 1)
     if estimates.n_anchors == 1:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
         strategy, nearest = selection.astype(np.float64), np.ones(1, dtype=np.int64)
     else:
         rewards = Rewards(estimates, objective, price)
-        rng = np.random.default_rng((seed, 2))
-        tables, rounds = algorithm_2(rewards, settings, rng)
-        selection = rewards.histories.selections(draw_all(tables, 1, rng))[0]
+        tables, rounds = algorithm_2(rewards, settings, keys)
+        selection = rewards.histories.selections(draw_all(tables, 1, mix(keys, _CHOSEN)))[0]
         strategy = marginals(rewards, tables)
-        distances, _ = rewards.sums(draw_all(tables, settings.samples, rng))
+        distances, _ = rewards.sums(draw_all(tables, settings.samples, mix(keys, _JUDGED)))
         nearest = np.bincount(distances.argmin(axis=1), minlength=estimates.n_anchors)
     values, _ = response_values(estimates, strategy, objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)
@@ -416,13 +420,12 @@ def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> 
     return selection
 
 
-def algorithm_2(
-    rewards: Rewards, settings: TableSettings, rng: np.random.Generator
-) -> tuple[list[Tables], int]:
+def algorithm_2(rewards: Rewards, settings: TableSettings, keys: Keys) -> tuple[list[Tables], int]:
     """Strategies of blocks of players after at most M rounds, and how many rounds were played.
 
     In each round all players learn against the strategies of the round before. The L draws of o^{-u} are
-    taken from L draws of everybody's selections, so that sums over all players are computed once.
+    taken from L draws of everybody's selections, so that sums over all players are computed once. A player's
+    draws are keyed by `keys[N]`.
     """
     lengths, wishes = rewards.histories.lengths, rewards.estimates.wishes
     blocks = list(slices(len(lengths), _SAMPLED))
@@ -431,9 +434,10 @@ def algorithm_2(
         rates[rewards.estimates.owners] = wishes.prior
     tables = [Tables.prior(lengths[block], rates[block]) for block in blocks]
     for played in range(1, settings.rounds + 1):
-        meeting = Meeting(rewards, draw_all(tables, settings.samples, rng))
+        now = mix(keys, played)
+        meeting = Meeting(rewards, draw_all(tables, settings.samples, now))
         learnt = [
-            algorithm_3(start, meeting, block, settings, rng)
+            algorithm_3(start, meeting, block, settings, mix(now[block]))
             for start, block in zip(tables, blocks, strict=True)
         ]
         tables = [each for each, _ in learnt]
@@ -447,13 +451,14 @@ def algorithm_3(
     meeting: Meeting,
     players: slice,
     settings: TableSettings,
-    rng: np.random.Generator,
+    keys: Keys,
     *,
     observe: Callable[[Tables, Ints, Floats], None] | None = None,
 ) -> tuple[Tables, Floats]:
     """α_m of R players from α_{m−1} = `start`, and how far each moved, Σ |Δα|: [R].
 
-    `observe` is called before every step with α_l, the sampled codes [R] and their moves γĝ [R].
+    A player's draws are keyed by `keys[R]`. `observe` is called before every step with α_l, the sampled codes
+    [R] and their moves γĝ [R].
     """
     opponents = meeting.seen_by(players)
     last = opponents.rewards(opponents.drawn)
@@ -461,7 +466,7 @@ def algorithm_3(
     learning = Learning(start, settings.samples)
     for draw in range(settings.samples):
         now = learning.now
-        classes, codes = now.draw(1, rng)
+        classes, codes = now.draw(1, mix(keys, draw))
         own = meeting.rewards.parts(players, codes)
         gradient = opponents.rewards(own, slice(draw, draw + 1))[:, 0] - standard[:, draw]
         if settings.gradient is Gradient.UNBIASED:
@@ -473,9 +478,11 @@ def algorithm_3(
     return learning.average()
 
 
-def draw_all(tables: list[Tables], count: int, rng: np.random.Generator) -> Ints:
-    """`count` selections of every player: codes [N, count]."""
-    return np.concatenate([each.draw(count, rng)[1] for each in tables])
+def draw_all(tables: list[Tables], count: int, keys: Keys) -> Ints:
+    """`count` selections of every player, by `keys[N]`: codes [N, count]."""
+    blocks = slices(len(keys), _SAMPLED)
+    drawn = [each.draw(count, keys[block])[1] for each, block in zip(tables, blocks, strict=True)]
+    return np.concatenate(drawn)
 
 
 def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:

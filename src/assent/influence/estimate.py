@@ -23,7 +23,8 @@ from assent.influence.least_squares import LeastSquares
 from assent.influence.linearised import Linearised, train_samples, valid_samples
 from assent.models import IALS, MF
 from assent.models.losses import Loss
-from assent.support.arrays import Bools, Floats, Ints, slices
+from assent.support.arrays import Bools, Floats, Ints, below, mix, slices
+from assent.support.draws import Purpose
 from assent.support.runtime import flushed
 from assent.training import Trained, disclose
 
@@ -153,11 +154,12 @@ def own_by_groups(
     their owners' losses; default: 1 each.
     """
     owners, judged = model.samples.users, model.valid.users
-    n_users = 1 + int(max(owners.max(), judged.max()))
-    rng = np.random.default_rng((seed, 5))
-    count = min(settings.groups, n_users)
-    group = torch.from_numpy(rng.permutation(n_users) % count)
-    sign = torch.from_numpy(rng.integers(2, size=n_users) * 2 - 1).to(model.samples.anchor)
+    keys = mix(seed, Purpose.GROUPS, model.samples.user_keys)
+    count = min(settings.groups, len(keys))
+    # Unknown users, who come last, own no training row: they are in no group.
+    dealt = np.arange(count) if count == len(keys) else below(mix(keys), count)
+    group = torch.from_numpy(np.append(dealt, -1))
+    sign = torch.from_numpy(np.append(below(keys, 2) * 2 - 1, 0)).to(model.samples.anchor)
     own, residuals = torch.zeros_like(model.samples.anchor), []
     for number in range(count):
         weights = torch.where(group == number, sign, 0)[judged] * (1 if of_rows is None else of_rows)

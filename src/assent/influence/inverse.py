@@ -16,6 +16,7 @@ from torch import Tensor
 from assent.influence.linearised import Linearised, TrainSamples
 from assent.models.losses import Loss
 from assent.support.arrays import Ints
+from assent.support.draws import Purpose, lots
 
 Operator = Callable[[Tensor], Tensor]
 """A symmetric linear map."""
@@ -132,9 +133,10 @@ def solve(
 
 
 def sampled_rows(samples: TrainSamples, *, steps: int, seed: int) -> Ints:
-    """Draw the disclosed row of each step of LiSSA: [steps]."""
+    """Draw the disclosed row of each step of LiSSA, with replacement: the first by lot, [steps]."""
     rows = np.flatnonzero(samples.anchor.numpy())
-    return np.random.default_rng(seed).choice(rows, size=steps)
+    keys = samples.row_keys[rows]
+    return np.array([rows[lots(keys, seed, Purpose.LISSA, step).argmin()] for step in range(steps)])
 
 
 def lissa(row_product: Callable[[int, Tensor], Tensor], b: Tensor, rows: Ints) -> Tensor:

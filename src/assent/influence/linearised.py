@@ -10,7 +10,7 @@ from torch import Tensor
 from assent.data.problem import Problem
 from assent.models import Evidence, Recommender
 from assent.models.losses import Loss
-from assent.support.arrays import Bools, Floats, Ints, positions
+from assent.support.arrays import Bools, Floats, Ints, Keys, positions
 from assent.training.disclosed import Disclosed, negatives
 
 _DRAWS, _TARGETS = -1, -2
@@ -29,6 +29,8 @@ class TrainSamples:
     items: Tensor  # [Z, 1 + draws]
     weights: Tensor  # [1 + draws]
     anchor: Tensor  # õ, the selection that the model was trained on: [Z]
+    row_keys: Keys  # hashes of the rows' ids: [Z]
+    user_keys: Keys  # hashes of the ids of users that the model knows: [n_users]
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def train_samples(
         items=torch.from_numpy(np.concatenate([data.rows.items[:, None], drawn], axis=1)),
         weights=weights,
         anchor=torch.from_numpy(anchor.astype(np.float64)).to(dtype),
+        row_keys=data.row_keys,
+        user_keys=data.user_keys,
     )
 
 

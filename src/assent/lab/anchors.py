@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from assent.evaluation.metrics import RewardForm
 from assent.influence.closed_form import Curvature, effect_matrix
 from assent.influence.estimate import influence, linearise
@@ -14,6 +12,7 @@ from assent.influence.linearised import Linearised
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
 from assent.support.arrays import Bools, Floats, Ints
+from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
 from assent.training import Trained
@@ -25,8 +24,7 @@ def random_anchors(lab: Lab, count: int, *, rate: float) -> list[Training]:
     They start from the same parameters and differ by their selections alone. The first anchors do not depend
     on how many follow, so that those of IFRQE++ include the one of IFRQE.
     """
-    rows = len(lab.problem.train)
-    drawn = [np.random.default_rng((lab.seed, 0, t)).random(rows) < rate for t in range(count)]
+    drawn = [lots(lab.problem.row_keys, lab.seed, Purpose.ANCHORS, t) < rate for t in range(count)]
     return [anchor_at(lab, selection, f"anchor {t + 1}") for t, selection in enumerate(drawn)]
 
 

@@ -139,7 +139,9 @@ class Training:
     vocabulary: Bools | None = None
     """Training rows, [Z], whose users and items the model knows; None: those of the selection.
 
-    Anchors know all, so that influence has parameters for every row. A final model knows its selection."""
+    Anchors know all, so that influence has parameters for every row. A final model knows its selection.
+    With a vocabulary, a training takes all its epochs: which of them ranks validation rows best is a matter
+    of a hair, and a single row would move the influence of all others by moving it."""
     seed: int | None = None
     """None: the lab's seed."""
     after: str | None = None
@@ -179,8 +181,9 @@ class Training:
         training = settings.training
         if self.epochs is not None:
             training = training.model_copy(update={"epochs": self.epochs})
+        data = disclose(lab.problem, self.selection, vocabulary=self.vocabulary)
         return train(
-            disclose(lab.problem, self.selection, vocabulary=self.vocabulary),
+            data if self.vocabulary is None else data.unjudged(),
             model=settings.model,
             model_settings=settings.model_settings,
             settings=training,

@@ -1,19 +1,20 @@
 """Tuning: a small search for the base model's settings, on validation rows.
 
 A model says which of its settings matter and by which factors to change them, in rounds
-(`Recommender.search`). A round trains a model for every factor, for a third of the epochs, and keeps the
-value that ranks the validation rows best; the next round starts from there. What the user has set is not
-searched.
+(`Recommender.search`). A round trains a model for every factor, for a third of the epochs. Of the values that
+rank the validation rows within 1 % of the best, the round keeps the one nearest to that before, and the next
+round starts from there: between values that are as good, a single row would decide, and with the settings all
+other decisions. What the user has set is not searched.
 
 The search looks at the rows of one selection and at validation rows. A final model is tuned on what is
 disclosed alone, so that a withheld interaction does not change its settings.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from assent.lab.lab import Lab, Training
@@ -24,6 +25,8 @@ from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.training import Settings, Tune
 
+_NEAR = 0.01
+"""Share of the best score up to which another counts as good."""
 _FEWEST = 50
 """Rows below which nothing is searched."""
 
@@ -85,19 +88,27 @@ def tuned(lab: Lab, selection: Bools) -> Tuned:
     if not rounds or selection.sum() < _FEWEST or not len(lab.problem.valid):
         return Tuned(plain)
     judge = replace(lab, seed=lab.problem.seed)
-    best, best_score, told, cost = plain, -np.inf, list[dict[str, Any]](), NO_COST
-    for number, (name, factors) in enumerate(rounds):
-        changed = [_changed(best, name, factor) for factor in factors]
-        tried = [each for each in (best if number == 0 else None, *changed) if each is not None]
+    best, score, told, cost = plain, 0.0, list[dict[str, Any]](), NO_COST
+    for number, (name, others) in enumerate(rounds):
+        factors = (1.0, *others) if number == 0 else others
+        tried = {f: each for f in factors if (each := _changed(best, name, f)) is not None}
         label = f"tuning {name}"
-        trainings = [Training(selection, settings=_shorter(each), label=label) for each in tried]
+        trainings = [Training(selection, settings=_shorter(each), label=label) for each in tried.values()]
         entries = judge.run([Attempt(each) for each in trainings], label)
-        for settings, entry in zip(tried, entries, strict=True):
+        for settings, entry in zip(tried.values(), entries, strict=True):
             told.append({"settings": settings.model_settings.model_dump(mode="json"), **entry.facts})
             cost += entry.cost
-            if entry.facts["ndcg"] > best_score:
-                best, best_score = settings, entry.facts["ndcg"]
+        known = [] if number == 0 else [(1.0, score, best)]
+        scores = [entry.facts["ndcg"] for entry in entries]
+        _, score, best = _nearest([*known, *zip(tried, scores, tried.values(), strict=True)])
     return Tuned(best, tuple(told), cost)
+
+
+def _nearest(tried: Sequence[tuple[float, float, Settings]]) -> tuple[float, float, Settings]:
+    """Of (factor, score, settings) with about the best score, the one whose factor is nearest to 1."""
+    enough = (1 - _NEAR) * max(score for _, score, _ in tried)
+    good = [each for each in tried if each[1] >= enough]
+    return min(good, key=lambda each: (abs(math.log(each[0])), -each[1]))
 
 
 def _rounds(settings: Settings) -> Sequence[tuple[str, Sequence[float]]]:

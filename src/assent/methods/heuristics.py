@@ -12,6 +12,7 @@ from assent.game.prices import break_even_prices
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Method, scoring_at_least
 from assent.support.arrays import Floats
+from assent.support.draws import Purpose, lots
 
 
 class Reference(Method):
@@ -66,11 +67,11 @@ class Random(Method):
 
     def _lots(self, lab: Lab) -> Floats:
         """Draw one number per interaction; interactions that are decided together share one."""
-        lots = np.random.default_rng((lab.seed, 1)).random(len(lab.problem.train))
+        drawn = lots(lab.problem.row_keys, lab.seed, Purpose.LOTS)
         if lab.problem.wishes.groups is None:
-            return lots
+            return drawn
         units = players_of(lab.problem).units
-        return lots[units.first][units.of]
+        return drawn[units.first][units.of]
 
 
 class Threshold(Method):

@@ -21,7 +21,9 @@ from assent.lab.lab import Lab, Training
 from assent.lab.store import Entry
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.models import MF
+from assent.support.arrays import mix
 from assent.support.cost import Clock, Cost
+from assent.support.draws import Purpose
 
 
 class IFRQE(GameMethod):
@@ -145,9 +147,8 @@ class IFRQE(GameMethod):
     def _play(self, lab: Lab, estimates: Estimates, price: float) -> Equilibrium:
         if self.strategy is Strategy.FACTORED:
             return solve(estimates, objective=self.objective, price=price, rounds=self.rounds)
-        return solve_table(
-            estimates, objective=self.objective, price=price, settings=self.table, seed=lab.seed
-        )
+        keys = mix(lab.seed, Purpose.TABLES, lab.problem.user_keys)
+        return solve_table(estimates, objective=self.objective, price=price, settings=self.table, keys=keys)
 
 
 class IFRQEpp(IFRQE):

@@ -24,9 +24,8 @@ from assent.lab.lab import Lab
 from assent.methods.base import Choice
 from assent.methods.exploring import Explorer, ExploringMethod
 from assent.support.arrays import Bools, Floats, sum_by
+from assent.support.draws import Purpose, lots
 
-_DRAWS = 3
-"""Tells Proactive's random numbers from those of others with the same seed."""
 _STEP = 0.3
 """How fast the price follows the violation, where a budget has to be kept."""
 
@@ -80,7 +79,7 @@ class Proactive(ExploringMethod):
 
 def learn(lab: Lab, settings: Proactive, *, price: float, budget: float | None = None) -> Learnt:
     """Play rounds until the reward stops rising; with `budget`, the price moves until it is kept."""
-    problem, n_rows = lab.problem, len(lab.problem.train)
+    problem, n_rows, keys = lab.problem, len(lab.problem.train), lab.problem.row_keys
     explorer = Explorer(lab, settings)
     odds = float(np.log(settings.start / (1 - settings.start)))
     logits = torch.full((n_rows,), odds, dtype=torch.float64)
@@ -92,7 +91,7 @@ def learn(lab: Lab, settings: Proactive, *, price: float, budget: float | None =
     with lab.progress.task("rounds of Proactive", settings.rounds) as advance:
         for number in range(settings.rounds):
             policy = torch.sigmoid(logits).numpy()
-            drawn = np.random.default_rng((lab.seed, _DRAWS, number)).random(n_rows) < policy
+            drawn = lots(keys, lab.seed, Purpose.PROACTIVE, number) < policy
             losses = explorer.losses(drawn)
             paid = sum_by(problem.train.users, problem.unwillingness * drawn, problem.n_users)
             seen.append((float(losses.mean()), float(paid.mean())))

@@ -24,9 +24,7 @@ from assent.lab.lab import Lab
 from assent.methods.base import Choice
 from assent.methods.exploring import Explorer, ExploringMethod
 from assent.support.arrays import Bools, Floats, Ints
-
-_DRAWS = 4
-"""Tells SCR's random numbers from those of others with the same seed."""
+from assent.support.draws import Purpose, lots
 
 
 class Scratch(ExploringMethod):
@@ -56,7 +54,7 @@ class Scratch(ExploringMethod):
 
 def play(lab: Lab, settings: Scratch, respond: Callable[[Floats], Bools]) -> tuple[Floats, Explorer]:
     """The values, [Z], after all rounds in which everybody follows `respond`; who explored them."""
-    owners, n_rows = lab.problem.train.users, len(lab.problem.train)
+    owners, keys, n_rows = lab.problem.train.users, lab.problem.row_keys, len(lab.problem.train)
     explorer = Explorer(lab, settings)
     strategy = np.full(n_rows, settings.start)
     tried: list[Bools] = []
@@ -67,7 +65,7 @@ def play(lab: Lab, settings: Scratch, respond: Callable[[Floats], Bools]) -> tup
     with lab.progress.task("exploring", settings.selections) as advance:
         for played in range(rounds):
             for number in range(shares[played], shares[played + 1]):
-                drawn = np.random.default_rng((lab.seed, _DRAWS, number)).random(n_rows) < strategy
+                drawn = lots(keys, lab.seed, Purpose.SCRATCH, number) < strategy
                 tried.append(drawn)
                 losses.append(explorer.losses(drawn))
                 advance()

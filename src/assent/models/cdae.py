@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import STRENGTHS, Histories, dot, lookup, mean_row, noise_edge, prior, squares
 
 _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -65,12 +65,12 @@ class CDAE(Recommender):
         self.item_bias = nn.Parameter(torch.zeros(sizes.items + 1))
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw W = W' and V, normal with standard deviation `initial_scale`; biases are 0."""
         scale = self.settings.initial_scale
-        self.input_table.normal_(std=scale, generator=generator)
+        draws.items(self.input_table, std=scale)
         self.item_table[:-1] = self.input_table
-        self.user_table[:-1].normal_(std=scale, generator=generator)
+        draws.users(self.user_table, std=scale)
         self.input_bias.zero_()
         self.item_bias.zero_()
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.support.errors import AssentError
 
 _TOLERANCE = 1e-4
@@ -37,11 +37,11 @@ def build_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings) 
         return kind(sizes, settings)
 
 
-def make_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings, seed: int) -> Recommender:
-    """Return a model with the initial parameters of `seed`."""
+def make_model(kind: type[Recommender], sizes: Sizes, settings: ModelSettings, draws: Draws) -> Recommender:
+    """Return a model with initial parameters from `draws`."""
     model = build_model(kind, sizes, settings)
     with _blamed(kind.name, "initialise"):
-        model.initialise(torch.Generator().manual_seed(seed))
+        model.initialise(draws)
     return model
 
 

@@ -10,8 +10,8 @@ Subclass `Recommender`, give it a `name` and a `Settings` class, and implement f
             super().__init__(sizes, settings)
             self.bias = nn.Parameter(torch.zeros(sizes.items + 1))    # the last one: an unknown item
 
-        def initialise(self, generator):
-            nn.init.normal_(self.bias, std=0.1, generator=generator)
+        def initialise(self, draws):
+            draws.items(self.bias, std=0.1)
 
         def forward(self, users, items, prepared):       # users [n], items [n, m] → two tensors [n, m]
             return self.bias[items], self.settings.decay / 2 * self.bias[items].square()
@@ -36,12 +36,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict
+from scipy.special import ndtri
 from torch import Tensor, nn
 
 from assent.models.losses import sample_losses
-from assent.support.arrays import Ints
+from assent.support.arrays import Ints, Keys, mix, slices, uniforms
+from assent.support.draws import Purpose
+
+_NUMBERS = 2**20
+"""Initial parameters drawn at once, to bound memory."""
 
 
 class ModelSettings(BaseModel):
@@ -71,6 +77,42 @@ class Evidence:
     users: Tensor  # [n]
     items: Tensor  # [n]
     weights: Tensor  # [n]
+
+
+class Draws:
+    """Random numbers for initial parameters.
+
+    Those of a user or an item depend on the seed and the id alone, so that nobody's start depends on who else
+    there is. `generator` is for parameters that belong to nobody.
+    """
+
+    def __init__(self, seed: int, user_keys: Keys, item_keys: Keys) -> None:
+        self.user_keys, self.item_keys = user_keys, item_keys
+        self.generator = torch.Generator().manual_seed(seed)
+        self._seed, self._tables = seed, 0
+
+    @classmethod
+    def numbered(cls, sizes: Sizes, seed: int = 0) -> "Draws":
+        """Return the draws for users and items whose ids are their numbers."""
+        return cls(seed, *(mix(np.arange(length)) for length in (sizes.users, sizes.items)))
+
+    def users(self, table: Tensor, *, std: float) -> None:
+        """Fill `table[n_users, ...]` with normal numbers of deviation `std`; a row more is left as it is."""
+        self._fill(table, self.user_keys, std)
+
+    def items(self, table: Tensor, *, std: float) -> None:
+        """Fill `table[n_items, ...]` with normal numbers of deviation `std`; a row more is left as it is."""
+        self._fill(table, self.item_keys, std)
+
+    @torch.no_grad()
+    def _fill(self, table: Tensor, keys: Keys, std: float) -> None:
+        """Draw anew with every call, so that the tables of a model differ."""
+        self._tables += 1
+        own = mix(self._seed, Purpose.PARAMETERS, self._tables, keys)
+        width = table[:1].numel()
+        for rows in slices(len(keys), max(1, _NUMBERS // max(1, width))):
+            numbers = torch.from_numpy(std * ndtri(uniforms(own[rows], width)))
+            table[rows] = numbers.to(table.dtype).view_as(table[rows])
 
 
 class Lookup(NamedTuple):
@@ -129,8 +171,8 @@ class Recommender(nn.Module, ABC):
         return type(self).step is not Recommender.step
 
     @abstractmethod
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw the initial parameters, from `generator` alone."""
+    def initialise(self, draws: Draws) -> None:
+        """Draw the initial parameters, from `draws` alone."""
 
     def prepare(self, evidence: Evidence) -> Any:
         """Return what the scores need of the disclosed interactions, in any form; by default None.

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import (
     STRENGTHS,
     Histories,
@@ -85,11 +85,11 @@ class DIN(Recommender):
         self.scorer = Perceptron((3 * d, *settings.hidden, 1), carried=slice(2 * d, 3 * d))
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw embeddings, normal with standard deviation `initial_scale`, and both perceptrons."""
-        self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
-        self.attention.initialise(generator, self.settings.layer_scale)
-        self.scorer.initialise(generator, self.settings.layer_scale)
+        draws.items(self.item_table, std=self.settings.initial_scale)
+        self.attention.initialise(draws.generator, self.settings.layer_scale)
+        self.scorer.initialise(draws.generator, self.settings.layer_scale)
 
     def prepare(self, evidence: Evidence) -> Histories:
         """Return the latest disclosed items of every user."""

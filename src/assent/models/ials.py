@@ -10,9 +10,10 @@ from pydantic import Field
 from scipy.special import expit
 from torch import Tensor, nn
 
-from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import dot, lookup, mean_row, squares
-from assent.support.arrays import Floats
+from assent.support.arrays import Floats, mix
+from assent.support.draws import Purpose, Urn, some_by_lot
 from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times, solve_rows
 
 _CALIBRATING = 2000
@@ -81,13 +82,15 @@ class IALS(Recommender):
         self.calibration: Tensor
         self.register_buffer("calibration", torch.tensor([1.0, 0.0]))  # a and b
         self._grouped: tuple[Evidence, Entries, Entries] | None = None
+        self._draws = Draws.numbered(sizes)
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw the users' and items' vectors so that scores have the deviation `initial_scale`."""
         scale = math.sqrt(self.settings.initial_scale / math.sqrt(self.settings.dimension))
-        self.user_table[:-1].normal_(std=scale, generator=generator)
-        self.item_table[:-1].normal_(std=scale, generator=generator)
+        draws.users(self.user_table, std=scale)
+        draws.items(self.item_table, std=scale)
+        self._draws = draws
 
     def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
         """Return a w_u · h_i + b of `users[n]`, `items[n, m]`, and penalties of 0: two tensors [n, m]."""
@@ -162,12 +165,15 @@ class IALS(Recommender):
         """Fit a and b by logistic regression on interactions that their user's vector does not know.
 
         Without interaction k, the score is (s − q) / (1 − q) with q = h_kᵀ A_u⁻¹ h_k, up to the ridge of one
-        row. The other pairs are those users with other items, at a fixed distance among the items.
+        row. The other pairs are those users with other items. Which these are depends on ids alone.
         """
         rows = np.flatnonzero(evidence.weights.numpy())
         if not len(rows):
             return
-        some = rows[np.unique(np.linspace(0, len(rows) - 1, _CALIBRATING).astype(np.int64))]
+        users_of, items_of = evidence.users.numpy()[rows], evidence.items.numpy()[rows]
+        keys = mix(self._draws.user_keys[users_of], self._draws.item_keys[items_of])
+        drawn = some_by_lot(keys, _CALIBRATING, 0, Purpose.CALIBRATION)
+        some, keys = rows[drawn], keys[drawn]
         users, items = evidence.users.numpy()[some], evidence.items.numpy()[some]
         w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
         own, theirs = w[users], h[items]
@@ -175,7 +181,7 @@ class IALS(Recommender):
         along = inverse_times(few, theirs)
         score, leverage = (own * theirs).sum(1), (along * theirs).sum(1)
         left_out = (score - leverage) / np.maximum(1 - leverage, 1e-3)
-        others = (items + 1 + np.arange(len(items)) * 7919) % len(h)
+        others = Urn.of(self._draws.item_keys).draw(mix(Purpose.CALIBRATION, keys))
         scores = np.concatenate([left_out, (own * h[others]).sum(1)]).astype(np.float64)
         self.calibration.copy_(torch.tensor(_logistic(scores, len(items))))
 

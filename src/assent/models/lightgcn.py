@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from assent.models.contract import Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import STRENGTHS, dot, lookup, mean_row, noise_edge, squares
 from assent.support.sparse import SparseMatrix
 
@@ -59,10 +59,10 @@ class LightGCN(Recommender):
         self._graph: _Graph | None = None
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw embeddings, normal with standard deviation `initial_scale`."""
-        self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
-        self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        draws.users(self.user_table, std=self.settings.initial_scale)
+        draws.items(self.item_table, std=self.settings.initial_scale)
 
     def prepare(self, evidence: Evidence) -> Propagated:
         """Return Ê of every user and item, differentiable by embeddings and weights to any order."""

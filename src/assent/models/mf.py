@@ -7,7 +7,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from assent.models.contract import Lookup, ModelSettings, Recommender, Sizes, Table
+from assent.models.contract import Draws, Lookup, ModelSettings, Recommender, Sizes, Table
 from assent.models.layers import STRENGTHS, dot, lookup, mean_row, noise_edge, squares
 from assent.models.losses import mean_loss
 
@@ -40,10 +40,10 @@ class MF(Recommender):
         self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw embeddings, normal with standard deviation `initial_scale`; the unknown ones are 0."""
-        self.user_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
-        self.item_table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        draws.users(self.user_table, std=self.settings.initial_scale)
+        draws.items(self.item_table, std=self.settings.initial_scale)
 
     def forward(self, users: Tensor, items: Tensor, prepared: None = None) -> tuple[Tensor, Tensor]:
         """Return p_u · q_i and c/2 · (|p_u|² + |q_i|²) of `users[n]`, `items[n, m]`: two tensors [n, m]."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.contract import Lookup, ModelSettings, Recommender, Sizes, Table
+from assent.models.contract import Draws, Lookup, ModelSettings, Recommender, Sizes, Table
 from assent.models.layers import STRENGTHS, Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
 from assent.models.losses import mean_loss
 
@@ -63,12 +63,13 @@ class NeuMF(Recommender):
         return self.user_table, self.item_table, self.perceptron_user_table, self.perceptron_item_table
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, draws: Draws) -> None:
         """Draw embeddings, normal with standard deviation `initial_scale`, and the perceptron."""
-        for table in self._tables:
-            table[:-1].normal_(std=self.settings.initial_scale, generator=generator)
+        for users, items in (self._tables[:2], self._tables[2:]):
+            draws.users(users, std=self.settings.initial_scale)
+            draws.items(items, std=self.settings.initial_scale)
         self.product_weights.fill_(1)
-        self.perceptron.initialise(generator, self.settings.layer_scale)
+        self.perceptron.initialise(draws.generator, self.settings.layer_scale)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
         """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""

@@ -33,7 +33,8 @@ from assent.results.table import Column, Table
 from assent.results.words import plural
 from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders, rank_correlations
 from assent.runs.measure import Cell as MethodCell
-from assent.support.arrays import Bools, Floats
+from assent.support.arrays import Floats
+from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.statistics import correlation
 from assent.training import Settings
@@ -62,8 +63,6 @@ class Measurement:
         """Return the figures as facts."""
 
 
-_DRAWS = 5
-"""Tells these random selections from those of others with the same seed."""
 _ERRORS = {"ifrqe": "IFRQE", "ifrqe++": "IFRQE++, two anchors", "unchanged": "no change"}
 """The predictions of a loss, with their names."""
 
@@ -81,8 +80,7 @@ class Approximated(Measurement):
     def run(self, lab: Lab) -> Found:
         """Return mean losses: real, by one anchor, by the nearest of two, and the first anchor's own."""
         problem, settings = lab.problem, self.method.influence_for(lab.settings.model)
-        rng = np.random.default_rng((lab.seed, _DRAWS, self.number))
-        drawn: Bools = rng.random(len(problem.train)) < self.method.anchor_rate
+        drawn = lots(problem.row_keys, lab.seed, Purpose.APPROXIMATION, self.number) < self.method.anchor_rate
         anchors = random_anchors(lab, 2, rate=self.method.anchor_rate)
         trained, *models = lab.train([Training(drawn, label=self.label), *anchors])
         near = int(np.argmin([np.count_nonzero(drawn != anchor.selection) for anchor in anchors]))

@@ -34,6 +34,7 @@ from assent.models import model_class
 from assent.models.losses import Loss
 from assent.results.words import listed
 from assent.support.arrays import Bools, Floats, Ints, mixed, slices, sum_by
+from assent.support.draws import Purpose, lots
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings
 from assent.worth.estimate import Source, fold_trainings, model_of_everything
@@ -249,10 +250,7 @@ def predict_orders(
     method, judged = plan.method, plan.rows.of(problem)
     influence = method.influence_for(settings.model)
     drawn = np.array(
-        [
-            np.random.default_rng((seed, 2, r)).random(len(problem.train)) < plan.rate
-            for r in range(plan.selections)
-        ]
+        [lots(problem.row_keys, seed, Purpose.LDS, number) < plan.rate for number in range(plan.selections)]
     )
     seeds = [seed + 1 + s for s in range(plan.seeds + 1)]
     trainings = [Retrained(selection, other, influence.loss) for selection in drawn for other in seeds]

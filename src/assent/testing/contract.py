@@ -24,7 +24,7 @@ from assent.influence.estimate import linearise, own_by_groups, social_influence
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
 from assent.lab.lab import everything
-from assent.models import Evidence, Recommender, Sizes, model_class, model_name
+from assent.models import Draws, Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import check_contract, checked_class, make_model
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
@@ -77,7 +77,9 @@ class RecommenderContract:
         """Return the model before training, by default of the planted problem's sizes."""
         problem, chosen = _planted(), self._chosen(self.training)
         sizes = sizes or Sizes(problem.n_users, problem.n_items, len(problem.train), 1)
-        return make_model(model_class(chosen.model), sizes, chosen.model_settings, seed)
+        return make_model(
+            model_class(chosen.model), sizes, chosen.model_settings, Draws.numbered(sizes, seed)
+        )
 
     def final(self, table: pl.DataFrame, folder: Path) -> dict[str, str]:
         """Return hashes of the scores and files of a model trained on the disclosed rows of `table`.
@@ -138,10 +140,19 @@ class RecommenderContract:
         assert _answers(self.quickly(data)) == first, "something is drawn from elsewhere than the seed"
 
     def test_another_seed_starts_elsewhere(self) -> None:
-        """`initialise` draws from the generator that it is given."""
+        """`initialise` draws from what it is given."""
         first, again, other = (_parameters(self.initial(seed)) for seed in (0, 0, 1))
-        assert first == again, "initialise draws from elsewhere than its generator"
-        assert first != other, "initialise does not draw from its generator"
+        assert first == again, "initialise draws from elsewhere than `draws`"
+        assert first != other, "initialise does not draw from `draws`"
+
+    def test_everybody_starts_alike_whoever_else_there_is(self) -> None:
+        """The last user and item of a larger model leave the initial parameters of the others as they are."""
+        sizes, more = Sizes(5, 7, 20, 1), Sizes(6, 8, 20, 1)
+        known, larger = (self.initial(sizes=each).state_dict() for each in (sizes, more))
+        for name, values in known.items():
+            few = values if values.shape == larger[name].shape else values[: min(5, len(values))]
+            same = torch.equal(few, larger[name][: len(few)] if few.dim() else larger[name])
+            assert same, f"initialise draws {name} by position; accepted: draws.users, draws.items"
 
     def test_finishing_twice_changes_nothing(self) -> None:
         """`finish` depends on the trained parameters alone, since it is called many times."""
@@ -262,7 +273,7 @@ class RecommenderContract:
         kind = model_class(chosen.model)
         fitting = {key: value for key, value in self.tiny.items() if key in kind.Settings.model_fields}
         settings = chosen.model_settings.model_copy(update=fitting)
-        model = make_model(kind, sizes, settings, _SEED).double().eval()
+        model = make_model(kind, sizes, settings, Draws.numbered(sizes, _SEED)).double().eval()
         size = sum(parameter.numel() for parameter in model.parameters())
         if size > _MOST_PARAMETERS:
             pytest.fail(f"{size} parameters are too many for a dense matrix; set `tiny` to smaller settings")

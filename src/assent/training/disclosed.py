@@ -4,13 +4,14 @@
 stopping are functions of its result, so a withheld row cannot change the model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from assent.data.problem import Problem, Rows
-from assent.support.arrays import Bools, Ints, Keys, Strings, below, mix, positions
+from assent.support.arrays import Bools, Ints, Keys, Strings, mix, positions
+from assent.support.draws import Urn
 
 _ATTEMPTS = 8
 """Draws per negative; the last one is kept even if it is a positive, for users with nearly every item."""
@@ -22,15 +23,28 @@ class Disclosed:
 
     user_ids: Strings  # sorted: [n_users]
     item_ids: Strings  # sorted: [n_items]
+    user_keys: Keys  # hashes of the users' ids: [n_users]
+    item_keys: Keys  # hashes of the items' ids: [n_items]
     rows: Rows  # the disclosed interactions
     row_keys: Keys  # hashes of the rows' ids: [len(rows)]
     valid: Rows  # the validation rows; index `n_users` or `n_items` is an unknown one
     valid_keys: Keys  # hashes of the validation rows' ids: [len(valid)]
 
     @cached_property
-    def pairs(self) -> Ints:
-        """The disclosed pairs as sorted numbers user · n_items + item: [len(rows)]."""
-        return np.sort(self.rows.users * self.n_items + self.rows.items)
+    def urn(self) -> Urn:
+        """The items, to draw from."""
+        return Urn.of(self.item_keys)
+
+    @cached_property
+    def owned(self) -> tuple[Ints, Ints]:
+        """Where each user's items start, [n_users + 2] with the unknown user; their rising items, [rows]."""
+        order = np.lexsort((self.rows.items, self.rows.users))
+        counts = np.bincount(self.rows.users, minlength=self.n_users + 1)
+        return np.concatenate([[0], np.cumsum(counts)]), self.rows.items[order]
+
+    def unjudged(self) -> "Disclosed":
+        """Return the same without validation rows: nothing tells when to stop early."""
+        return replace(self, valid=self.valid[:0], valid_keys=self.valid_keys[:0])
 
     @property
     def n_users(self) -> int:
@@ -58,9 +72,11 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
         user_ids=user_ids,
         item_ids=item_ids,
         rows=Rows(positions(users, rows.users), positions(items, rows.items)),
-        row_keys=_keys(problem, rows),
+        user_keys=problem.user_keys[users],
+        item_keys=problem.item_keys[items],
+        row_keys=problem.row_keys[selection],
         valid=Rows(positions(users, valid.users), positions(items, valid.items)),
-        valid_keys=_keys(problem, valid),
+        valid_keys=problem.keys_of(valid),
     )
 
 
@@ -85,20 +101,4 @@ def monitor_candidates(data: Disclosed, *, seed: int, count: int) -> Ints:
 
 def _undisclosed(data: Disclosed, users: Ints, keys: Keys) -> Ints:
     """Draw an item per key, [n, count], that `users[n]` have not disclosed if there is one."""
-    drawn = below(keys, data.n_items)
-    flat, flat_keys = drawn.reshape(-1), keys.reshape(-1)  # views
-    places = np.arange(drawn.size) if len(data.pairs) else np.zeros(0, dtype=np.int64)
-    for _ in range(_ATTEMPTS - 1):
-        wanted = users[places // keys.shape[1]] * data.n_items + flat[places]
-        found = data.pairs[np.minimum(np.searchsorted(data.pairs, wanted), len(data.pairs) - 1)] == wanted
-        places = places[found]
-        if not len(places):
-            break
-        flat_keys[places] = mix(flat_keys[places])
-        flat[places] = below(flat_keys[places], data.n_items)
-    return drawn
-
-
-def _keys(problem: Problem, rows: Rows) -> Keys:
-    """Return a hash of each row's user id and item id: [len(rows)]."""
-    return mix(problem.user_keys[rows.users], problem.item_keys[rows.items])
+    return data.urn.draw_other(keys, users, *data.owned, attempts=_ATTEMPTS)

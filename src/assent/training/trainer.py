@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from assent.models import (
     IALS,
     MODELS,
+    Draws,
     Evidence,
     IALSSettings,
     ModelSettings,
@@ -40,6 +41,7 @@ from assent.models import (
 )
 from assent.models.checks import check_contract, make_model
 from assent.support.arrays import Ints, mix, slices
+from assent.support.draws import Purpose, by_lot
 from assent.support.errors import AssentError
 from assent.support.files import read_own, write_bytes
 from assent.support.progress import SILENT, Progress
@@ -166,7 +168,8 @@ def train(
     saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed), save_every)
     reuse_freed_memory()
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
-    recommender = make_model(model_class(model), sizes, model_settings, seed)
+    draws = Draws(seed, data.user_keys, data.item_keys)
+    recommender = make_model(model_class(model), sizes, model_settings, draws)
     if start is not None:
         recommender.load_state_dict(start.state_dict())
     evidence = evidence_of(data.rows)
@@ -210,8 +213,8 @@ def _run_epoch(
 ) -> None:
     """Train for one epoch: by the model's own solver, or by steps of Adam.
 
-    The order of the rows and torch's generator (for dropout) depend on (seed, epoch) alone, so that a resumed
-    run needs no state of a generator.
+    The order of two rows depends on (seed, epoch) and their ids alone, torch's generator (for dropout) on
+    (seed, epoch), so that a resumed run needs no state of a generator.
     """
     model.train()
     # torch.manual_seed would also seed generators of other devices, which takes a millisecond.
@@ -226,7 +229,7 @@ def _run_epoch(
     batch = settings.batch(rows)
     steps = math.ceil(rows / batch)
     drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
-    order = np.random.default_rng((seed, epoch)).permutation(rows)
+    order = by_lot(data.row_keys, seed, Purpose.ORDER, epoch)
     if model.brings("gradients"):  # rows are sorted by user: in order, a batch reads its users' rows in order
         order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
     users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]

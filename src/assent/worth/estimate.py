@@ -124,7 +124,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
         with clock:
             by_fold = [Measured(**entry.arrays) for entry in entries]
             behind = sum(float(np.dot(each.losses - losses, weights)) for each in by_fold)
-            fold = deal(len(rows), settings.folds, seed=lab.seed)
+            fold = deal(problem.row_keys, settings.folds, seed=lab.seed)
             levels = pooled(by_fold, fold, rows, cost=behind / max(1, len(rows)))
             measured = dict(zip((Objective.NASH, Objective.WELFARE), levels, strict=True))
         facts |= residuals([entry.facts for entry in entries])
@@ -134,7 +134,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     if source is not Source.CROSS_FITTED:
         # 4. Count paths.
         with clock:
-            paths = find_paths(rows.users, rows.items, problem.n_users, problem.n_items, seed=lab.seed)
+            paths = find_paths(rows, problem.user_keys, problem.item_keys, seed=lab.seed)
             structure = {
                 Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
                 Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),
@@ -183,9 +183,8 @@ def fold_trainings(lab: Lab, settings: WorthSettings) -> list[Training]:
     """
     if settings.source is Source.STRUCTURE:
         return []
-    rows = len(lab.problem.train)
-    check_folds(settings.folds, rows)
-    fold = deal(rows, settings.folds, seed=lab.seed)
+    check_folds(settings.folds, len(lab.problem.train))
+    fold = deal(lab.problem.row_keys, settings.folds, seed=lab.seed)
     return [anchor_at(lab, fold != t, f"fold {t + 1}", mixed(lab.seed, t)) for t in range(settings.folds)]
 
 
@@ -222,8 +221,9 @@ class Measuring:
     def run(self, lab: Lab) -> Found:
         """Differentiate the fold's model."""
         anchor, n_valid = fold_trainings(lab, self.settings)[self.t], len(lab.problem.valid)
-        fold = deal(len(lab.problem.train), self.settings.folds, seed=lab.seed)
-        judged = targets(fold, self.t, max(n_valid, 1), seed=lab.seed)
+        keys = lab.problem.row_keys
+        fold = deal(keys, self.settings.folds, seed=lab.seed)
+        judged = targets(keys, fold, self.t, max(n_valid, 1), seed=lab.seed)
         [trained] = lab.train([anchor])
         model = linearised(lab, anchor, trained, self.settings.influence, judged)
         weights, per_fold = loss_weights(lab, self.settings.reward), self.settings.per_fold

@@ -19,7 +19,8 @@ from assent.data.problem import Rows
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.support.arrays import Floats, Ints, mixed
+from assent.support.arrays import Floats, Ints, Keys, below, mix, mixed
+from assent.support.draws import Purpose, by_lot, some_by_lot
 from assent.worth.shrinkage import Shrunk, Twice, features, shrink
 
 
@@ -41,17 +42,21 @@ class Measured:
     """[n_users], number of rows in the fold."""
 
 
-def deal(rows: int, folds: int, *, seed: int) -> Ints:
-    """The fold of each row, of nearly equal sizes: [rows]."""
-    return np.random.default_rng((seed, 6)).permutation(rows) % folds
+def deal(keys: Keys, folds: int, *, seed: int) -> Ints:
+    """The fold of each row, by its key alone: [len(keys)].
+
+    On a log so small that a fold would be empty, the rows are dealt out in the order of their lots.
+    """
+    fold = below(mix(seed, Purpose.FOLDS, keys), folds)
+    if len(np.unique(fold)) < folds:
+        fold[by_lot(keys, seed, Purpose.FOLDS)] = np.arange(len(keys)) % folds
+    return fold
 
 
-def targets(fold: Ints, t: int, most: int, *, seed: int) -> Ints:
-    """The rows of fold t that influence is measured on: all, or `most` of them drawn at random."""
+def targets(keys: Keys, fold: Ints, t: int, most: int, *, seed: int) -> Ints:
+    """The rows of fold t that influence is measured on: all, or `most` of them, drawn by their keys."""
     rows = np.flatnonzero(fold == t)
-    if len(rows) <= most:
-        return rows
-    return np.sort(np.random.default_rng((seed, 7, t)).choice(rows, size=most, replace=False))
+    return rows[some_by_lot(keys[rows], most, seed, Purpose.TARGETS)]
 
 
 def measure(

@@ -21,8 +21,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from assent.support.arrays import Bools, Floats, Ints, sum_by
+from assent.data.problem import Rows
+from assent.support.arrays import Bools, Floats, Ints, Keys, mix, sum_by
 from assent.support.compiled import compiled
+from assent.support.draws import Purpose, by_lot, mixed_key
 
 _Short = npt.NDArray[np.int32]
 """int32 array of indices: half the memory, and faster to look up."""
@@ -31,6 +33,8 @@ Indices = _Short | Ints
 
 _PER_USER = 3
 """Fewest pairs per user to draw, in the mean; if fewer are affordable, fewer users stand for all."""
+_ROOM = 2**15
+"""Pairs that there is room for at first; doubled when needed."""
 _KINDS = 64 * 64
 """Kinds of pairs: 64 powers of two for the number of paths, and 64 for the number of people."""
 
@@ -144,27 +148,28 @@ class Paths:
 
 
 def find_paths(
-    users: Ints, items: Ints, n_users: int, n_items: int, *, seed: int, effort: Effort | None = None
+    rows: Rows, user_keys: Keys, item_keys: Keys, *, seed: int, effort: Effort | None = None
 ) -> Paths:
-    """The paths among rows (`users[Z]`, `items[Z]`, no pair twice) to pairs that may come true.
+    """The paths among `rows` (no pair twice) to pairs that may come true.
 
     Time is linear in rows plus what `effort` allows, and memory in rows plus pairs and paths to keep: pairs
-    are counted once, and drawn while they are counted again, so that there is no list of all.
+    are counted once, and drawn while they are counted again, so that there is no list of all. Users and pairs
+    are drawn by their keys, so that a row that goes changes only a few draws.
     """
     effort = effort or Effort()
-    rng, log = np.random.default_rng((seed, 8)), _Log.of(users, items, n_users, n_items)
+    users, items, n_users, n_items = rows.users, rows.items, len(user_keys), len(item_keys)
+    log = _Log.of(users, items, n_users, n_items)
     length = np.diff(log.user_starts).astype(np.float64)
     beyond = sum_by(items, length[users], n_items)  # how many rows the users of each item have
     # A user costs the steps over shared items to others' items, but each other person is visited only once.
     walks = np.minimum(sum_by(users, beyond[items], n_users), len(users))
-    some, kinds = _stand_for_all(log, rng.permutation(n_users), walks, beyond, effort)
+    some, kinds = _stand_for_all(log, by_lot(user_keys, seed, Purpose.PATHS), walks, beyond, effort)
     few = kinds.affordable(effort)
-    lots = np.sort(kinds.total * rng.random(few)) if kinds.size > few else np.zeros(0)
-    pair_users, pair_items, counts, weights = _draw_pairs(
-        log, some, kinds.rates, lots, len(lots) or kinds.size
-    )
-    unit = kinds.total / float(weights.sum()) if len(lots) else 0.0
-    if len(lots):
+    drawn = few / kinds.total if kinds.size > few else 0.0
+    own = mix(seed, Purpose.PATHS, 1, user_keys)
+    pair_users, pair_items, counts, weights = _draw_pairs(log, some, kinds.rates, drawn, own, item_keys)
+    unit = 1 / drawn if drawn else 0.0
+    if drawn:
         weights *= unit
     begins = np.zeros(n_users, dtype=np.bool_)
     begins[some] = True
@@ -354,29 +359,30 @@ def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> _Kinds:
 
 @compiled
 def _draw_pairs(
-    log: _Log, some: Ints, rates: Floats, lots: Floats, most: int
+    log: _Log, some: Ints, rates: Floats, drawn: float, user_keys: Keys, item_keys: Keys
 ) -> tuple[Ints, Ints, Ints, Floats]:
-    """Pairs of the users `some`, at most `most`: user, item, number of paths, and weight.
+    """Pairs of the users `some`: user, item, number of paths, and weight.
 
-    Without `lots` all pairs of a positive rate, which is their weight. With rising `lots[n]` below the sum of
-    all rates: pairs drawn by their rates, and how often each was drawn.
+    If `drawn` is 0, all pairs of a positive rate, which is their weight. Else each pair is drawn `drawn`
+    times its rate, rounded up or down by a lot of its own, and its weight is how often.
     """
     scratch = _scratch(log)
     led, paths, owner = scratch.led, scratch.paths, scratch.owner
-    users, items, counts = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
-    weights, found, drawn, above = np.empty(most), 0, 0, 0.0
+    users, items, counts = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    weights, found = np.empty(_ROOM), 0
     for u in some:
         for item in led[: _lead(log, u, scratch)][::-1]:
             people, count = log.item_starts[item + 1] - log.item_starts[item], paths[item]
             paths[item] = 0
             rate = 0.0 if owner[item] == u else rates[_kind(count, people)]
             weight = rate
-            if len(lots):
-                above, before = above + rate, drawn
-                while drawn < len(lots) and lots[drawn] < above:
-                    drawn += 1
-                weight = float(drawn - before)
+            if drawn > 0 and rate > 0:
+                lot = mixed_key(user_keys[u] + item_keys[item]) >> np.uint64(12)
+                weight = np.floor(drawn * rate + lot * 2.0**-52)
             if weight > 0:
+                if found == len(users):
+                    users, items = np.append(users, users), np.append(items, items)
+                    counts, weights = np.append(counts, counts), np.append(weights, weights)
                 users[found], items[found], counts[found], weights[found] = u, item, count, weight
                 found += 1
     return users[:found], items[:found], counts[:found], weights[:found]

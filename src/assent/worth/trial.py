@@ -40,7 +40,7 @@ SURE = 2.0
 """Standard errors by which structure must be ahead of unwillingness alone to get weight."""
 BUDGETS = (0.5, 0.2)
 """Budgets of the trials, as shares of All's violation, falling."""
-_STEP = 0.09
+_STEP = 0.04
 """Share of the unwillingness still disclosed that is withheld per step."""
 _END = 0.01
 """When less than this share of all unwillingness is left, nothing is valued again."""
