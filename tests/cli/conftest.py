@@ -20,6 +20,8 @@ QUICK = [
     "--set", "training.epochs=2", "--set", "model_settings.dimension=4", "--negatives", "20", "--jobs", "1",
 ]  # fmt: skip
 """Settings for tests: a fit takes less than a second, without other processes."""
+PRICED = [*QUICK, "--price", "2"]
+"""The same, at a price that withholds a part of the log."""
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +37,7 @@ def log_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_folder(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the default method."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    done = CliRunner().invoke(app, ["fit", str(log_file), "--out", str(folder), *QUICK])
+    done = CliRunner().invoke(app, ["fit", str(log_file), "--out", str(folder), *PRICED])
     assert done.exit_code == 0, done.output
     return folder
 

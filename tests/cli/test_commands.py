@@ -11,7 +11,7 @@ import pytest
 from assent.cli import fit_commands
 from assent.runs.folder import FORMAT
 from assent.runs.lds import SCORES
-from tests.cli.conftest import QUICK, forged_table, killed_at, records
+from tests.cli.conftest import PRICED, QUICK, forged_table, killed_at, records
 from tests.conftest import Assent
 from tests.small import Listener
 
@@ -71,7 +71,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "category",
     } == set(table.columns)
     assert table["value"].null_count() == 0
-    worth = table["value"] > 0.1 * table["unwillingness"]
+    worth = table["value"] > 2 * table["unwillingness"]
     assert table["disclosed"].to_list() == worth.to_list()
     methods = {record["method"] for record in records(run_folder / "metrics.json")}
     assert methods == {"worth", "all", "nothing"}
@@ -112,7 +112,7 @@ def test_fit_is_deterministic_and_writes_json(
     log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
 ) -> None:
     code, out, _ = assent(
-        "fit", log_file, "--out", tmp_path / "again", *QUICK, "--json", tmp_path / "fit.json"
+        "fit", log_file, "--out", tmp_path / "again", *PRICED, "--json", tmp_path / "fit.json"
     )
     assert code == 0
     assert "Worth (welfare)" in out
@@ -141,7 +141,7 @@ def test_a_price_that_decides_nothing_is_said_to(log_file: Path, tmp_path: Path,
 
 def test_a_finished_run_is_not_overwritten(log_file: Path, run_folder: Path, assent: Assent) -> None:
     before = (run_folder / "model.json").read_bytes()
-    code, _, err = assent("fit", log_file, "--out", run_folder, *QUICK)
+    code, _, err = assent("fit", log_file, "--out", run_folder, *PRICED)
     assert (code, err.count("\n")) == (2, 1)
     assert "finished run" in err
     assert "--replace" in err
@@ -168,7 +168,7 @@ def test_a_killed_fit_goes_on_and_ends_the_same(
     log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "killed"
-    command = [log_file, "--out", folder, *QUICK]
+    command = [log_file, "--out", folder, *PRICED]
     assert killed_at("fold 2", *command) == -9
     assert list((folder / ".work").glob("*.json"))
     assert not (folder / "report.html").exists()
@@ -185,7 +185,7 @@ def test_a_killed_fit_goes_on_and_ends_the_same(
 def test_several_processes_write_the_same(
     log_file: Path, run_folder: Path, tmp_path: Path, assent: Assent
 ) -> None:
-    assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--jobs", 2)[0] == 0
+    assert assent("fit", log_file, "--out", tmp_path / "run", *PRICED, "--jobs", 2)[0] == 0
     for name in ("model.safetensors", "model.json", "selection.parquet", "settings.json"):
         assert (tmp_path / "run" / name).read_bytes() == (run_folder / name).read_bytes()
 

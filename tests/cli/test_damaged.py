@@ -19,7 +19,7 @@ import pytest
 from assent.runs.folder import FILES, MARKER, REPLACED, REPORT, WORK
 from assent.runs.manifest import MANIFEST
 from assent.support.files import read_json, write_json
-from tests.cli.conftest import QUICK, forged, forged_table, killed_at
+from tests.cli.conftest import PRICED, forged, forged_table, killed_at
 from tests.conftest import Assent
 from tests.small import rehashed
 
@@ -171,7 +171,7 @@ def test_a_fit_goes_on_in_no_damaged_run(damage: str, run: Path, log_file: Path,
     """Without a manifest the run is unfinished, and is written anew."""
     DAMAGES[damage](run)
     before = contents(run.parent)
-    code, out, err = assent("fit", log_file, "--out", run, *QUICK)
+    code, out, err = assent("fit", log_file, "--out", run, *PRICED)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert contents(run.parent) == before
 
@@ -187,7 +187,7 @@ def test_no_link_in_a_run_folder_is_followed(
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(outside / MARKER if name in (*NAMES, ".assent-lock") else outside)
     before, inside = contents(outside), contents(run)
-    code, out, err = assent("fit", log_file, "--out", run, *QUICK, *options)
+    code, out, err = assent("fit", log_file, "--out", run, *PRICED, *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"{run / name}: a symbolic link; accepted: " in err
     assert (contents(outside), contents(run)) == (before, inside)
@@ -196,7 +196,7 @@ def test_no_link_in_a_run_folder_is_followed(
 @pytest.mark.parametrize("damage", ["selection.parquet: cut", "manifest.json: missing"])
 def test_a_damaged_run_can_be_replaced(damage: str, run: Path, log_file: Path, assent: Assent) -> None:
     DAMAGES[damage](run)
-    assert assent("fit", log_file, "--out", run, *QUICK, "--replace")[0] == 0
+    assert assent("fit", log_file, "--out", run, *PRICED, "--replace")[0] == 0
     assert assent("verify", run)[0] == 0
 
 
@@ -205,7 +205,7 @@ def test_a_replacement_leaves_files_of_others(run: Path, log_file: Path, assent:
     log = Path(shutil.copy(log_file, run / "log.csv"))
     (run / "figures").mkdir()
     (run / "figures" / "photo.jpg").write_text("mine")
-    command = ["fit", log, "--out", run, *QUICK, "--method", "random"]
+    command = ["fit", log, "--out", run, *PRICED, "--method", "random"]
     assert assent(*command)[0] == 2
     assert assent(*command, "--replace")[0] == 0
     assert (run / "figures" / "photo.jpg").read_text() == "mine"
@@ -221,7 +221,7 @@ def test_files_of_others_where_fits_delete_are_told(
     (run / place).mkdir()
     (run / place / "photo.jpg").write_text("mine")
     before = contents(run)
-    code, out, err = assent("fit", log_file, "--out", run, *QUICK, "--replace")
+    code, out, err = assent("fit", log_file, "--out", run, *PRICED, "--replace")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"{run / place / 'photo.jpg'}: no file of a run; move it" in err
     assert contents(run) == before
@@ -230,7 +230,7 @@ def test_files_of_others_where_fits_delete_are_told(
 def test_the_run_that_is_replaced_is_there_until_the_page_of_the_other_is_drawn(
     run: Path, run_folder: Path, log_file: Path, assent: Assent
 ) -> None:
-    command = [log_file, "--out", run, *QUICK, "--method", "random"]
+    command = [log_file, "--out", run, *PRICED, "--method", "random"]
     assert killed_at("report", *command, "--replace") == -9
     assert contents(run / REPLACED) == contents(run_folder)
     assert assent("verify", run / REPLACED)[0] == 0
@@ -244,7 +244,7 @@ def test_what_lies_in_an_unfinished_run_is_written_anew(
     (run / MANIFEST).unlink()
     for name in ("model.safetensors", "model.json", "selection.parquet", "metrics.json", REPORT):
         (run / name).write_text("of somebody else")
-    assert assent("fit", log_file, "--out", run, *QUICK)[0] == 0
+    assert assent("fit", log_file, "--out", run, *PRICED)[0] == 0
     for name in ("model.safetensors", "model.json", "selection.parquet"):
         assert (run / name).read_bytes() == (run_folder / name).read_bytes()
 
@@ -253,7 +253,7 @@ def test_what_lies_in_an_unfinished_run_is_written_anew(
 def killed(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was killed while its page was drawn."""
     out = tmp_path_factory.mktemp("killed") / "run"
-    assert killed_at("report", log_file, "--out", out, *QUICK) == -9
+    assert killed_at("report", log_file, "--out", out, *PRICED) == -9
     return out
 
 
@@ -272,7 +272,7 @@ def test_another_model_in_the_work_of_an_unfinished_run_is_refused(
         content = bytearray(arrays.read_bytes())
         content[-1] ^= 1
         arrays.write_bytes(content)
-    code, printed, err = assent("fit", log_file, "--out", out, *QUICK)
+    code, printed, err = assent("fit", log_file, "--out", out, *PRICED)
     assert (code, printed, err.strip().count("\n")) == (2, "", 0)
     assert "not what was put there" in err
     assert not (out / MANIFEST).exists()
@@ -286,7 +286,7 @@ def test_code_that_the_work_of_a_run_names_is_not_run(
     for file, about in models_in(out / WORK).items():
         about["facts"]["model"] = "evil:Model"
         file.write_text(rehashed(about))
-    code, _, err = assent("fit", log_file, "--out", out, *QUICK)
+    code, _, err = assent("fit", log_file, "--out", out, *PRICED)
     assert code == 2
     assert "made by 'evil:Model', and not by ials" in err
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from assent.cli import console, data_commands, fit_commands
 from assent.cli.console import TerminalProgress, watcher
 from assent.support.progress import SILENT, Advance
-from tests.cli.conftest import QUICK
+from tests.cli.conftest import PRICED, QUICK
 from tests.conftest import Assent
 
 
@@ -45,7 +45,7 @@ def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) 
         "--out",
         str(tmp_path / "run"),
     ]
-    done = subprocess.run([*command, *QUICK], capture_output=True, text=True, check=True)
+    done = subprocess.run([*command, *PRICED], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines() == [f"Report: {tmp_path / 'run' / 'report.html'}"]
 
 

@@ -158,7 +158,7 @@ def test_tables_know_no_limits(given: list[str], log_file: Path, tmp_path: Path,
 def test_a_prior_is_where_the_game_of_several_anchors_starts(
     log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
-    how = [*QUICK, "--model", "mf", "--tune", "none", "--price", 0.05]
+    how = [*QUICK, "--model", "mf", "--tune", "none", "--price", 0.2]
     how += ["--anchors", 2, "--objective", "nash", "--method", "ifrqe++"]
     chosen = []
     for prior in (0, 1):
