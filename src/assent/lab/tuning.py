@@ -2,7 +2,7 @@
 
 A model says which of its settings matter and by which factors to change them, in rounds
 (`Recommender.search`). A round trains a model for every factor, for a third of the epochs. Of the values that
-rank the validation rows within 1 % of the best, the round keeps the one nearest to that before, and the next
+rank the validation rows within 0.2 % of the best, the round keeps the one nearest to that before, and the next
 round starts from there: between values that are as good, a single row would decide, and with the settings all
 other decisions. What the user has set is not searched.
 
@@ -25,7 +25,7 @@ from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.training import Settings, Tune
 
-_NEAR = 0.01
+_NEAR = 0.002
 """Share of the best score up to which another counts as good."""
 _FEWEST = 50
 """Rows below which nothing is searched."""
