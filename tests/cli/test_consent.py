@@ -211,3 +211,35 @@ def test_other_commands_close_too(command: str, tmp_path: Path, assent: Assent) 
             [{key: value for key, value in row.items() if key != "seconds"} for row in records(file)]
         )
     assert found[0] == found[1]
+
+
+def test_no_other_source_takes_back_a_never_of_the_log(tmp_path: Path, assent: Assent) -> None:
+    rows = [f"{user},{item},{k},{1 if k == 0 else 0.2}" for user, item, k in PAIRS]
+    log = write(tmp_path / "log.csv", "user,item,time,unwillingness", rows)
+    command = ["fit", log, "--out", tmp_path / "run", *SMALL, "--method", "threshold"]
+    assert assent(*command, "--unwillingness", "constant:0.1")[0] == 0
+    sealed = pl.read_parquet(tmp_path / "run" / "sealed.parquet")
+    assert (sealed.height, set(sealed["source"])) == (9, {"column"})
+    assert pl.read_parquet(tmp_path / "run" / "selection.parquet")["unwillingness"].max() == 0.1
+
+
+def test_keys_of_a_never_row_name_no_columns_of_others(tmp_path: Path, assent: Assent) -> None:
+    lines = [
+        json.dumps({"user": user, "item": item, "time": -k, "unwillingness": 0.2}) for user, item, k in PAIRS
+    ]
+    never = json.dumps({"user": "zz", "item": "q", "unwillingness": 1, "timestamp": 5})
+    found = []
+    for name, more in (("a", []), ("b", [never])):
+        (tmp_path / name).mkdir()
+        log = write(tmp_path / name / "log.jsonl", lines[0], [*lines[1:], *more])
+        assert assent("fit", log, "--out", tmp_path / name / "run", *SMALL, "--method", "threshold")[0] == 0
+        found.append([(tmp_path / name / "run" / file).read_bytes() for file in MODEL])
+    assert found[0] == found[1]
+
+
+def test_willingness_beside_a_column_called_beta_is_not_overlooked(tmp_path: Path, assent: Assent) -> None:
+    rows = [f"{user},{item},0,0" for user, item, _ in PAIRS]
+    log = write(tmp_path / "log.csv", "user,item,beta,willingness", rows)
+    code, _, err = assent("fit", log, "--out", tmp_path / "run", *SMALL)
+    assert code == 2
+    assert "seems to say the reverse of unwillingness" in err

@@ -12,6 +12,12 @@ import pytest
 
 from assent.support.temporary import TemporaryFolder, sweep
 
+USUAL = """
+import signal
+for number in (signal.SIGTERM, signal.SIGHUP):  # whoever runs the tests may ignore them
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
 HOLDER = """
 import sys
 from assent.support.temporary import TemporaryFolder
@@ -33,7 +39,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tempfile.tempdir = None
 
 
-def holder(script: str = HOLDER) -> tuple[subprocess.Popen[str], Path]:
+def holder(script: str = USUAL + HOLDER) -> tuple[subprocess.Popen[str], Path]:
     """A process that holds a folder until its input ends, and the folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -48,7 +54,7 @@ def test_a_signal_removes_it(number: signal.Signals, base: Path) -> None:
     process, folder = holder()
     assert (folder / "model").exists()
     process.send_signal(number)
-    assert process.wait() != 0
+    assert process.wait(timeout=60) != 0
     assert not list(base.iterdir())
 
 

@@ -96,6 +96,8 @@ class Table:
     """Some rows of a column, by a mask, where other rows may stand in the way of reading them."""
     numbers: pl.Series | None = None
     """The number of each row in the file; None if they are all there."""
+    names_in: Callable[[pl.Series], list[str]] | None = None
+    """The columns that some rows have, by a mask; None if all rows have all."""
 
     def __post_init__(self) -> None:
         if not self.height and self.numbers is None:
@@ -106,7 +108,12 @@ class Table:
         cells = self.cells or (lambda name, rows: self.column(name).filter(rows))
         numbers = kept.arg_true() + 1
         return Table(
-            self.origin, self.names, len(numbers), cache(lambda name: cells(name, kept)), None, numbers
+            self.origin,
+            self.names if self.names_in is None else self.names_in(kept),
+            len(numbers),
+            cache(lambda name: cells(name, kept)),
+            None,
+            numbers,
         )
 
     def number(self, row: int) -> int:

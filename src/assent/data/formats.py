@@ -213,7 +213,10 @@ def _json_lines(path: Path, data: bytes) -> Table:
         if not isinstance(row, dict):
             raise AssentError(f"{path}: line {number} is not a JSON object; accepted: one object per line")
         rows.append(row)
-    names = list(dict.fromkeys(name for row in rows for name in row))
+
+    def names_in(kept: pl.Series) -> list[str]:
+        some = (row for row, is_kept in zip(rows, kept, strict=True) if is_kept)
+        return list(dict.fromkeys(name for row in some for name in row))
 
     def column(name: str) -> pl.Series:
         return _json_column([row.get(name) for row in rows], f"{path}: column {quoted(name)}")
@@ -222,7 +225,8 @@ def _json_lines(path: Path, data: bytes) -> Table:
         some = [row.get(name) for row, is_kept in zip(rows, kept, strict=True) if is_kept]
         return _json_column(some, f"{path}: column {quoted(name)}")
 
-    return Table(str(path), names, len(rows), cache(column), cells)
+    names = names_in(pl.repeat(True, len(rows), eager=True))
+    return Table(str(path), names, len(rows), cache(column), cells, names_in=names_in)
 
 
 def _json_column(cells: list[Any], place: str) -> pl.Series:

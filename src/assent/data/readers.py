@@ -17,7 +17,7 @@ import polars as pl
 from assent.data.columns import Scale, Table, listed, no_values, quoted, table_of
 from assent.data.formats import ITEM_FILES, LOG_FILES, kind_of, read_table, stem_of
 from assent.data.interactions import NO_ITEMS, NO_ROWS, OWN_COLUMN, PARTS, Interactions, known_items
-from assent.data.roles import Roles, refuse_repeated_pairs
+from assent.data.roles import Roles, plain, refuse_repeated_pairs
 from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, judge, modified
 from assent.support.errors import AssentError
 
@@ -151,7 +151,9 @@ def _arrivals(
     changed: str | None,
 ) -> Arrivals:
     """What the source of unwillingness may look at."""
-    minded = roles.find_minded(table) if consent.source in (None, OWN_COLUMN) else None
+    is_own = consent.source in (None, OWN_COLUMN)
+    minded = roles.find_minded(table) if is_own else None
+    other = None if is_own else roles.find(table, "unwillingness")
     has_gaps = consent.gaps or consent.rest is not None
 
     def column() -> Answer:
@@ -159,6 +161,11 @@ def _arrivals(
         column, is_reversed = minded
         values = table.unwillingness(column, gaps=has_gaps, scale=consent.scale, is_reversed=is_reversed)
         return Answer(values, changed)
+
+    def never() -> pl.Series:
+        if other is None or plain(other) != "unwillingness":
+            return pl.repeat(False, table.height, eager=True)
+        return (table.unwillingness(other, gaps=True, scale=consent.scale) == 1).fill_null(value=False)
 
     @cache
     def categories() -> Kinds:
@@ -174,6 +181,7 @@ def _arrivals(
         column if minded else None,
         categories,
         has_own_categories=known is None,
+        never=never,
     )
 
 

@@ -95,12 +95,11 @@ class Roles:
                 raise self._is_reverse(table, name, "willingness", "unwillingness")
             return name, role == "willingness"
         found = self.find(table, "unwillingness")
-        if found is not None:
-            return found, False
-        for name in table.names:
-            if _WILLING.search(plain(name)):
-                raise self._is_reverse(table, name, "unwillingness", "willingness")
-        return None
+        if found is None or plain(found) != "unwillingness":  # beta may be anything
+            for name in table.names:
+                if _WILLING.search(plain(name)):
+                    raise self._is_reverse(table, name, "unwillingness", "willingness")
+        return None if found is None else (found, False)
 
     def _is_reverse(self, table: Table, name: str, role: str, other: str) -> AssentError:
         about = f"column {quoted(name)} seems to say the reverse of {role}"

@@ -105,6 +105,13 @@ class Arrivals:
     categories: Callable[[], Kinds]
     has_own_categories: bool = False
     """Whether the categories stand in the rows themselves, and not in a file that is about items."""
+    never: Callable[[], pl.Series] | None = None
+    """Which rows the log's own column calls never, where another source is asked: none takes it back."""
+
+    def said_never(self) -> pl.Series:
+        """Which rows the log's own column calls never, whatever source is asked: [n]"""
+        nobody = pl.repeat(False, len(self.users), eager=True)
+        return nobody if self.never is None else self.never()
 
     def only(self, kept: pl.Series) -> "Arrivals":
         """The rows of a mask, with the categories that these rows give to each item."""
@@ -214,7 +221,8 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
         answer = _asked_twice(source, request)
     else:
         answer = source.ask(request)
-    values = _largest_of_pairs(rows, answer.values)
+    never = rows.said_never()
+    values = _largest_of_pairs(rows, _never_where(never, answer.values))
     filled = values
     if not consent.gaps:
         kept = turned_away(values, consent.closed).is_null()
@@ -225,7 +233,7 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
     said = answer.said if isinstance(answer.said, pl.Series) else pl.lit(answer.said, pl.String)
     return pl.select(
         filled.cast(pl.Float64).alias(COLUMN),
-        pl.when(given).then(label).otherwise(rest).alias("source"),
+        pl.when(never).then(pl.lit(OWN_COLUMN)).when(given).then(label).otherwise(rest).alias("source"),
         pl.when(given).then(said).otherwise(nobody).alias("said"),
         turned_away(filled, consent.closed).alias("reason"),
     )
@@ -241,10 +249,19 @@ def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
     own = rows.categories()
     first = source.ask(replace(request, is_partial=True))
     has_any = own.lists.list.len().gather(own.of) > 0
-    values = _largest_of_pairs(rows, first.values.zip_with(has_any, no_values(len(has_any), pl.Float64())))
+    said = first.values
+    if request.consent.rest not in (None, "mean", "own-mean"):  # what the rest closes gives no categories
+        said = said.fill_null(Quantity("unwillingness", 1, RESTS).parse(request.consent.rest, "rest"))
+    said = said.zip_with(has_any, no_values(len(has_any), pl.Float64()))
+    values = _largest_of_pairs(rows, _never_where(rows.said_never(), said))
     kept = turned_away(values, closed).is_null()
     second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True))
     return Answer(_merged(kept, second.values, values), first.said)
+
+
+def _never_where(never: pl.Series, values: pl.Series) -> pl.Series:
+    """The values, 1 where the mask `never` says so: [n]"""
+    return pl.select(pl.when(never).then(1.0).otherwise(values)).to_series()
 
 
 def _largest_of_pairs(rows: Arrivals, values: pl.Series) -> pl.Series:

@@ -2,7 +2,7 @@
 
 A model says which of its settings matter and by which factors to change them, in rounds
 (`Recommender.search`). A round trains a model for every factor, for a third of the epochs. Of the values that
-rank the validation rows within 0.2 % of the best, the round keeps the one nearest to that before, and the next
+rank the validation rows within 0.2 % of the best, the round keeps the one nearest to that before. The next
 round starts from there: between values that are as good, a single row would decide, and with the settings all
 other decisions. What the user has set is not searched.
 

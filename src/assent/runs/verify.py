@@ -307,7 +307,11 @@ class _Verification:
         if not manifest.is_made_here or self.findings:
             return
         tuning = read_mapping(manifest, TUNING)
-        page = build_report(report_data(settings, tuning, records, compared, table, certificate))
+        try:
+            page = build_report(report_data(settings, tuning, records, compared, table, certificate))
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            self.note(f"{_CERTIFICATE} or {TUNING}", "damaged: no report can be drawn from them")
+            return
         if self.tried(REPORT, lambda: manifest.read(REPORT)) not in (None, page.encode()):
             self.note(REPORT, "does not show what the other files say")
 
