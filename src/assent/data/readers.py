@@ -162,9 +162,9 @@ def _arrivals(
         values = table.unwillingness(column, gaps=has_gaps, scale=consent.scale, is_reversed=is_reversed)
         return Answer(values, changed)
 
+    @cache
     def never() -> pl.Series:
-        if other is None or plain(other) != "unwillingness":
-            return pl.repeat(False, table.height, eager=True)
+        assert other is not None
         return (table.unwillingness(other, gaps=True, scale=consent.scale) == 1).fill_null(value=False)
 
     @cache
@@ -181,7 +181,7 @@ def _arrivals(
         column if minded else None,
         categories,
         has_own_categories=known is None,
-        never=never,
+        never=never if other is not None and plain(other) == "unwillingness" else None,
     )
 
 

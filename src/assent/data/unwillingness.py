@@ -249,14 +249,20 @@ def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
     own = rows.categories()
     first = source.ask(replace(request, is_partial=True))
     has_any = own.lists.list.len().gather(own.of) > 0
-    said = first.values
-    if request.consent.rest not in (None, "mean", "own-mean"):  # what the rest closes gives no categories
-        said = said.fill_null(Quantity("unwillingness", 1, RESTS).parse(request.consent.rest, "rest"))
+    # What the rest closes gives no categories either.
+    said = _with_number(first.values, request.consent.rest)
     said = said.zip_with(has_any, no_values(len(has_any), pl.Float64()))
     values = _largest_of_pairs(rows, _never_where(rows.said_never(), said))
     kept = turned_away(values, closed).is_null()
     second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True))
     return Answer(_merged(kept, second.values, values), first.said)
+
+
+def _with_number(values: pl.Series, rest: str | None) -> pl.Series:
+    """The values, the nulls filled if `rest` is a number."""
+    if rest in (None, "mean", "own-mean"):
+        return values
+    return values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "rest"))
 
 
 def _never_where(never: pl.Series, values: pl.Series) -> pl.Series:
@@ -317,8 +323,7 @@ def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Serie
     None raises if there is a null: who said nothing of an interaction did not say "use it freely". Means are
     kept below 1: only a person can say "never".
     """
-    if rest not in (None, "mean", "own-mean"):
-        values = values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "rest"))
+    values = _with_number(values, rest)
     if not values.null_count():
         return values
     if rest is None:
