@@ -81,7 +81,7 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     one = np.ones(len(USERS))
     rng = np.random.default_rng(1)
     valid, held = rng.normal(size=(2, len(USERS)))
-    twice = Twice(valid, held, valid * held, one, one)
+    twice = Twice(valid, held, valid * held, one, one, one)
     known = dataclasses.replace(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
     assert (known.values > 0).all()
     said = opinions(known)

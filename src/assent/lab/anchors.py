@@ -29,8 +29,12 @@ def random_anchors(lab: Lab, count: int, *, rate: float) -> list[Training]:
 
 
 def anchor_at(lab: Lab, selection: Bools, label: str, seed: int | None = None) -> Training:
-    """Return the training of an anchor at `selection[Z]`, which knows the users and items of all rows."""
-    return Training(selection, everything(lab.problem), seed=seed, label=label)
+    """Return the training of an anchor at `selection[Z]`, which knows the users and items of all rows.
+
+    Rows that judge are left out of the selection: what is measured on them would be learnt by heart.
+    """
+    known = everything(lab.problem)
+    return Training(selection & lab.problem.measurable, known, seed=seed, label=label)
 
 
 def linearised(
@@ -61,7 +65,8 @@ class InfluenceAt:
     """A task: own and social influence of all rows at one anchor, and everybody's loss there.
 
     Arrays: `own[Z]` on the owner's loss, `social[Z]` on the weighted sum of losses, `losses[n_users]`; with
-    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves.
+    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves. What a row
+    that judges does for itself, its owner's only validation row, cannot be told and counts as nothing.
     """
 
     anchor: Training
@@ -98,7 +103,11 @@ class InfluenceAt:
                 scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)
                 return Found(scaled.parts(), rests_on=known.cost)
             found = influence(model, self.settings, lab.seed, weights)
-        arrays = {"own": found.own, "social": found.social, "losses": found.losses}
+        itself = ~lab.problem.measurable
+        own, social = found.own.copy(), found.social.copy()
+        social[itself] -= own[itself] * weights[lab.problem.train.users[itself]]
+        own[itself] = 0.0
+        arrays = {"own": own, "social": social, "losses": found.losses}
         facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
         return Found(arrays, facts, rests_on=trained.cost)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -40,6 +40,8 @@ class ReportData:
     (Float64; the price is the break-even price, inf where disclosing costs nothing), reason (String), cost
     (Float64) and together (Int64; these three as in `game.reasons`). Those from value on are null where
     the method estimates nothing."""
+    quality: Mapping[str, Any]
+    """How good the recommendations are, with intervals (`runs.quality.Quality.facts`)."""
     certificate: Mapping[str, object] = field(default_factory=dict)
     """How far the decision can be trusted (`game.certificate`)."""
 

@@ -5,6 +5,9 @@ measured on two sets of rows that the anchor has not seen: the validation rows, 
 is the mean over the anchors that disclose it; the anchor that withholds it would count what a row does for
 itself.
 
+In a live problem the validation rows are training rows too, which are valued like the others. They are in no
+fold (`NO_FOLD`): no anchor is trained on them, and what such a row does for itself is not counted.
+
 `deal` and `targets` make the folds, `measure` takes the influence at one anchor, `pooled` combines all folds
 into one value per interaction.
 """
@@ -19,9 +22,12 @@ from assent.data.problem import Rows
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.support.arrays import Floats, Ints, Keys, below, mix, mixed
+from assent.support.arrays import Bools, Floats, Ints, Keys, below, mix, mixed
 from assent.support.draws import Purpose, by_lot, some_by_lot
 from assent.worth.shrinkage import Shrunk, Twice, features, shrink
+
+NO_FOLD = -1
+"""The fold of rows that no anchor is trained on."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +48,16 @@ class Measured:
     """[n_users], number of rows in the fold."""
 
 
-def deal(keys: Keys, folds: int, *, seed: int) -> Ints:
-    """The fold of each row, by its key alone: [len(keys)].
+def deal(keys: Keys, folds: int, *, seed: int, dealt: Bools | None = None) -> Ints:
+    """The fold of each row, by its key alone: [len(keys)]; those that are not `dealt[len(keys)]` are in none.
 
     On a log so small that a fold would be empty, the rows are dealt out in the order of their lots.
     """
-    fold = below(mix(seed, Purpose.FOLDS, keys), folds)
-    if len(np.unique(fold)) < folds:
-        fold[by_lot(keys, seed, Purpose.FOLDS)] = np.arange(len(keys)) % folds
+    which = np.arange(len(keys)) if dealt is None else np.flatnonzero(dealt)
+    fold, some = np.full(len(keys), NO_FOLD), keys[which]
+    fold[which] = below(mix(seed, Purpose.FOLDS, some), folds)
+    if len(np.unique(fold[which])) < folds:
+        fold[which[by_lot(some, seed, Purpose.FOLDS)]] = np.arange(len(some)) % folds
     return fold
 
 
@@ -88,12 +96,19 @@ def measure(
     return measured, residuals
 
 
-def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats) -> Twice:
-    """The mean of both parts over the anchors that disclose a row.
+def pool(
+    parts: Sequence[tuple[Floats, Floats]],
+    fold: Ints,
+    n_valid: Floats,
+    n_held: Floats,
+    counted: Floats | None = None,
+) -> Twice:
+    """The mean of both parts over the anchors that disclose a row; of a row in no fold, over all anchors.
 
-    `n_valid[Z]` and `n_held[folds, Z]` are the numbers of rows that the parts were measured on.
+    `n_valid[Z]` and `n_held[folds, Z]` are the numbers of rows that the parts were measured on, `counted[Z]`
+    the number of rows that a value is for, by default `n_valid`.
     """
-    anchors, zeros = len(parts) - 1, np.zeros(len(fold))
+    anchors, zeros = np.where(fold == NO_FOLD, len(parts), len(parts) - 1), np.zeros(len(fold))
     valid, held, both, n_withheld = zeros, zeros.copy(), zeros.copy(), zeros.copy()
     for t, (on_valid, on_held) in enumerate(parts):
         discloses = fold != t
@@ -102,9 +117,14 @@ def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_
         both += on_valid * on_held * discloses
         n_withheld += n_held[t] * discloses
     sums = valid * held
-    joint = (sums - both) / (anchors * (anchors - 1)) if anchors > 1 else sums
+    pairs = anchors * (anchors - 1)
     return Twice(
-        valid=valid / anchors, held=held / anchors, joint=joint, n_valid=n_valid, n_held=n_withheld / anchors
+        valid=valid / anchors,
+        held=held / anchors,
+        joint=np.divide(sums - both, pairs, out=sums, where=pairs > 0),
+        n_valid=n_valid,
+        n_held=n_withheld / anchors,
+        counted=n_valid if counted is None else counted,
     )
 
 
@@ -119,12 +139,17 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float)
     """
     placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])
-    owns = [(each.own_valid, each.own_held) for each in measured]
-    socials = [(each.social_valid, each.social_held) for each in measured]
+    of_owner, in_all = n_valid[rows.users], np.full(len(fold), n_valid.sum())
+    itself = fold == NO_FOLD  # its owner's only validation row is the row itself
+    owns = [(np.where(itself, 0.0, each.own_valid), each.own_held) for each in measured]
+    socials = [
+        (np.where(itself, each.social_valid - each.own_valid, each.social_valid), each.social_held)
+        for each in measured
+    ]
     n_held_in_all = np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold)))
-    own = shrink(pool(owns, fold, n_valid[rows.users], n_held[:, rows.users]), placed, clusters)
-    in_all = np.full(len(fold), n_valid.sum())
-    social = shrink(pool(socials, fold, in_all, n_held_in_all), placed, clusters)
+    on_owner = pool(owns, fold, np.where(itself, 0.0, of_owner), n_held[:, rows.users], of_owner)
+    on_all = pool(socials, fold, np.where(itself, in_all - of_owner, in_all), n_held_in_all, in_all)
+    own, social = shrink(on_owner, placed, clusters), shrink(on_all, placed, clusters)
     missing = max(cost - float(social.values.mean()), 0.0)
     count = min(missing / social.error, 1.0) if social.error > 0 else 0.0
     return replace(own, count=count), replace(social, count=count)
