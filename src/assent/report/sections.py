@@ -28,11 +28,13 @@ from assent.results.words import (
     plural,
     share,
 )
-from assent.results.writers import Html, bullets, grid, header, html, join, section, tag
+from assent.results.writers import Html, bullets, grid, header, html, join, tag
 
 if TYPE_CHECKING:  # matplotlib takes long to load
     from assent.results.plot import Series
 
+Section = tuple[str, Html]
+"""The heading of a section, and its content."""
 TOP_CATEGORIES = 10
 _BANDS = 10
 _POPULARITY = {0: "nobody else", 1: "1 other", 2: "2–4 others", 5: "5–9 others", 10: "10 or more others"}
@@ -133,16 +135,15 @@ def finding(heading: str, groups: pl.DataFrame, average: float) -> str:
     return said.format(first=first, last=last, average=fixed(average, 2))
 
 
-def frontier_section(data: ReportData) -> Html:
+def frontier_section(data: ReportData) -> Section:
     """Quality against violation: the frontier where it was measured, and what the run itself measured."""
     from assent.results.plot import quality_chart
 
-    own, kept = data.of(data.way), data.kept or data.reached
-    measured = mean(own, "violation_share")
+    kept, measured = data.kept or data.reached, mean(data.of(data.way), "violation_share")
     chart = replace(
         quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept)),
         x="disclosed, share of what people mind",
-        y=data.metric if data.kept is None else "quality, share of All’s",
+        y=f"quality ({data.metric})" if data.kept is None else "quality, share of All’s",
         whole=not data.frontier,
     )
     chart = replace(chart, series=[*_tried(data), *chart.series])
@@ -154,11 +155,8 @@ def frontier_section(data: ReportData) -> Html:
     run = f"this run {percent(kept.mean, 1)}, {between(kept)}, at {share(measured)}"
     figure = chart.html(f"{chart.y} by what is disclosed: {spoken}; {run}.")
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
-    return section(
-        "What quality costs in disclosure",
-        tag("figure", figure, tag("figcaption", " ".join(_caption(data, measured)))),
-        facts,
-    )
+    drawn = tag("figure", figure, tag("figcaption", " ".join(_caption(data, measured))))
+    return "What quality costs in disclosure", join([drawn, facts])
 
 
 def _tried(data: ReportData) -> list["Series"]:
@@ -251,7 +249,7 @@ def _decided(record: Flat) -> float | None:
     return price if price is not None and math.isfinite(price) else None
 
 
-def methods_section(data: ReportData) -> Html:
+def methods_section(data: ReportData) -> Section:
     """Every figure of every method."""
     records = (*data.records, *data.frontier)
     ways = list(dict.fromkeys(map(way_of, records)))
@@ -268,21 +266,21 @@ def methods_section(data: ReportData) -> Html:
         "where it knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
-    return section(
-        "The methods in figures",
+    content = [
         html(method_tables(data), "Figures of every method", ours={METHOD: name(data.way)}),
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
-    )
+    ]
+    return "The methods in figures", join(content)
 
 
-def withheld_section(selection: pl.DataFrame) -> Html:
+def withheld_section(selection: pl.DataFrame) -> Section:
     """What kind of interaction was withheld."""
     withheld = selection.height - int(selection["disclosed"].sum())
     title = "What was withheld"
     if withheld in (0, selection.height):
         what = "Every interaction was withheld" if withheld else "No interaction was withheld"
-        return section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
+        return title, tag("p", f"{what}, so there are no kinds to tell apart.")
     average = float(selection.select(pl.col("unwillingness").mean()).item())
     tables = zip(
         FINDINGS,
@@ -291,21 +289,14 @@ def withheld_section(selection: pl.DataFrame) -> Html:
         strict=True,
     )
     all_of = plural(selection.height, "interaction")
-    return section(
-        title,
-        tag("p", f"{withheld:,} of {all_of} were withheld, {share(withheld / selection.height)} of all."),
-        *(
-            join(
-                [
-                    tag("h3", heading),
-                    tag("p", finding(heading, groups, average)),
-                    _kinds(heading, first, groups),
-                ]
-            )
-            for heading, first, groups in tables
-            if groups.height
-        ),
-    )
+    content = [
+        tag("p", f"{withheld:,} of {all_of} were withheld, {share(withheld / selection.height)} of all.")
+    ]
+    for heading, first, groups in tables:
+        if groups.height:
+            said = tag("p", finding(heading, groups, average))
+            content += [tag("h3", heading), said, _kinds(heading, first, groups)]
+    return title, join(content)
 
 
 def _kinds(heading: str, first: str, groups: pl.DataFrame) -> Html:
@@ -360,7 +351,7 @@ def _in_words(row: dict[str, Any], objective: str) -> str:
     return f"{worth}, {verb} {cost}" + (f"; {decided}" if decided else "")
 
 
-def examples_section(data: ReportData) -> Html:
+def examples_section(data: ReportData) -> Section:
     """Three people with the reason for each decision."""
     private = (
         "Whoever reads this sees these people’s interactions, the withheld ones too: "
@@ -368,7 +359,7 @@ def examples_section(data: ReportData) -> Html:
     )
     users = example_users(data.selection)
     title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
-    return section(title, tag("p", private), *(_person(data, user) for user in users))
+    return title, join([tag("p", private), *(_person(data, user) for user in users)])
 
 
 def _person(data: ReportData, user: str) -> Html:
