@@ -275,19 +275,19 @@ _WAYS_TO_CHOOSE = {
 
 def _tried_out(trials: Sequence[Mapping[str, Any]]) -> str:
     """Which ways of choosing were tried out, and which of them decide."""
-    ways = listed([*_WAYS_TO_CHOOSE.values()])
-    decides = []
+    ways, budgets = listed([*_WAYS_TO_CHOOSE.values()]), dict[str, list[str]]()
     for trial in trials:
         counts = {kind: trial[kind]["weight"] for kind in _WAYS_TO_CHOOSE}
         most = max(counts, key=lambda kind: counts[kind])
-        how = "alone counts" if counts[most] == 1 else "counts most"
-        decides.append(
-            f"choosing {_WAYS_TO_CHOOSE[most]} {how} within {_part(trial['budget'])} of what people mind"
-        )
+        how = "counts alone" if counts[most] == 1 else "counts most"
+        budgets.setdefault(f"the choice {_WAYS_TO_CHOOSE[most]} {how}", []).append(_part(trial["budget"]))
+    decides = "; ".join(
+        f"within {listed(within)} of what people mind, {how}" for how, within in budgets.items()
+    )
     return (
         f"Three ways of choosing were tried out: {ways}. Models were trained on what each would choose, "
         "and ranked what people did next. Only what was reliably better than the first has a part in the "
-        f"decisions: {listed(decides)}."
+        f"decisions: {decides}."
     )
 
 

@@ -56,7 +56,7 @@ def background_section(data: ReportData) -> Section:
         tag("h3", "Settings"),
         tag("div", *_setting_tables(data.settings), class_="settings"),
     ]
-    return "What was done", join(content)
+    return Section("What was done", join(content))
 
 
 def _done(data: ReportData) -> list[str]:
@@ -85,9 +85,7 @@ def _done(data: ReportData) -> list[str]:
 
 def trust_section(data: ReportData) -> Section:
     """How far to trust the run, in plain words and in figures."""
-    figures = certificate_facts(data.certificate)
-    details = tag("details", tag("summary", "For researchers"), bullets(figures)) if figures else ""
-    return "How far to trust this", join([bullets(trust_facts(data)), details])
+    return Section("How far to trust this", bullets(trust_facts(data)), certificate_facts(data.certificate))
 
 
 def _setting_tables(settings: Mapping[str, object]) -> Iterator[Html]:
@@ -147,8 +145,17 @@ def build_report(data: ReportData) -> str:
     return page(
         f"assent report: {data.dataset}",
         tag("header", *opening, glossary.of(*opening)),
-        *(section(title, glossary.of(title, content), content) for title, content in sections),
+        *(_section(each, glossary) for each in sections),
     )
+
+
+def _section(each: Section, glossary: Glossary) -> Html:
+    """A section with the words that it uses first, and with what is folded away."""
+    words, folded = glossary.of(each.title, each.content), ""
+    if each.researchers:
+        more = bullets(each.researchers)
+        folded = tag("details", tag("summary", "For researchers"), glossary.of(more), more)
+    return section(each.title, words, each.content, folded)
 
 
 def page(title: str, *sections: str) -> str:

@@ -5,9 +5,9 @@ Each table of what was withheld has a row per group: `group` (its label), `inter
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -33,8 +33,6 @@ from assent.results.writers import Html, bullets, grid, header, html, join, tag
 if TYPE_CHECKING:  # matplotlib takes long to load
     from assent.results.plot import Series
 
-Section = tuple[str, Html]
-"""The heading of a section, and its content."""
 TOP_CATEGORIES = 10
 _BANDS = 10
 _POPULARITY = {0: "nobody else", 1: "1 other", 2: "2–4 others", 5: "5–9 others", 10: "10 or more others"}
@@ -48,18 +46,33 @@ Not 1 and 0, so that each has decisions of both kinds to look at."""
 _TRIED = "tried on validation rows"
 
 _DECIDED = {
-    (Reason.CATEGORY, True): "its category is worth its cost on the whole",
-    (Reason.CATEGORY, False): "its category is not worth its cost on the whole",
-    (Reason.FLOOR, True): "its owner's floor asks for {}",
-    (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
-    (Reason.BUDGET, True): "the budget for all has room for {}",
-    (Reason.BUDGET, False): "the budget for all was used up before {}",
+    (Reason.WORTH, True): "expected to help {whom} more than its owner minds",
+    (Reason.COST, False): "expected to help {whom}, but less than its owner minds",
+    (Reason.NO_HELP, False): "not expected to help {whom}",
+    (Reason.CATEGORY, True): "its category as a whole is expected to help {whom} more than its owner minds",
+    (Reason.CATEGORY, False): "its category as a whole is expected to help {whom} less than its owner minds",
+    (Reason.FLOOR, True): "its owner wants so many to be used that {what} is needed",
+    (Reason.OWN_BUDGET, False): "its owner’s limit has no room left for {what}",
+    (Reason.BUDGET, True): "not expected to be worth it, but the limit for everybody had room for {what}",
+    (Reason.BUDGET, False): "the limit for everybody was used up before {what}",
     (Reason.LOT, True): "drawn by lot",
     (Reason.LOT, False): "the lot left it out",
-    (Reason.SEARCH, True): "part of the best selection that was found",
-    (Reason.SEARCH, False): "no part of the best selection that was found",
+    (Reason.SEARCH, True): "part of the best choice that was found",
+    (Reason.SEARCH, False): "not part of the best choice that was found",
 }
-"""What is said beside worth and cost where these do not explain a decision: by reason, and if disclosed."""
+"""Why an interaction was decided on so, by the reason and if it is disclosed."""
+_ABOUT_WORTH = (Reason.WORTH, Reason.COST, Reason.NO_HELP)
+"""Reasons that rest on what the interaction alone is worth."""
+UNSURE = "too uncertain to tell"
+
+
+class Section(NamedTuple):
+    """A part of the report."""
+
+    title: str
+    content: Html
+    researchers: Sequence[str] = ()
+    """Sentences that are folded away."""
 
 
 def by_category(selection: pl.DataFrame) -> pl.DataFrame:
@@ -156,7 +169,7 @@ def frontier_section(data: ReportData) -> Section:
     figure = chart.html(f"{chart.y} by what is disclosed: {spoken}; {run}.")
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
     drawn = tag("figure", figure, tag("figcaption", " ".join(_caption(data, measured))))
-    return "What quality costs in disclosure", join([drawn, facts])
+    return Section("What quality costs in disclosure", join([drawn, facts]))
 
 
 def _tried(data: ReportData) -> list["Series"]:
@@ -271,7 +284,7 @@ def methods_section(data: ReportData) -> Section:
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
     ]
-    return "The methods in figures", join(content)
+    return Section("The methods in figures", join(content))
 
 
 def withheld_section(selection: pl.DataFrame) -> Section:
@@ -280,7 +293,7 @@ def withheld_section(selection: pl.DataFrame) -> Section:
     title = "What was withheld"
     if withheld in (0, selection.height):
         what = "Every interaction was withheld" if withheld else "No interaction was withheld"
-        return title, tag("p", f"{what}, so there are no kinds to tell apart.")
+        return Section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
     average = float(selection.select(pl.col("unwillingness").mean()).item())
     tables = zip(
         FINDINGS,
@@ -296,7 +309,7 @@ def withheld_section(selection: pl.DataFrame) -> Section:
         if groups.height:
             said = tag("p", finding(heading, groups, average))
             content += [tag("h3", heading), said, _kinds(heading, first, groups)]
-    return title, join(content)
+    return Section(title, join(content))
 
 
 def _kinds(heading: str, first: str, groups: pl.DataFrame) -> Html:
@@ -332,23 +345,28 @@ def example_users(selection: pl.DataFrame) -> list[str]:
 
 def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
     """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
-    columns = ("unwillingness", "disclosed", "value", "reason", "cost", "together")
+    columns = ("unwillingness", "disclosed", "value", "uncertainty", "reason", "together")
     return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
 
 
 def _in_words(row: dict[str, Any], objective: str) -> str:
     if row["reason"] is None:
-        return "no estimate"
-    worth = f"estimated not to help {'its owner' if objective == 'nash' else 'on the whole'}"
-    if row["value"] > 0:
-        worth = f"worth {number(row['value'])} loss units"
-    if Reason(row["reason"]) is Reason.NO_HELP:
-        return worth
-    cost = "nothing" if row["unwillingness"] == 0 else f"{number(row['cost'])} at this price"
-    what = "its category" if row["together"] > 1 else "it"
-    decided = _DECIDED.get((Reason(row["reason"]), row["disclosed"]), "").format(what)
-    verb = "costs" if row["disclosed"] else "would cost"
-    return f"{worth}, {verb} {cost}" + (f"; {decided}" if decided else "")
+        return "this method does not estimate what it is worth"
+    reason, whom = Reason(row["reason"]), "its owner" if objective == "nash" else "everybody"
+    said, what = _DECIDED.get((reason, row["disclosed"]), ""), "its category" if row["together"] > 1 else "it"
+    words = said.format(whom=whom, what=what)
+    if reason is Reason.WORTH and row["unwillingness"] == 0:
+        words = f"expected to help {whom}, and its owner does not mind"
+    return f"{words} ({UNSURE} for it alone)" if reason in _ABOUT_WORTH and is_unsure(row) else words
+
+
+def is_unsure(row: dict[str, Any], worth: str = "value") -> bool:
+    """Whether the error of what an interaction is worth exceeds its size.
+
+    The error is known of the worth that decides, and stands for that of the other too.
+    """
+    value, error = row[worth], row["uncertainty"]
+    return value is not None and error is not None and error > abs(value)
 
 
 def examples_section(data: ReportData) -> Section:
@@ -359,7 +377,7 @@ def examples_section(data: ReportData) -> Section:
     )
     users = example_users(data.selection)
     title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
-    return title, join([tag("p", private), *(_person(data, user) for user in users)])
+    return Section(title, join([tag("p", private), *(_person(data, user) for user in users)]))
 
 
 def _person(data: ReportData, user: str) -> Html:
