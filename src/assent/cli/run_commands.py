@@ -1,5 +1,6 @@
 """`assent recommend` and `assent explain`: what a run means for one person."""
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ from assent.cli.command import OutputOptions, spread
 from assent.cli.console import say, show_table
 from assent.data.interactions import NEVER
 from assent.data.unwillingness import in_words as source_in_words
-from assent.report.sections import in_words, is_unsure
+from assent.report.sections import UNSURE, in_words, is_unsure
 from assent.results.words import minded, not_given, number, plural
 from assent.runs.folder import Run, open_run
 
@@ -168,7 +169,7 @@ def _worth(row: dict[str, Any], worth: str, *, decides: bool) -> str | tuple[str
     if row[worth] is None:
         return "–"
     if is_unsure(row, worth):
-        return "too uncertain", "to tell"
+        return tuple(textwrap.wrap(UNSURE, 13))
     error = [f"± {row['uncertainty']:.3f}"] if decides and row["uncertainty"] is not None else []
     return (f"{row[worth]:+.3f}", *error)
 

@@ -108,7 +108,7 @@ def _operating_point(data: ReportData) -> list[str]:
     if budget is not None:
         return [f"The run was to disclose at most {_part(budget)} of what people mind."]
     price = f"a price of {number(asked['price'] if asked['price'] is not None else data.settings['price'])}"
-    return [f"The run was to disclose what is worth {price} per unit of unwillingness."]
+    return [f"The run was to disclose what is worth {price} for each unit of unwillingness."]
 
 
 def _part(fraction: float) -> str:

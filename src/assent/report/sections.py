@@ -14,7 +14,7 @@ import polars as pl
 from assent.game.reasons import Reason
 from assent.report.data import ReportData, charted, mean, reference
 from assent.report.facts import between, frontier_facts
-from assent.results.records import ENDS, METHOD, Flat, described, name, named, way_of
+from assent.results.records import ALL, ENDS, METHOD, Flat, described, name, named, way_of
 from assent.results.table import Amount, Column, Table, metric_columns, tabulate
 from assent.results.words import (
     NONE,
@@ -61,9 +61,8 @@ _DECIDED = {
     (Reason.SEARCH, False): "not part of the best choice that was found",
 }
 """Why an interaction was decided on so, by the reason and if it is disclosed."""
-_ABOUT_WORTH = (Reason.WORTH, Reason.COST, Reason.NO_HELP)
-"""Reasons that rest on what the interaction alone is worth."""
 UNSURE = "too uncertain to tell"
+"""Said of a worth whose error exceeds its size."""
 
 
 class Section(NamedTuple):
@@ -153,13 +152,19 @@ def frontier_section(data: ReportData) -> Section:
     from assent.results.plot import quality_chart
 
     kept, measured = data.kept or data.reached, mean(data.of(data.way), "violation_share")
+    chart = quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept))
+    series, label = chart.series, f"quality ({data.metric})"
+    if data.kept is not None:
+        # All's quality is the unit, so that its own error means nothing here.
+        series = [replace(each, y=[Amount(1.0)]) if each.of == ALL else each for each in series]
+        label = "quality, share of All’s"
     chart = replace(
-        quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept)),
+        chart,
         x="disclosed, share of what people mind",
-        y=f"quality ({data.metric})" if data.kept is None else "quality, share of All’s",
+        y=label,
+        series=[*_tried(data), *series],
         whole=not data.frontier,
     )
-    chart = replace(chart, series=[*_tried(data), *chart.series])
     spoken = "; ".join(
         f"{each.label} {percent(y.mean or 0.0, 1)} at {share(float(x))}"
         for each in chart.series
@@ -195,7 +200,10 @@ def _caption(data: ReportData, measured: float) -> list[str]:
             said = [f"{'seed' if len(each) == 1 else 'seeds'} {listed([*map(str, each)])}" for each in seeds]
             words.append(f"Curves are measured with {said[0]}, this run with {said[1]}.")
     if _tried(data):
-        words.append("The small points are budgets that were tried, judged by other interactions.")
+        words.append(
+            "The small points are budgets that were tried to find this one, judged by other interactions "
+            "than the ring."
+        )
     return words
 
 
@@ -345,7 +353,7 @@ def example_users(selection: pl.DataFrame) -> list[str]:
 
 def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
     """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
-    columns = ("unwillingness", "disclosed", "value", "uncertainty", "reason", "together")
+    columns = ("unwillingness", "disclosed", "reason", "together")
     return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
 
 
@@ -354,10 +362,9 @@ def _in_words(row: dict[str, Any], objective: str) -> str:
         return "this method does not estimate what it is worth"
     reason, whom = Reason(row["reason"]), "its owner" if objective == "nash" else "everybody"
     said, what = _DECIDED.get((reason, row["disclosed"]), ""), "its category" if row["together"] > 1 else "it"
-    words = said.format(whom=whom, what=what)
     if reason is Reason.WORTH and row["unwillingness"] == 0:
-        words = f"expected to help {whom}, and its owner does not mind"
-    return f"{words} ({UNSURE} for it alone)" if reason in _ABOUT_WORTH and is_unsure(row) else words
+        return f"expected to help {whom}, and its owner does not mind"
+    return said.format(whom=whom, what=what)
 
 
 def is_unsure(row: dict[str, Any], worth: str = "value") -> bool:
@@ -417,5 +424,7 @@ def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
             NONE if row[key] is None else number(row[key]) for key in ("value", "uncertainty", "price")
         )
         uncertain = "" if error == NONE else tag("small", f"± {error}")
+        if is_unsure(row):
+            uncertain = join([uncertain, tag("small", UNSURE)])
         cells += [tag("td", value, uncertain), tag("td", price)]
     return tag("tr", *cells)
