@@ -334,7 +334,7 @@ def _kinds(heading: str, first: str, groups: pl.DataFrame) -> Html:
                 tag("td", fixed(row["unwillingness"], 2)),
             )
         )
-    top = (first, "Withheld", "Interactions", "Mean unwilling\u00adness")
+    top = (first, "Withheld", "Inter\u00adactions", "Mean unwilling\u00adness")
     return grid(top, [rows], heading, "kinds")
 
 
