@@ -19,6 +19,7 @@ from assent.results.plot import (
 )
 from assent.results.records import ALL, METHOD, NOTHING, WAYS, name
 from assent.results.table import Amount, Row, Table
+from assent.support.statistics import Interval
 
 A, B, C = (Amount(value) for value in (1.0, 2.0, 3.0))
 ROWS = [
