@@ -17,8 +17,8 @@ from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.support.arrays import Bools
 from assent.support.cost import Clock
-from assent.worth.trial import Trial
 from assent.worth.estimate import Source, Worth, WorthSettings, check_folds, estimate
+from assent.worth.trial import Trial
 
 
 class WorthMethod(GameMethod):

@@ -164,5 +164,3 @@ def least_budget(lab: Lab, method: Method, keep: float, confidence: float) -> Le
         tried.append({"budget": budget, "kept": ratio, "expected": expected})
         low, high = (low, budget) if expected >= keep else (budget, high)
     return Least(high, tuple(tried), cost)
-
-

@@ -106,9 +106,7 @@ def _fit(
         files.write_json(FRONTIER, compared)
     with lab.progress.task("report", 1):
         page = build_report(
-            report_data(
-                description, decided.tuning, records, compared, table, decided.certificate, quality
-            )
+            report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
         )
     files.write(REPORT, page.encode())
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
@@ -178,11 +176,16 @@ def published(lab: Lab, live: Problem, choice: Choice) -> tuple[Tuned, Trained]:
     if len(split.problem.valid):
         judged = Training(everything(split.problem), label="length of the training", settings=settings)
         [at_length] = split.train([judged])
-        length = {"stop_after": max(1, at_length.epochs)}
-        settings = settings.model_copy(update={"training": settings.training.model_copy(update=length)})
+        settings = stopped_after(settings, at_length.epochs)
     whole = replace(lab, problem=disclosed_whole(live, choice.selection))
     [trained] = whole.train([Training(everything(whole.problem), label="final model", settings=settings)])
     return final, trained
+
+
+def stopped_after(settings: Settings, epochs: int) -> Settings:
+    """Return the settings of a training that ends after so many epochs, at least one."""
+    training = settings.training.model_copy(update={"stop_after": max(1, epochs)})
+    return settings.model_copy(update={"training": training})
 
 
 def _operating_point(plan: RunPlan, decided: _Decided, least: Least | None) -> dict[str, Any]:

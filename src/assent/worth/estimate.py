@@ -56,7 +56,9 @@ class WorthSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source = Field(Source.COMBINED, description="where worth comes from")
-    trials: tuple[trial.Trial, ...] = Field((), description="what trials found before; none: sources are tried")
+    trials: tuple[trial.Trial, ...] = Field(
+        (), description="what trials found before; none: sources are tried"
+    )
     folds: int = Field(3, ge=2, description="parts that the training rows are dealt into")
     influence: InfluenceSettings = Field(InfluenceSettings(), description="how influence is computed")
     reward: RewardForm = Field(RewardForm.SUM, description="validation loss that counts: sum or mean")
