@@ -84,8 +84,8 @@ _HELD_OUT: Schema = {
 _NUMBER, _NOTHING = (int, float), type(None)
 _SETTINGS = {
     **dict.fromkeys(("assent", "dataset", "protocol", "fingerprint", "method", "objective", "model"), (str,)),
-    "live": (str, _NOTHING), "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING), "seed": (int,), "k": (list,),
-    "training": (dict,),
+    "live": (str, _NOTHING), "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING),
+    "seed": (int,), "k": (list,), "training": (dict,),
 }  # fmt: skip
 """Settings that are read again, with the types that they may have."""
 _MAY_BE_NULL = ("value", "uncertainty", "price", "reason", "cost", "together", "title", "said")

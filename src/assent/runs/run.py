@@ -1,13 +1,13 @@
 """Fitting a run into one folder (`folder` says what it holds).
 
-A *live* run decides on every interaction and publishes a model trained on all that is disclosed. Its quality is
-measured on a split of the log, with the same method at the same operating point:
+A *live* run decides on every interaction and publishes a model trained on all that is disclosed. Its quality
+is measured on a split of the log, with the same method at the same operating point:
 
     split     tune → decide → train → test, with several seeds where one is noisy
     all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
 
-An *experiment* ends with the split: nobody's latest interactions are decided on, and its model is the one that
-was tested.
+An *experiment* ends with the split: nobody's latest interactions are decided on, and its model is the one
+that was tested.
 """
 
 import warnings

@@ -53,7 +53,7 @@ def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons 
 
 
 def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
-    """One row per interaction that was held out to measure quality: what it is, and what it was held out for."""
+    """One row per interaction of the split that measured quality: what it is, and what it measured."""
     parts = {"validation": problem.valid, "test": problem.test}
     table = pl.DataFrame(
         {

@@ -90,8 +90,8 @@ def verify(
     """Return what is wrong with the run in a folder; an empty list if nothing is.
 
     With `log` and `problem`, and `live` for a live run, made as for the fit, rows and metrics are compared
-    with them. With `again`, the final model is trained again on the disclosed rows and its bytes are compared.
-    The metrics of a live run are those of models on the split, which are not kept: they are not computed
+    with them. With `again`, the final model is trained again on the disclosed rows, to compare its bytes. The
+    metrics of a live run are those of models on the split, which are not kept: they are not computed
     again. A model of your own is
     named by `model`, as `package.module:Class`: its code is run. A folder that holds no run is refused.
     """
@@ -273,11 +273,13 @@ class _Verification:
         ndcgs = {each["method"]: list[float]() for each in records}
         for each in records:
             ndcgs[each["method"]].append(each["ndcg"])
-        own, nothing, base = (
-            float(np.mean(ndcgs[name])) if name in ndcgs else None
-            for name in (records[0]["method"], "nothing", "all")
-        )
-        expected = {"reached": own, "kept": own / base if base else None, "above_nothing": own - nothing}
+        means = {name: float(np.mean(values)) for name, values in ndcgs.items()}
+        own, base = means[records[0]["method"]], means.get("all")
+        expected = {
+            "reached": own,
+            "kept": own / base if base else None,
+            "above_nothing": own - means["nothing"],
+        }
         for name, value in expected.items():
             match quality.get(name), value:
                 case {"mean": int() | float() as mean}, float() if isclose(
