@@ -39,6 +39,7 @@ from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Least, Quality, least_budget, measure_quality
 from assent.runs.tables import held_out_table, selection_table
+from assent.support.arrays import Bools
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings, Trained
 from assent.training.stored import as_files
@@ -153,7 +154,7 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided) -> _Decided
     """Decide on every row, as was tried on the split, and train on all that is disclosed."""
     everybody = replace(lab, problem=live, settings=tried.at_all.settings)
     choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
-    final, trained = published(lab, live, choice)
+    final, trained = published(lab, live, choice.selection)
     checked = {name: tried.certificate[name] for name in _CHECKED if name in tried.certificate}
     broken = wishes_broken(players_of(live), choice.selection)
     return replace(
@@ -165,19 +166,19 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided) -> _Decided
     )
 
 
-def published(lab: Lab, live: Problem, choice: Choice) -> tuple[Tuned, Trained]:
-    """Return the settings found on disclosed rows, and the model that is trained on all of them.
+def published(lab: Lab, live: Problem, selection: Bools) -> tuple[Tuned, Trained]:
+    """Return the settings found on disclosed rows, `selection[Z]`, and the model trained on all of them.
 
     The lab's settings are those asked for. Nothing here looks at a withheld row.
     """
-    split = replace(lab, problem=disclosed_split(live, choice.selection))
+    split = replace(lab, problem=disclosed_split(live, selection))
     final = tuned(split, everything(split.problem))
     settings = final.settings
     if len(split.problem.valid):
         judged = Training(everything(split.problem), label="length of the training", settings=settings)
         [at_length] = split.train([judged])
         settings = stopped_after(settings, at_length.epochs)
-    whole = replace(lab, problem=disclosed_whole(live, choice.selection))
+    whole = replace(lab, problem=disclosed_whole(live, selection))
     [trained] = whole.train([Training(everything(whole.problem), label="final model", settings=settings)])
     return final, trained
 
