@@ -50,7 +50,9 @@ class RunPlan:
     seeds: int | None = None
     """Seeds that quality is measured with; None: one for an experiment, for a live run up to `MOST_SEEDS`."""
     reference: bool = False
-    """Whether a live run also measures a model of everything, which uses what people withhold."""
+    """Whether a live run also measures a model of everything, which uses what people withhold.
+
+    A quality to keep and a comparison at `points` measure one anyway."""
     k: tuple[int, ...] = (5,)
     """Lengths of the lists that metrics are taken of; the report shows the first."""
     unwillingness: str = "column"

@@ -31,33 +31,12 @@ from assent.runs.measure import Cell
 from assent.runs.plan import MOST_SEEDS, RunPlan
 from assent.support.arrays import Floats
 from assent.support.cost import Cost
+from assent.support.statistics import Interval
 
-_SURE = 1.96
-"""Standard errors on both sides of a 95 % interval."""
 _NARROW = 0.02
 """Half of an interval, as a share of the quality, that needs no further seed."""
 _STEPS = 6
 """Budgets that are tried: the least is found up to 1/64 of what people mind."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure, and between what it is in 95 of 100 cases."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def around(cls, mean: float, variance: float) -> "Interval":
-        """The interval of a mean with this variance."""
-        half = _SURE * math.sqrt(variance)
-        return cls(mean, mean - half, mean + half)
-
-    @property
-    def half(self) -> float:
-        """Half of its length."""
-        return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True)
@@ -85,7 +64,7 @@ class Quality:
 
 def measure_quality(lab: Lab, plan: RunPlan, budget: float | None, *, live: bool) -> Quality:
     """Measure the plan's method on the lab's problem, with further seeds where one is noisy."""
-    with_all = not live or plan.reference or plan.keep_quality is not None
+    with_all = not live or plan.reference or plan.keep_quality is not None or bool(plan.points)
     names = [name for name in ("all", "nothing") if name != plan.method.name and (with_all or name != "all")]
     methods = [plan.method, *map(make_method, names)]
     most = plan.seeds or (MOST_SEEDS if live else 1)
