@@ -72,7 +72,7 @@ def leaky_split(log: Interactions) -> Problem:
 
 
 def counting_order(log: Interactions) -> Problem:
-    """Takes the rows of people with an even number of rows backwards, so that a withheld one turns the rest."""
+    """Takes the rows of people with an even number of them backwards: a withheld one turns the rest."""
     turned = log.table.with_columns(
         time=pl.when(pl.len().over("user") % 2 == 0).then(-pl.col("time")).otherwise(pl.col("time"))
     )
