@@ -154,10 +154,10 @@ def make_problem(
     row that goes moves no other row to another part.
 
     `seed` draws the `negatives` of each validation row, and of each test row if the protocol ranks those
-    among sampled items. The draws of a row depend on the seed, its ids and the items of its user. If nobody has
-    so many unseen items, rows get as many as the person with the most of them has. Who has fewer than others
-    is ranked among theirs, each repeated to make up the number; who has every item, against the row's own
-    item, a tie for every model alike. Each of these is told by a warning.
+    among sampled items. The draws of a row depend on the seed, its ids and the items of its user. If nobody
+    has so many unseen items, rows get as many as the person with the most of them has. Who has fewer than
+    others is ranked among theirs, each repeated to make up the number; who has every item, against the row's
+    own item, a tie for every model alike. Each of these is told by a warning.
     """
     protocol = Protocol(protocol)
     kept = _minded(interactions)
