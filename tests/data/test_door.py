@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.files import refusal, write
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Rows, make_problem, make_problem_from_parts, parts_of
@@ -273,11 +274,6 @@ def test_a_leaky_mean_fails_the_check(tmp_path: Path) -> None:
 # --- single cases
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
 def test_one_odd_id_does_not_change_how_others_read(tmp_path: Path) -> None:
     log = write(tmp_path / "log.csv", "user,item,unwillingness\n8.0,1.0,0.5\nx,y,1\n")
     read = read_interactions(log)
@@ -358,17 +354,18 @@ def test_everything_may_be_never(tmp_path: Path) -> None:
 # --- willingness
 
 
-def refusal(path: Path, **options: Any) -> str:
-    with pytest.raises(AssentError) as caught:
-        read_interactions(path, **options)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+YES = (
+    "willingness", "Willing ness", "user_willingness", "WILLING", "consent", "gdpr_consent", "GDPRConsent",
+    "hasConsent", "consented", "opt-in", "optedIn", "opted_in", "allowed", "isAllowed", "permission",
+    "agreed", "agreement_no", "not_refused", "not_opted_out",
+)  # fmt: skip
+NO = (
+    "opt_out", "optOut", "no_consent", "noconsent", "consent_withdrawn", "consentNotGiven", "unwilling",
+    "refused", "not_allowed", "disallowed", "without permission", "not_opted_in", "Un-willing",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["willingness", "Willing ness", "user_willingness", "WILLING", "consent", "opt-in"]
-)
+@pytest.mark.parametrize("name", YES)
 def test_willingness_is_refused_with_the_option_that_reads_it_reversed(name: str, tmp_path: Path) -> None:
     log = write(tmp_path / "log.csv", f"user,item,{name}\nann,i,0.25\nann,j,0\n")
     message = refusal(log)
@@ -391,6 +388,25 @@ def test_unwillingness_is_not_read_reversed(tmp_path: Path) -> None:
     assert "read it as unwillingness with columns={'unwillingness': 'unwillingness'}" in message
     both = {"willingness": "willingness", "unwillingness": "unwillingness"}
     assert refusal(log, columns=both).endswith("accepted: one of them")
+
+
+@pytest.mark.parametrize("name", NO)
+def test_a_name_that_says_no_is_unwillingness_and_not_willingness(name: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", f"user,item,{name}\nann,i,0.25\nann,j,1\n")
+    assert "unwillingness" not in read_interactions(log).table.columns
+    read = read_interactions(log, columns={"unwillingness": name})
+    assert read.table.select("item", "unwillingness").rows() == [("i", 0.25)]
+    message = refusal(log, columns={"willingness": name})
+    assert f"column {name!r} seems to say the reverse of willingness" in message
+    assert message.endswith(f"accepted: read it as unwillingness with columns={{'unwillingness': {name!r}}}")
+
+
+@pytest.mark.parametrize("name", ["allowance", "option", "adopted_in", "object_id", "no", "note", "shallow"])
+def test_other_names_are_taken_for_neither(name: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", f"user,item,{name}\nann,i,0.25\n")
+    assert "unwillingness" not in read_interactions(log).table.columns
+    for role, value in (("unwillingness", 0.25), ("willingness", 0.75)):
+        assert read_interactions(log, columns={role: name}).table["unwillingness"].to_list() == [value]
 
 
 def test_a_log_without_unwillingness_can_be_read_but_not_split(tmp_path: Path) -> None:
