@@ -108,7 +108,10 @@ class LogOptions:
     ] = "error"
     scale: Annotated[
         Scale,
-        _read("How unwillingness is written in a column, of DATA or of a file of wishes.", show_default=True),
+        _read(
+            "How unwillingness is written, in DATA, a file of wishes, rules or a constant.",
+            show_default=True,
+        ),
     ] = Scale.UNIT
 
     def read(self, progress: Progress, **consent: Any) -> Interactions:

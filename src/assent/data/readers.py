@@ -49,10 +49,10 @@ def read_interactions(
     several rows has the first title and all categories of those rows. A split is kept as a column.
 
     `unwillingness` is a source, one of `SOURCES`, with the `rest`, `seed` and `allow_unmatched` of `assign`;
-    without one it is the log's own column, if there is one. `scale` is that of the column, or of a file of
-    wishes. Rows of unwillingness 1, and above the limit `closed`, are turned away at the door: they are in
-    `sealed`, and nothing else depends on them. With `gaps`, an empty unwillingness is null; else it is an
-    error.
+    without one it is the log's own column, if there is one. `scale` is how unwillingness is
+    written there. Rows of unwillingness 1, and above the limit `closed`, are turned away at the door: they
+    are in `sealed`, and nothing else depends on them. With `gaps`, an empty unwillingness is null; else it is
+    an error.
 
     A (user, item) pair on several rows is an error, or `duplicates` keeps the row first or last in time. The
     kept row has the largest unwillingness of all of them, so that nobody becomes more willing.
@@ -154,6 +154,7 @@ def _arrivals(
     is_own = consent.source in (None, OWN_COLUMN)
     minded = roles.find_minded(table) if is_own else None
     other = None if is_own else roles.find(table, "unwillingness")
+    other = other if other is not None and plain(other) == "unwillingness" else None  # beta may be anything
     has_gaps = consent.gaps or consent.rest is not None
 
     def column() -> Answer:
@@ -181,7 +182,8 @@ def _arrivals(
         column if minded else None,
         categories,
         has_own_categories=known is None,
-        never=never if other is not None and plain(other) == "unwillingness" else None,
+        is_scaled=minded is not None or other is not None,
+        never=never if other is not None else None,
     )
 
 

@@ -21,7 +21,16 @@ from assent.data.draws import PAPER_SENSITIVITY, keys_of, simulated
 from assent.data.formats import LOG_FILES, kind_of, read_table
 from assent.data.interactions import OWN_COLUMN, Interactions, known_items, turned_away
 from assent.data.roles import Roles
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, once_each, read_rules
+from assent.data.rules import (
+    EVERYTHING_ELSE,
+    FILES,
+    Quantity,
+    Rules,
+    once_each,
+    parse_number,
+    read_rules,
+    unwillingness_on,
+)
 from assent.support.arrays import Keys, uniforms
 from assent.support.errors import AssentError
 
@@ -48,7 +57,7 @@ class Consent:
     closed: float | None = None
     """The limit above which interactions are withheld unread."""
     scale: Scale = Scale.UNIT
-    """How unwillingness is written in a column of a log or of a file of wishes."""
+    """How unwillingness is written in the log's column, a file of wishes, rules or a constant."""
     allow_unmatched: bool = False
     """Whether rules and wishes may be about nothing that is in the log."""
     gaps: bool = False
@@ -57,7 +66,8 @@ class Consent:
     @property
     def is_demanded(self) -> bool:
         """Whether there has to be unwillingness."""
-        return any(asked is not None for asked in (self.source, self.rest, self.closed))
+        asked = any(each is not None for each in (self.source, self.rest, self.closed))
+        return asked or self.scale is not Scale.UNIT
 
     def __post_init__(self) -> None:
         if self.closed is not None and not 0 <= self.closed <= 1:
@@ -105,6 +115,8 @@ class Arrivals:
     categories: Callable[[], Kinds]
     has_own_categories: bool = False
     """Whether the categories stand in the rows themselves, and not in a file that is about items."""
+    is_scaled: bool = False
+    """Whether the log has a column of unwillingness that is read by the scale."""
     never: Callable[[], pl.Series] | None = None
     """Which rows the log's own column calls never, where another source is asked: none takes it back."""
 
@@ -140,6 +152,15 @@ class Request:
         """Of draws."""
         return self.consent.seed
 
+    @property
+    def quantity(self) -> Quantity:
+        """Unwillingness as it is written."""
+        return unwillingness_on(self.consent.scale)
+
+    def rules(self, key: str) -> Rules:
+        """The rules by `key` that the argument is, or names."""
+        return read_rules(self.argument, key, self.quantity)
+
     def apply(self, rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
         """The value of each key, null if no rule is about it."""
         if self.is_repeated:
@@ -162,6 +183,8 @@ class UnwillingnessSource:
     """What a run's record keeps of the argument: no id of a person, no folder of the machine."""
     by_category: bool = False
     """Whether it looks at categories."""
+    is_scaled: bool = False
+    """Whether it reads values by the scale."""
 
     @property
     def name(self) -> str:
@@ -187,8 +210,8 @@ def assign(
 
     `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
     error. Rows of unwillingness 1, and above the limit `closed`, are sealed. Titles and categories stay as
-    they were read; `read_interactions` with the source keeps those of such rows out too. `scale` is that of a
-    file of wishes. With `allow_unmatched`, rules and wishes may be about nothing that is in the log.
+    they were read; `read_interactions` with the source keeps those of such rows out too. `scale` is that of
+    what the source says. With `allow_unmatched`, rules and wishes may be about nothing that is in the log.
     """
     table = interactions.table
 
@@ -221,6 +244,9 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
         answer = _asked_twice(source, request)
     else:
         answer = source.ask(request)
+    if consent.scale is not Scale.UNIT and not (source.is_scaled or rows.is_scaled):
+        about = f"nothing is written on it, neither by {source.name} nor in {rows.name}"
+        raise AssentError(f"scale={consent.scale}: {about}; accepted: {Scale.UNIT}")
     never = rows.said_never()
     values = _largest_of_pairs(rows, _never_where(never, answer.values))
     filled = values
@@ -353,7 +379,7 @@ def _column(request: Request) -> Answer:
 
 
 def _constant(request: Request) -> Answer:
-    value = UNWILLINGNESS.parse(request.argument, f"unwillingness 'constant:{request.argument}'")
+    value = request.quantity.parse(request.argument, f"unwillingness 'constant:{request.argument}'")
     return Answer(pl.repeat(value, len(request.rows.users), dtype=pl.Float64, eager=True))
 
 
@@ -412,7 +438,7 @@ def _category(request: Request) -> Answer:
     If the rules are partial, a row with a category that has no rule is null, unless another of its categories
     turns it away.
     """
-    rules, rows = read_rules(request.argument, "category"), request.rows
+    rules, rows = request.rules("category"), request.rows
     kinds, closed = rows.categories(), request.consent.closed
     kind = pl.DataFrame({"kind": kinds.of.unique().sort()})
     lists = kind.with_columns(category=kinds.lists.gather(kind["kind"]))
@@ -436,7 +462,7 @@ def _category(request: Request) -> Answer:
 
 def _user(request: Request) -> Answer:
     """Unwillingness by user, the same for all rows of one; null without a rule if the rules are partial."""
-    rules, users = read_rules(request.argument, "user"), request.rows.users
+    rules, users = request.rules("user"), request.rows.users
     values = request.apply(rules, users, "user")
     if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
@@ -473,7 +499,7 @@ def _simulated(request: Request) -> Answer:
     users, items, sensitivity = request.rows.users, request.rows.items, PAPER_SENSITIVITY
     if request.argument:
         try:
-            low, high, spread = map(float, request.argument.split(","))
+            low, high, spread = map(parse_number, request.argument.split(","))
         except ValueError:
             accepted = "three numbers, simulated:a1,a2,a3"
             raise AssentError(f"unwillingness 'simulated:{request.argument}': accepted: {accepted}") from None
@@ -500,13 +526,16 @@ def _anonymous(argument: str) -> str:
 
 _SOURCES: Final = (
     UnwillingnessSource((OWN_COLUMN,), "the log's own column", _column, ""),
-    UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant, "the same for all"),
+    UnwillingnessSource(
+        ("constant:0.3",), "one value for every interaction", _constant, "the same for all", is_scaled=True
+    ),
     UnwillingnessSource(
         ("file:PATH",),
         "a file with the columns user, item and unwillingness",
         _file,
         "as {} says",
         record=lambda path: Path(path).name,
+        is_scaled=True,
     ),
     UnwillingnessSource(
         ("category:PATH", "category:Action=0.9,*=0.2"),
@@ -515,9 +544,15 @@ _SOURCES: Final = (
         "by its category: {}",
         record=_file_name,
         by_category=True,
+        is_scaled=True,
     ),
     UnwillingnessSource(
-        ("user:PATH", "user:ann=1,*=0"), "rules by user", _user, "by rules for people: {}", record=_anonymous
+        ("user:PATH", "user:ann=1,*=0"),
+        "rules by user",
+        _user,
+        "by rules for people: {}",
+        record=_anonymous,
+        is_scaled=True,
     ),
     UnwillingnessSource(
         ("random",), "a uniform draw per interaction, for experiments", _random, "drawn at random"
