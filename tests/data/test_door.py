@@ -351,6 +351,33 @@ def test_everything_may_be_never(tmp_path: Path) -> None:
         make_problem(replace(read, table=read.table.drop("split")), "full")
 
 
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"), st.sampled_from("ABC")), min_size=1
+    ),
+    st.floats(0, 1),
+    st.integers(0, 5),
+)
+def test_a_limit_closes_what_is_drawn_by_category_and_draws_nothing_again(
+    cells: list[tuple[str, str, str]], closed: float, seed: int
+) -> None:
+    """Rows about one item may name different categories: each row is drawn for by its own."""
+    frame = pl.DataFrame(cells, {"user": pl.String, "item": pl.String, "category": pl.String}, orient="row")
+    frame = frame.unique(["user", "item"], keep="first", maintain_order=True)
+    whole = from_frame(frame, source="random-category", seed=seed).table
+    read = from_frame(frame, source="random-category", seed=seed, closed=closed)
+    columns = ["user", "item", "unwillingness"]
+    assert read.table.select(columns).equals(whole.filter(pl.col("unwillingness") <= closed).select(columns))
+    assert read.sealed.select(columns).equals(whole.filter(pl.col("unwillingness") > closed).select(columns))
+    drawn = (
+        frame.join(whole, on=["user", "item"])
+        .group_by("user", "category")
+        .agg(pl.col("unwillingness").n_unique())
+    )
+    assert (drawn["unwillingness"] == 1).all()
+
+
 # --- willingness
 
 

@@ -183,6 +183,8 @@ class UnwillingnessSource:
     """What a run's record keeps of the argument: no id of a person, no folder of the machine."""
     by_category: bool = False
     """Whether it looks at categories."""
+    keeps_first: bool = False
+    """Whether what it says of a row by the row's own categories stands, whatever others its item has."""
     is_scaled: bool = False
     """Whether it reads values by the scale."""
 
@@ -269,7 +271,8 @@ def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
     """What a source says by categories that stand in the rows.
 
     A row is first judged by its own cells alone. The rows that are not turned away give the categories of
-    items, by which they are judged again; no other row has a part in these.
+    items, by which they are judged again; no other row has a part in these. A draw is
+    not repeated where a row has categories of its own.
     """
     rows, closed = request.rows, request.consent.closed
     own = rows.categories()
@@ -280,8 +283,10 @@ def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
     said = said.zip_with(has_any, no_values(len(has_any), pl.Float64()))
     values = _largest_of_pairs(rows, _never_where(rows.said_never(), said))
     kept = turned_away(values, closed).is_null()
-    second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True))
-    return Answer(_merged(kept, second.values, values), first.said)
+    second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True)).values
+    if source.keeps_first:
+        second = first.values.filter(kept).zip_with(has_any.filter(kept), second)
+    return Answer(_merged(kept, second, values), first.said)
 
 
 def _with_number(values: pl.Series, rest: str | None) -> pl.Series:
@@ -484,12 +489,13 @@ def _random(request: Request) -> Answer:
 def _random_category(request: Request) -> Answer:
     """A uniform draw per user and category: people hide whole categories.
 
-    A row counts under the first of its categories; an item without any is a category of its own.
+    A row counts under the first of its own categories, or else of its item's; an item without any is a
+    category of its own.
     """
     rows, seed = request.rows, request.seed
     kinds = rows.categories()
     first = kinds.lists.list.first().gather(kinds.of)
-    if first.null_count() == len(first):
+    if len(first) and first.null_count() == len(first):
         raise AssentError(f"{rows.name}: no item has a category; accepted: a log whose items do")
     alone, shared = keys_of(rows.items, "item", seed), keys_of(first.fill_null(""), "category", seed)
     return _draw(keys_of(rows.users, "user", seed) ^ np.where(first.is_null(), alone, shared))
@@ -563,6 +569,7 @@ _SOURCES: Final = (
         _random_category,
         "drawn at random by category",
         by_category=True,
+        keeps_first=True,
     ),
     UnwillingnessSource(
         ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated, "simulated"
