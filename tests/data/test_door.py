@@ -3,6 +3,7 @@
 Each property changes such rows in a file or a data frame, and demands the same log and the same problem.
 """
 
+import json
 import os
 import warnings
 from collections.abc import Callable
@@ -330,6 +331,50 @@ def test_a_category_without_a_rule_does_not_open_the_door(tmp_path: Path) -> Non
             read = read_interactions(log, unwillingness=source, rest="mean", **options, **where)  # type: ignore[arg-type]
             assert read.sealed.select("user", "unwillingness").rows() == [("ann", float(value))]
             assert read.table["unwillingness"].to_list() == [0.2, 0.2]
+
+
+@pytest.mark.parametrize("minded", [{"unwillingness": 1}, {"unwillingness": 0.9, "beta": 0}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"user_id": "zoe", "item": "x"},
+        {"user": "zoe", "item_id": "x"},
+        {"userId": "zoe", "ItemID": "x", "user": None},
+        {"user_id": "zoe", "item_id": "x", "timestamp": "?", "consent": 1, "genre": ["Secret"]},
+    ],
+)
+@pytest.mark.parametrize("source", [None, "constant:0.5"])
+def test_keys_of_a_row_that_is_turned_away_name_nobodys_columns(
+    keys: Row, minded: Row, source: str | None, tmp_path: Path
+) -> None:
+    closed = None if minded["unwillingness"] == 1 else 0.8
+    if closed and source:
+        pytest.skip("the column's limit is not that of another source")
+    rows: list[Row] = [
+        {"user": "ann", "item": "i", "unwillingness": 0.5, "time": 1},
+        {"user": "bob", "item": "j", "unwillingness": 0.25, "time": 2},
+    ]
+    path = tmp_path / "log.jsonl"
+    read = []
+    for lines in ([*rows], [*rows, {**keys, **minded}], [{**keys, **minded}, *rows]):
+        write(path, "".join(json.dumps(each) + "\n" for each in lines))
+        os.utime(path, (0, 0))
+        read.append(read_interactions(path, unwillingness=source, closed=closed))
+    alone, *beside = read
+    for each in beside:
+        assert each.table.equals(alone.table)
+        assert each.items.equals(alone.items)
+        assert each.sealed.select("user", "item", "unwillingness").rows() == [
+            ("zoe", "x", minded["unwillingness"])
+        ]
+
+
+def test_a_never_row_under_another_name_than_the_logs_is_never(tmp_path: Path) -> None:
+    rows = [{"user": "ann", "item": "i", "beta": 0.5}, {"user": "ann", "item": "j", "unwillingness": 1}]
+    log = write(tmp_path / "log.jsonl", "".join(json.dumps(each) + "\n" for each in rows))
+    read = read_interactions(log)
+    assert read.table.select("item", "unwillingness").rows() == [("i", 0.5)]
+    assert read.sealed["item"].to_list() == ["j"]
 
 
 def test_errors_count_rows_as_the_file_does(tmp_path: Path) -> None:

@@ -16,7 +16,15 @@ import polars as pl
 
 from assent.data.columns import Scale, Table, listed, no_values, quoted, table_of
 from assent.data.formats import ITEM_FILES, LOG_FILES, kind_of, read_table, stem_of
-from assent.data.interactions import NO_ITEMS, NO_ROWS, OWN_COLUMN, PARTS, Interactions, known_items
+from assent.data.interactions import (
+    NO_ITEMS,
+    NO_ROWS,
+    OWN_COLUMN,
+    PARTS,
+    Interactions,
+    known_items,
+    turned_away,
+)
 from assent.data.roles import Roles, plain, refuse_repeated_pairs
 from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, judge, modified
 from assent.support.errors import AssentError
@@ -125,6 +133,7 @@ def _interactions(
     """Read a log, the door first; `changed` is when it was last changed."""
     if duplicates not in get_args(Duplicates):
         raise AssentError(f"duplicates={duplicates!r}: accepted: {', '.join(get_args(Duplicates))}")
+    table = _named_by_others(table, roles, consent)
     user, item = roles.find_needed(table, "user"), roles.find_needed(table, "item")
     if user == item:
         raise AssentError(f"{table.origin}: column {user!r} is both user and item; accepted: two columns")
@@ -139,6 +148,35 @@ def _interactions(
     read = _read(name, table.only(kept), roles, log, known, duplicates)
     away = ids.hstack(verdicts).filter(~kept)
     return replace(read, sealed=_sealed(table.only(~kept), roles, away, known))
+
+
+def _named_by_others(table: Table, roles: Roles, consent: Consent) -> Table:
+    """The table with the columns that its rows have, but for those which their own unwillingness turns away.
+
+    The lines of a JSON file may have keys of their own, and keys of a row that is turned away must not change
+    which column the user of other rows is. Its own user and item are found under any of their names.
+    """
+    is_reversed, is_own = "willingness" in roles.named, consent.source in (None, OWN_COLUMN)
+    minded = roles.find(table, "willingness" if is_reversed else "unwillingness")
+    if table.names_in is None or minded is None or not (is_own or plain(minded) == "unwillingness"):
+        return table
+    values = consent.scale.read(table.column(minded))
+    values = 1.0 - values if is_reversed else values
+    away = turned_away(values, consent.closed if is_own else None).is_not_null()
+    named = replace(table, names=table.names_in(~away))
+    if away.all() or {*named.names} == {*table.names}:
+        return table
+    names = {roles.find(named, role): roles.may_be(table, role) for role in ("user", "item", "unwillingness")}
+
+    def column(name: str) -> pl.Series:
+        cells = table.column(name)
+        for other in names.get(name, ()):
+            with suppress(AssentError):  # whatever stands there, it stops nobody
+                if (more := table.column(other)).dtype == cells.dtype:
+                    cells = cells.zip_with(~away | cells.is_not_null(), more)
+        return cells
+
+    return replace(named, column=cache(column))
 
 
 def _arrivals(

@@ -78,14 +78,18 @@ class Roles:
 
     def find(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str | None:
         """The column of `table` that plays a role: the named one, else the best guess, else None."""
+        return next(iter(self.may_be(table, role, also)), None)
+
+    def may_be(self, table: Table, role: str, also: tuple[str, ...] = ()) -> list[str]:
+        """The columns of `table` that may play a role: the named one, else all guesses, best first."""
         named = self.named.get(role)
         if named is None:
             names = {plain(name): name for name in reversed(table.names)}
-            return next((names[guess] for guess in (*GUESSES[role], *also) if guess in names), None)
+            return [names[guess] for guess in (*GUESSES[role], *also) if guess in names]
         if named not in table.names:
             how = self.naming(role, named)
             raise AssentError(f"{table.origin}: no column {named!r} ({how}); columns: {listed(table.names)}")
-        return named
+        return [named]
 
     def find_needed(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str:
         """The column of `table` that plays a role; an `AssentError` if there is none."""
