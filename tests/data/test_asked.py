@@ -5,11 +5,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from assent.data.door import assign, fill_rest
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, make_problem
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign, fill_rest
 from assent.data.wishes import Wishes
 from assent.support.errors import AssentError
 

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.data.files import refusal, write
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import Rows, make_problem, make_problem_from_parts, parts_of
 from assent.data.readers import from_frame, read_interactions
 from assent.data.roles import plain
-from assent.data.unwillingness import assign
 from assent.support.errors import AssentError
 
 Row = dict[str, Any]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from tests.small import small_problem
 
+from assent.data.door import assign
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.problem import (
     Problem,
@@ -24,7 +25,6 @@ from assent.data.problem import (
 )
 from assent.data.readers import read_interactions
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
 from assent.support.arrays import Ints, mix, string_keys
 from assent.support.errors import AssentError

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assent.data.door import assign
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.rules import Rules, read_rules
-from assent.data.unwillingness import assign
 from assent.support.errors import AssentError
 
 FORMS = {

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from scipy.stats import kstest
 
+from assent.data.door import assign
 from assent.data.draws import draw_features, simulated
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.problem import make_problem
 from assent.data.readers import read_interactions
-from assent.data.unwillingness import REGISTRY, SOURCES, assign, for_the_record, in_words
+from assent.data.unwillingness import REGISTRY, SOURCES, for_the_record, in_words
 from assent.support.errors import AssentError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nothing but 0 and 1")

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from assent.data.columns import Scale, Table, listed, no_values, quoted, table_of
+from assent.data.door import judge
 from assent.data.formats import ITEM_FILES, LOG_FILES, kind_of, read_table, stem_of
 from assent.data.interactions import (
     NO_ITEMS,
@@ -26,7 +27,7 @@ from assent.data.interactions import (
     turned_away,
 )
 from assent.data.roles import Roles, plain, refuse_repeated_pairs
-from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, judge, modified
+from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, modified
 from assent.support.errors import AssentError
 
 Duplicates = Literal["error", "first", "last"]
