@@ -5,6 +5,7 @@ read_interactions (with unwillingness) → make_problem → Lab → make_method 
 
 from assent.data.door import assign
 from assent.data.interactions import Interactions
+from assent.data.live import live_problem
 from assent.data.problem import Problem, Protocol, make_problem, make_problem_from_parts
 from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_wishes
@@ -21,7 +22,8 @@ from assent.models import MODELS, Recommender
 from assent.runs.compare import compare, frontier, parse_methods
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
-from assent.runs.run import RunPlan, fit
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
 from assent.runs.verify import Finding, verify
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
@@ -57,6 +59,7 @@ __all__ = [
     "fit",
     "from_frame",
     "frontier",
+    "live_problem",
     "make_method",
     "make_problem",
     "make_problem_from_parts",

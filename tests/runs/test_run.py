@@ -20,7 +20,8 @@ from assent.methods.worth import WorthMethod
 from assent.results.records import REFERENCES
 from assent.runs.folder import FILES, WORK, open_run
 from assent.runs.manifest import MANIFEST
-from assent.runs.run import RunPlan, describe, fit
+from assent.runs.plan import RunPlan, describe
+from assent.runs.run import fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
 from assent.training import Settings
@@ -91,7 +92,7 @@ def test_a_run_decides_trains_and_measures_as_its_parts_do(
     np.testing.assert_array_equal(run.selection["value"].to_numpy(), choice.values)
     np.testing.assert_array_equal(run.selection["uncertainty"].to_numpy(), choice.errors)
     [trained] = lab.train([Training(choice.selection)])
-    figures = evaluate(problem, trained, choice.selection, price=WORTH.price)
+    figures = evaluate(problem, trained, choice.selection, price=WORTH.reward_price)
     assert {key: run.records[0][key] for key in figures} == figures
     assert [each["method"] for each in run.records] == ["worth", *REFERENCES]
     assert [each["trainings"] for each in run.records] == [choice.cost.trainings + 1, 1, 1]

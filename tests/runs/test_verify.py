@@ -18,7 +18,8 @@ from assent.data.simulate import simulate
 from assent.methods import make_method
 from assent.runs.folder import WORK, open_run
 from assent.runs.manifest import MANIFEST, hash_of_decisions, read_manifest
-from assent.runs.run import RunPlan, fit
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
 from assent.runs.verify import not_checked, verify
 from assent.support.errors import AssentError
 from assent.training import Settings

@@ -23,7 +23,7 @@ MEASURED = RNG.gamma(2.0, size=len(USERS))
 def by(**weights: float) -> list[Trial]:
     """Trials at both budgets that give these weights."""
     every = {kind: weights.get(kind.name, 0.0) for kind in Kind}
-    return [Trial(budget, every, every) for budget in (0.5, 0.2)]
+    return [Trial(budget=budget, qualities=every, weights=every) for budget in (0.5, 0.2)]
 
 
 def ordered(values: Floats) -> Ints:
@@ -81,7 +81,7 @@ def test_sources_that_disagree_make_values_uncertain() -> None:
     one = np.ones(len(USERS))
     rng = np.random.default_rng(1)
     valid, held = rng.normal(size=(2, len(USERS)))
-    twice = Twice(valid, held, valid * held, one, one)
+    twice = Twice(valid, held, valid * held, one, one, one)
     known = dataclasses.replace(shrink(twice, np.ones((len(USERS), 1)), (USERS, ITEMS)), count=1.0)
     assert (known.values > 0).all()
     said = opinions(known)

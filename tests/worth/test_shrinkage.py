@@ -19,7 +19,7 @@ def twice(
 ) -> Twice:
     """One anchor's measurements of so many rows."""
     every = np.ones(len(valid))
-    return Twice(valid, held, valid * held, n_valid * every, n_held * every)
+    return Twice(valid, held, valid * held, n_valid * every, n_held * every, n_valid * every)
 
 
 def each_alone(rows: int) -> list[Ints]:

@@ -79,6 +79,8 @@ class Problem:
     valid_candidates: Ints
     test_candidates: Ints | None
     wishes: Wishes = PLAIN
+    judges: Bools | None = None
+    """Training rows, [len(train)], that are validation rows too; None: there is none (`data.live`)."""
 
     def __post_init__(self) -> None:
         if not ((self.unwillingness >= 0) & (self.unwillingness < 1)).all():
@@ -130,7 +132,14 @@ class Problem:
         for array in (*parts, *rest):
             digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
         digest.update(self.wishes.mark())
+        if self.judges is not None:
+            digest.update(b"judges" + self.judges.tobytes())
         return digest.hexdigest()
+
+    @property
+    def measurable(self) -> Bools:
+        """Training rows that models which measure something may be trained on: all that do not judge: [Z]."""
+        return np.ones(len(self.train), dtype=np.bool_) if self.judges is None else ~self.judges
 
     def violation(self, selection: Bools | None = None) -> float:
         """Mean over users of the unwillingness that a selection discloses (the paper's wv); None is all."""
@@ -160,7 +169,7 @@ def make_problem(
     own item, a tie for every model alike. Each of these is told by a warning.
     """
     protocol = Protocol(protocol)
-    kept = _minded(interactions)
+    kept = with_unwillingness(interactions)
     longest = kept.table.group_by("user").len()["len"].to_numpy().max(initial=0)
     if longest < NEEDED:
         accepted = f"at least one user with {NEEDED}, to train, validate and test on"
@@ -172,8 +181,8 @@ def make_problem(
         test, valid = pl.max_horizontal((2 * count + 5) // 10, 1), pl.max_horizontal((count + 5) // 10, 1)
     is_train = (count - place > test + valid) | (count == 1)
     part = pl.when(is_train).then(TRAIN).when(count - place > test).then(VALID).otherwise(TEST)
-    table = _in_order(kept.table).with_columns(part=part)
-    return _build(kept.name, table, protocol, label=protocol.value, seed=seed, negatives=negatives)
+    table = in_order(kept.table).with_columns(part=part)
+    return build(kept.name, table, protocol, label=protocol.value, seed=seed, negatives=negatives)
 
 
 def make_problem_from_parts(
@@ -190,7 +199,7 @@ def make_problem_from_parts(
     `negatives` are drawn as by `make_problem`.
     """
     protocol = Protocol(protocol)
-    kept = [_minded(part).table for part in (train, valid, test)]
+    kept = [with_unwillingness(part).table for part in (train, valid, test)]
     for name, rows in zip(PARTS, kept, strict=True):
         if rows.is_empty():
             raise AssentError(f"{train.name}: no {name} row that is not 'never'; accepted: at least one")
@@ -203,7 +212,7 @@ def make_problem_from_parts(
         both = f"user {user!r}, item {item!r} is in {first} and in {second}"
         raise AssentError(f"{train.name}: {both}; accepted: each pair in one part only")
     label = f"given, {protocol}"
-    return _build(train.name, _in_order(table), protocol, label=label, seed=seed, negatives=negatives)
+    return build(train.name, in_order(table), protocol, label=label, seed=seed, negatives=negatives)
 
 
 def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, Interactions]:
@@ -222,7 +231,7 @@ def parts_of(interactions: Interactions) -> tuple[Interactions, Interactions, In
     return train, valid, test
 
 
-def _minded(interactions: Interactions) -> Interactions:
+def with_unwillingness(interactions: Interactions) -> Interactions:
     """Return a log whose rows all have unwillingness; any other is an error: no consent is invented."""
     from assent.data.unwillingness import SOURCES  # sources read rules, and rules are about problems
 
@@ -256,12 +265,12 @@ def sample_unseen(users: Ints, keys: Keys, log: Rows, item_keys: Keys, count: in
     return Urn.of(item_keys).draw_distinct(keys, users, starts, log.items[order], count)
 
 
-def _in_order(table: pl.DataFrame) -> pl.DataFrame:
+def in_order(table: pl.DataFrame) -> pl.DataFrame:
     """Sort rows by user, then time; ties and unknown times keep the order of the file."""
     return table.sort("user", "time", maintain_order=True)
 
 
-def _build(
+def build(
     name: str, table: pl.DataFrame, protocol: Protocol, *, label: str, seed: int, negatives: int
 ) -> Problem:
     """Make the problem of a sorted table with the columns user, item, unwillingness and part."""

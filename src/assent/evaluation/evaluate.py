@@ -1,6 +1,6 @@
 """Evaluate a trained recommender on a problem: ranking metrics, violation and reward."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -80,6 +80,13 @@ def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats
     return _metrics_among(problem, trained, problem.valid, problem.valid_candidates, (k,))["ndcg"]
 
 
+def validation_quality(problem: Problem, trained: Trained) -> Floats:
+    """Return the mean validation NDCG@5 of everybody who has validation rows, by their index: [n]."""
+    rows = np.bincount(problem.valid.users, minlength=problem.n_users)
+    sums = sum_by(problem.valid.users, validation_ndcg(problem, trained), problem.n_users)
+    return sums[rows > 0] / rows[rows > 0]
+
+
 def evaluate(
     problem: Problem,
     trained: Trained,
@@ -87,13 +94,17 @@ def evaluate(
     *,
     price: float,
     k: int | Sequence[int] = 5,
+    ranked: Mapping[str, Floats] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, float]:
     """Return one flat record: violation, its share of the violation of All, both rewards, mean metrics at k.
 
     The rewards use the binary cross-entropy of the validation rows (eq. 1), the metrics the test rows. With
     several k the first one's metrics are called `ndcg`, `hit`, …, those of a further k `ndcg@10`, `hit@10`.
+    `ranked` are the `ranked_metrics`, where they are known.
     """
+    if ranked is None:
+        ranked = ranked_metrics(problem, trained, k=k, progress=progress)
     disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
     with progress.task("validation losses", 1):
         losses = validation_losses(problem, trained)
@@ -104,7 +115,7 @@ def evaluate(
         "violation": violation,
         "violation_share": violation / everything if everything else 0.0,
         **mean_metrics(per_user),
-        **mean_metrics(ranked_metrics(problem, trained, k=k, progress=progress)),
+        **mean_metrics(ranked),
     }
 
 

@@ -4,14 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from assent.data.problem import Problem
 from assent.evaluation.metrics import RewardForm
 from assent.influence.closed_form import Curvature, effect_matrix
-from assent.influence.estimate import influence, linearise
+from assent.influence.estimate import Influence, influence, linearise
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
-from assent.support.arrays import Bools, Floats, Ints
+from assent.support.arrays import Bools, Floats, Ints, sum_by
 from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
@@ -29,8 +32,12 @@ def random_anchors(lab: Lab, count: int, *, rate: float) -> list[Training]:
 
 
 def anchor_at(lab: Lab, selection: Bools, label: str, seed: int | None = None) -> Training:
-    """Return the training of an anchor at `selection[Z]`, which knows the users and items of all rows."""
-    return Training(selection, everything(lab.problem), seed=seed, label=label)
+    """Return the training of an anchor at `selection[Z]`, which knows the users and items of all rows.
+
+    Rows that judge are left out of the selection: what is measured on them would be learnt by heart.
+    """
+    known = everything(lab.problem)
+    return Training(selection & lab.problem.measurable, known, seed=seed, label=label)
 
 
 def linearised(
@@ -61,7 +68,8 @@ class InfluenceAt:
     """A task: own and social influence of all rows at one anchor, and everybody's loss there.
 
     Arrays: `own[Z]` on the owner's loss, `social[Z]` on the weighted sum of losses, `losses[n_users]`; with
-    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves.
+    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves. For rows
+    that judge, the mean of their owners' other rows stands.
     """
 
     anchor: Training
@@ -99,8 +107,26 @@ class InfluenceAt:
                 return Found(scaled.parts(), rests_on=known.cost)
             found = influence(model, self.settings, lab.seed, weights)
         arrays = {"own": found.own, "social": found.social, "losses": found.losses}
+        if lab.problem.judges is not None:
+            arrays |= _of_judges(lab.problem, found)
         facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
         return Found(arrays, facts, rests_on=trained.cost)
+
+
+def _of_judges(problem: Problem, found: Influence) -> dict[str, Floats]:
+    """Own and social influence, that of rows which judge taken from their owners' other rows, on average.
+
+    What such a row does to the losses is mostly what it does for itself, which cannot be told apart.
+    """
+    others, owners, n_users = problem.measurable, problem.train.users, problem.n_users
+    counts = np.bincount(owners[others], minlength=n_users)
+    arrays = {}
+    for level, values in (("own", found.own), ("social", found.social)):
+        sums = sum_by(owners[others], values[others], n_users)
+        usual = float(values[others].mean()) if others.any() else 0.0
+        means = np.divide(sums, counts, out=np.full(n_users, usual), where=counts > 0)
+        arrays[level] = np.where(others, values, means[owners])
+    return arrays
 
 
 def residuals(facts: Sequence[Mapping[str, Any]]) -> dict[str, object]:

@@ -74,6 +74,21 @@ class Method(BaseModel, ABC):
     def within(self, lab: Lab, budget: float) -> Choice:
         """Decide within a budget: at most the share `budget` of All's violation, whoever is left out."""
 
+    def untold_within(self, lab: Lab, budget: float) -> Bools:
+        """Return a selection within a budget that validation rows can judge: [Z].
+
+        A method that learns from validation rows leaves out here what they say, as far as it can: they would
+        flatter it. By default nothing is left out.
+        """
+        return self.within(lab, budget).selection
+
+    def as_found(self, choice: Choice) -> "Method":
+        """Return the method with what it found out for a choice, to decide alike on a problem like that one.
+
+        By default there is nothing of the kind.
+        """
+        return self
+
     @property
     def plays_for(self) -> str:
         """The objective; empty for methods that weigh nobody's reward."""

@@ -4,9 +4,10 @@ It estimates what every interaction is worth (`assent.worth`) and discloses k wh
 price · unwillingness. With a budget, the price is the lowest that keeps within it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import Field
 
@@ -15,8 +16,10 @@ from assent.game.estimates import Estimates
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Decide, GameMethod
+from assent.support.arrays import Bools
 from assent.support.cost import Clock
 from assent.worth.estimate import Source, Worth, WorthSettings, check_folds, estimate
+from assent.worth.trial import Trial
 
 
 class WorthMethod(GameMethod):
@@ -28,12 +31,13 @@ class WorthMethod(GameMethod):
         Source.COMBINED, description="where worth comes from: combined, cross-fitted or structure"
     )
     folds: int = Field(3, ge=2, description="parts that the training rows are dealt into")
+    trials: tuple[Trial, ...] = Field((), description="what trials found before; none: sources are tried")
 
     def check(self, problem: Problem, budget: float | None = None) -> None:
         """Refuse floors beyond the budget, and more folds than rows."""
         super().check(problem, budget)
         if self.source is not Source.STRUCTURE:
-            check_folds(self.folds, len(problem.train))
+            check_folds(self.folds, problem)
 
     def at_price(self, lab: Lab, price: float) -> Choice:
         """Disclose what is worth more than price · unwillingness."""
@@ -48,33 +52,57 @@ class WorthMethod(GameMethod):
             is_solved=False,
         )
 
+    def untold_within(self, lab: Lab, budget: float) -> Bools:
+        """Return the selection by what is measured without the validation rows: [Z]."""
+        known = self._estimate(lab, untold=True)
+        game = self._game(lab.problem, known)
+        solution, _ = decide_within(game, partial(self._solve, game), budget, self.objective)
+        return solution.selection
+
+    def as_found(self, choice: Choice) -> "WorthMethod":
+        """Return the method with the weights of its sources that the trials of a choice found."""
+        found = choice.certificate.get("value_trials", ())
+        trials = tuple(Trial.from_facts(each) for each in cast(Sequence[Mapping[str, Any]], found))
+        return self.model_copy(update={"trials": trials})
+
     def estimate(self, lab: Lab) -> Worth:
         """Return what every interaction is worth; trains what that rests on."""
-        return estimate(lab, self.settings_for(lab.settings.model), self.objective)
+        return self._estimate(lab, untold=False)
+
+    def _estimate(self, lab: Lab, *, untold: bool) -> Worth:
+        settings = self.settings_for(lab.settings.model).model_copy(update={"untold": untold})
+        return estimate(lab, settings, self.objective)
 
     def settings_for(self, model: str) -> WorthSettings:
         """Return how worth is estimated for a model."""
         return WorthSettings(
-            source=self.source, folds=self.folds, influence=self.influence_for(model), reward=self.reward
+            source=self.source,
+            folds=self.folds,
+            trials=self.trials,
+            influence=self.influence_for(model),
+            reward=self.reward,
         )
 
     def _decide(self, lab: Lab, decide: Decide, *, is_solved: bool) -> Choice:
-        known, problem = self.estimate(lab), lab.problem
+        known = self.estimate(lab)
         with Clock() as clock:
-            game = Estimates(
-                owners=problem.train.users,
-                n_users=problem.n_users,
-                unwillingness=problem.unwillingness,
-                anchors=everything(problem)[None],
-                own=known.own[None],
-                social=known.social[None],
-                losses=known.losses[None],
-                wishes=problem.wishes,
-            )
+            game = self._game(lab.problem, known)
             solution = decide(game)
         found = self.choice(game, solution, clock, known.cost, rounds=1, is_solved=is_solved)
         facts = {**known.facts, "anchors_at_solution": 0, **found.certificate}
         return replace(found, certificate=facts, errors=known.error)
+
+    def _game(self, problem: Problem, known: Worth) -> Estimates:
+        return Estimates(
+            owners=problem.train.users,
+            n_users=problem.n_users,
+            unwillingness=problem.unwillingness,
+            anchors=everything(problem)[None],
+            own=known.own[None],
+            social=known.social[None],
+            losses=known.losses[None],
+            wishes=problem.wishes,
+        )
 
     def _solve(self, game: Estimates, price: float) -> Equilibrium:
         return solve(game, objective=self.objective, price=price)

@@ -1,4 +1,4 @@
-"""What the figures of a run say, a sentence per fact: the headline, the frontier, the certificate.
+"""What the figures of a run say, a sentence per fact: the headline, the frontier, how far to trust all this.
 
 All sentences are computed from the figures, and are as plain where these are bad.
 """
@@ -6,55 +6,69 @@ All sentences are computed from the figures, and are as plain where these are ba
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assent.report.data import QUALITY, ReportData, mean, reference, spread
-from assent.results.records import ALL, ENDS, METHOD, NOTHING, Way, name, named, way_of
+from assent.report.data import QUALITY, ReportData, mean, reference
+from assent.results.records import ALL, ENDS, METHOD, NOTHING, name, named, way_of
 from assent.results.table import Amount, Column, rows_by, tabulate
-from assent.results.words import decimals_for, fixed, listed, number, percent, plural, share
-from assent.support.statistics import mean_and_error
+from assent.results.words import decimals_for, listed, number, percent, plural, share
+from assent.support.statistics import Interval
 
 _LOSS_OF_REWARDS = "bce"
 """Any other loss is named beside a reward; `models.losses` would load torch."""
 
 _CLEAR_LIFT = 1.1
 """Below this multiple of Nothing's quality, All's is too close to it for shares of it to mean much."""
-_FLATTERY = 0.02
-"""How far the share of All's quality may exceed the share of what All adds to Nothing, unsaid."""
+_COARSE = 0.9
+"""Share of All's quality: where chance alone could hide a fall below it, that is said."""
 _NEARLY_ALL = 0.95
 """Share of All's quality that a reader may take for "nearly as good"."""
 _FEW_SEEDS = 3
 """Up to so many seeds, a standard error is itself little more than a guess."""
 AIMED_AT = 0.01
 """The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
+_SIMPLE = {0.25: "a quarter", 0.5: "half", 0.75: "three quarters"}
+_OF_TEN = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def headline(data: ReportData) -> str:
     """The run in one sentence."""
+    kept, above = data.kept, data.above_nothing
     if data.way == ALL:
         return "Everything is used, also what people would rather not share"
-    violation = mean(data.of(data.way), "violation_share")
-    used = f"Using {share(violation)} of what people would rather not share"
     if data.way == NOTHING:
-        used = "Using nothing"
-    elif violation == 0:
+        return "Nothing is used of what people did" if kept is None else f"Using nothing {_effect(kept)}"
+    used = f"Using {share(data.violation_share)} of what people would rather not share"
+    if data.violation_share == 0:
         used = "Using only what people share freely"
-    if data.kept is None:
-        return f"{used} cannot be judged: even with everything, no test item is found"
-    ratio, error = data.kept
-    return f"{used} {_effect(ratio, spread(data) if error is None else error)}"
+    if above.high < 0:
+        return f"{used} makes recommendations worse than using nothing does"
+    if above.low <= 0:
+        return f"{used} does not make recommendations measurably better than using nothing does"
+    if kept is None:
+        return f"{used} makes recommendations {better_than_nothing(data)} using nothing does"
+    return f"{used} {_effect(kept)}"
 
 
-def _effect(ratio: float, chance: float | None) -> str:
-    """What happens to the quality; a rise that chance explains is not called one."""
-    change = abs(ratio - 1)
-    if change < 0.005 or 1 < ratio <= 1 + (chance or 0):
-        return f"keeps the recommendation quality: {relative(ratio)} of it"
-    if ratio > 1:
-        return f"raises the recommendation quality by {percent(change, 1 if change < 0.01 else 0)}"
-    if ratio >= 0.9:
-        return f"keeps {relative(ratio)} of the recommendation quality"
-    if ratio >= 0.5:
-        return f"loses {percent(change)} of the recommendation quality"
-    return f"loses most of the recommendation quality: only {share(ratio)} is left"
+def _effect(kept: Interval) -> str:
+    """What happens to the quality; a difference that chance explains is not called one."""
+    change = abs(kept.mean - 1)
+    if kept.low <= 1 <= kept.high:
+        return "makes no measurable difference to the quality of recommendations"
+    if kept.mean > 1:
+        return f"raises the quality of recommendations by {percent(change, 1 if change < 0.01 else 0)}"
+    if kept.mean >= _COARSE:
+        return f"keeps {relative(kept.mean)} of the quality of recommendations"
+    if kept.mean >= 0.5:
+        return f"loses {percent(change)} of the quality of recommendations"
+    return f"loses most of the quality of recommendations: only {share(kept.mean)} is left"
+
+
+def better_than_nothing(data: ReportData) -> str:
+    """How good the recommendations are against Nothing's: `4.2 times as good as`, `35 % better than`."""
+    nothing = data.reached.mean - data.above_nothing.mean
+    if nothing <= 0:
+        return "that fit, which"
+    times = data.reached.mean / nothing
+    return f"{number(times, 2)} times as good as" if times >= 2 else f"{percent(times - 1)} better than"
 
 
 def relative(ratio: float) -> str:
@@ -62,48 +76,73 @@ def relative(ratio: float) -> str:
     return percent(ratio, 1 if abs(ratio - 1) < 0.01 else 0)
 
 
+def between(interval: Interval) -> str:
+    """The limits of an interval of shares, which are at least 0, in percent."""
+    low, high = max(0.0, interval.low), max(0.0, interval.high)
+    decimals = 1 if high - low < 0.02 else 0
+    return f"between {percent(low, decimals)} and {percent(high, decimals)}"
+
+
 def in_figures(data: ReportData) -> list[str]:
     """The sentences below the headline: the figures behind it, and what they are worth."""
-    groups = [[record[QUALITY] for record in data.of(way)] for way in (data.way, ALL, NOTHING)]
-    found = [mean_and_error(values) for values in groups]
-    means = [value for value, _ in found]
-    decimals = decimals_for(100 * value for value in means)
-    run, everything, nothing = (percent(value, decimals, error) for value, error in found)
-    reached = {
-        ALL: f"{everything} with everything and {nothing} with nothing",
-        NOTHING: f"{nothing} with nothing, against {everything} with everything",
-    }
-    figures = reached.get(data.way, f"{run}, against {everything} with everything and {nothing} with nothing")
-    return [f"{data.metric} is {figures}.", *_within_error(data), *_lift(*means, way=data.way)]
+    return [
+        *_operating_point(data),
+        *(_without_all(data) if data.kept is None else _with_all(data, data.kept)),
+    ]
 
 
-def _within_error(data: ReportData) -> list[str]:
-    if data.way == ALL or data.kept is None:
+def _operating_point(data: ReportData) -> list[str]:
+    """What the run was asked to keep to."""
+    if data.way in ENDS:
         return []
-    (ratio, error), chance = data.kept, spread(data)
-    if error is not None:
-        within = "The difference from using everything is within one standard error."
-        return [within] if abs(ratio - 1) <= error else []
-    if chance is not None and abs(ratio - 1) <= chance:
-        return [f"With everything, it varies by ±{percent(chance, 1)} between seeds: this may be chance."]
-    return []
+    asked = data.quality["operating_point"]
+    budget, keep = asked["budget"], asked["keep_quality"]
+    if keep is not None:
+        tenths = round(10 * asked["confidence"])
+        cases = f"{_OF_TEN[tenths]} of ten cases"
+        if abs(10 * asked["confidence"] - tenths) > 1e-9:
+            cases = f"{100 * asked['confidence']:g} of 100 cases"
+        goal = f"the least that keeps {share(keep)} of the quality, in {cases}"
+        return [f"The run was to disclose {goal}: at most {_part(budget)} of what people mind."]
+    if budget is not None:
+        return [f"The run was to disclose at most {_part(budget)} of what people mind."]
+    price = f"a price of {number(asked['price'] if asked['price'] is not None else data.settings['price'])}"
+    return [f"The run was to disclose what is worth {price} per unit of unwillingness."]
 
 
-def _lift(run: float, everything: float, nothing: float, *, way: Way) -> list[str]:
-    """How much of what data adds remains: a share of All's quality flatters where Nothing does well too."""
+def _part(fraction: float) -> str:
+    return _SIMPLE.get(fraction) or share(fraction)
+
+
+def _with_all(data: ReportData, kept: Interval) -> list[str]:
+    """Shares of All's quality: the run's interval, and what Nothing would have."""
+    everything, nothing = mean(data.of(ALL)), mean(data.of(NOTHING))
+    left = f"Using nothing would keep {share(nothing / everything)} of it."
+    facts = [] if data.way in ENDS else [f"Their quality is {between(kept)} of the quality with everything."]
+    if data.way not in ENDS and kept.low <= 1 <= kept.high and kept.low < _COARSE:
+        facts.append(
+            f"So chance may hide a loss of up to {percent(1 - max(0.0, kept.low))}; "
+            "more people, or more seeds, would tell."
+        )
     if everything < _CLEAR_LIFT * nothing:
-        return [
+        left = (
             "With everything the recommender is hardly better than with nothing, "
             "so this data cannot show what disclosing is worth."
-        ]
-    if way in (ALL, NOTHING) or not everything > nothing:
-        return []
-    lift = (run - nothing) / (everything - nothing)
-    if lift <= 0:
-        return ["That is no better than using nothing."]
-    if run / everything - lift < _FLATTERY:
-        return []
-    return [f"Of what using everything adds to using nothing, it keeps {share(lift)}."]
+        )
+    return [*facts, *([] if data.way == NOTHING and everything >= _CLEAR_LIFT * nothing else [left])]
+
+
+def _without_all(data: ReportData) -> list[str]:
+    """The run's quality and Nothing's."""
+    reached, nothing = data.reached, data.reached.mean - data.above_nothing.mean
+    decimals = decimals_for([100 * reached.mean, 100 * nothing])
+    limits = " and ".join(percent(max(0.0, each), decimals) for each in (reached.low, reached.high))
+    figure = f"Their quality ({data.metric}) is {percent(reached.mean, decimals)}, between {limits}"
+    against = "" if data.way == NOTHING else f", against {percent(nothing, decimals)} with nothing"
+    if data.of(ALL):
+        return [f"{figure}{against}.", "Even a model of everything finds no test item."]
+    unmeasured = "What everything would give was not measured: that takes a model of what people withhold."
+    return [f"{figure}{against}.", unmeasured]
 
 
 def frontier_facts(data: ReportData) -> list[str]:
@@ -113,6 +152,9 @@ def frontier_facts(data: ReportData) -> list[str]:
     if not own:
         rivals = dict.fromkeys(name(way_of(record)) for record in measured)
         return [f"This frontier was measured for {listed([*rivals])} only."]
+    base = mean(reference(data, ALL))
+    if not base:
+        return ["Even with everything, no test item is found: there is nothing to compare."]
     ours, points = name(data.way), sorted({record["point"] for record in own}, reverse=True)
     everywhere = [{**record, "point": point} for point in points for record in reference(data, ALL)]
     table = tabulate(
@@ -125,8 +167,7 @@ def frontier_facts(data: ReportData) -> list[str]:
     found: dict[str, dict[float, Amount]] = {}
     for (method,), rows in rows_by(table.rows, METHOD).items():
         found[method] = {row.labels["point"]: row.amounts[QUALITY] for row in rows}
-    base = mean(reference(data, ALL))
-    is_near = [base > 0 and (found[ours][point].mean or 0.0) / base >= _NEARLY_ALL for point in points]
+    is_near = [(found[ours][point].mean or 0.0) / base >= _NEARLY_ALL for point in points]
     near = is_near.index(False) if False in is_near else len(points)
     goal = f"{share(_NEARLY_ALL)} of All’s quality"
     keeps = f"{ours} keeps at least {goal} down to {share(points[near - 1])} of All’s violation."
@@ -135,13 +176,13 @@ def frontier_facts(data: ReportData) -> list[str]:
     return [
         keeps if near else fails,
         *([f"It is better than using everything at {listed(above)}."] if above else []),
-        *(_against(rival, found[rival], data.metric) for rival in found if rival not in (ours, name(ALL))),
+        *(_against(rival, found[rival], base) for rival in found if rival not in (ours, name(ALL))),
         _certainty(len({record["seed"] for record in own})),
     ]
 
 
-def _against(rival: str, amounts: Mapping[float, Amount], metric: str) -> str:
-    """Where the run's method is ahead of another, level with it, or behind, and by how much at most."""
+def _against(rival: str, amounts: Mapping[float, Amount], base: float) -> str:
+    """Where the run's method is ahead of another, level, or behind, and by how much of All's quality at most."""
     points = sorted(amounts, reverse=True)
     known = {point: amounts[point] for point in points if amounts[point].difference is not None}
     if not known:
@@ -153,7 +194,7 @@ def _against(rival: str, amounts: Mapping[float, Amount], metric: str) -> str:
             where = listed([*map(share, gaps)]) if len(gaps) < len(known) or len(gaps) == 1 else "every point"
             most = max(gaps, key=lambda point: gaps[point])
             place = f"most at {share(most)}, " if len(gaps) > 1 else ""
-            by = f" ({place}by {fixed(100 * gaps[most], 1)} points of {metric})" if sign else ""
+            by = f" ({place}by {percent(gaps[most] / base, 1)} of All’s quality)" if sign else ""
             parts.append(f"{word} at {where}{by}")
     return f"Against {rival}: {'; '.join(parts)}."
 

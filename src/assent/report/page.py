@@ -4,11 +4,17 @@ import json
 from collections.abc import Iterator, Mapping
 from importlib import resources
 
-from assent.report.data import ReportData, check, mean, spread
-from assent.report.facts import certificate_facts, headline, in_figures, relative
+from assent.report.data import ReportData, check
+from assent.report.facts import (
+    between,
+    certificate_facts,
+    headline,
+    in_figures,
+    relative,
+)
 from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
-from assent.results.records import ALL, name
-from assent.results.words import NONE, THIN, decimals_for, fixed, listed, percent, plural, share
+from assent.results.records import NOTHING, name
+from assent.results.words import NONE, decimals_for, fixed, listed, number, percent, plural, share
 from assent.results.writers import Html, bullets, header, join, section, tag, void
 
 _RANKED = {
@@ -139,19 +145,19 @@ def page(title: str, *sections: str) -> str:
 
 def _opening(data: ReportData) -> Html:
     """The headline, the figures behind it and three large ones."""
-    run = data.of(data.way)
-    violation, everything = mean(run, "violation"), mean(data.of(ALL), "violation")
+    (paid, everything), people = data.minded, data.selection["user"].n_unique()
     disclosed, rows = int(data.selection["disclosed"].sum()), data.selection.height
-    decimals = decimals_for([everything])
-    per_person = f"{fixed(violation, decimals)} of {fixed(everything, decimals)} per person"
+    decimals = decimals_for([everything / people])
+    of = " of ".join(fixed(each / people, decimals) for each in (paid, everything))
     cards = [
-        _large(share(mean(run, "violation_share")), "of the unwillingness is disclosed", per_person),
+        _large(share(data.violation_share), "of what people mind is disclosed", f"{of} per person"),
         _large(share(disclosed / rows), "of the interactions are disclosed", f"{disclosed:,} of {rows:,}"),
         _quality(data),
     ]
+    kind = "live run" if data.is_live else "experiment"
     return tag(
         "header",
-        tag("p", f"assent report · {data.dataset} · {name(data.way)}", class_="kicker"),
+        tag("p", f"assent report · {data.dataset} · {name(data.way)} · {kind}", class_="kicker"),
         tag("h1", f"{headline(data)}."),
         tag("p", " ".join(in_figures(data)), class_="lede"),
         tag("div", *cards, class_="cards"),
@@ -159,17 +165,18 @@ def _opening(data: ReportData) -> Html:
 
 
 def _quality(data: ReportData) -> Html:
-    """The ratio, and how far to trust it: its error or, for one seed, how much All varies between seeds."""
-    what = "of the quality with everything"
-    if data.kept is None:
-        return _large(NONE, what, "which finds no test item")
-    ratio, error = data.kept
-    if error is not None:
-        runs = plural(len(data.of(data.way)), "seed")
-        return _large(relative(ratio), what, f"±{THIN}{percent(error, 1)}, standard error over {runs}")
-    chance = spread(data)
-    varies = "" if chance is None else f"; All varies by ±{THIN}{percent(chance, 1)} between seeds"
-    return _large(relative(ratio), what, f"measured with one seed{varies}")
+    """The quality as the headline speaks of it: as a share of All's, or else against Nothing's."""
+    if data.kept is not None:
+        return _large(relative(data.kept.mean), "of the quality with everything", between(data.kept))
+    decimals = decimals_for([100 * data.reached.mean])
+    nothing = data.reached.mean - data.above_nothing.mean
+    if data.way == NOTHING or nothing <= 0:
+        return _large(percent(data.reached.mean, decimals), "is the quality", data.metric)
+    times = number(data.reached.mean / nothing, 2)
+    reached = f"{data.metric} of {percent(data.reached.mean, decimals)}"
+    return _large(
+        f"{times} ×", "the quality with nothing", f"{reached}, against {percent(nothing, decimals)}"
+    )
 
 
 def _large(figure: str, what: str, detail: str) -> Html:

@@ -7,17 +7,31 @@ Each table of what was withheld has a row per group: `group` (its label), `inter
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from assent.game.reasons import Reason
-from assent.report.data import Predicted, ReportData, charted, mean, predicted_path, reference
-from assent.report.facts import frontier_facts
-from assent.results.records import ALL, ENDS, METHOD, Flat, described, k_of, name, named, way_of
+from assent.report.data import ReportData, charted, mean, reference
+from assent.report.facts import between, frontier_facts
+from assent.results.records import ENDS, METHOD, Flat, described, name, named, way_of
 from assent.results.table import Amount, Column, Table, metric_columns, tabulate
-from assent.results.words import NONE, decimals_for, fixed, minded, not_given, number, percent, plural, share
+from assent.results.words import (
+    NONE,
+    decimals_for,
+    fixed,
+    listed,
+    minded,
+    not_given,
+    number,
+    percent,
+    plural,
+    share,
+)
 from assent.results.writers import Html, bullets, grid, header, html, join, section, tag
+
+if TYPE_CHECKING:  # matplotlib takes long to load
+    from assent.results.plot import Series
 
 TOP_CATEGORIES = 10
 _BANDS = 10
@@ -28,6 +42,8 @@ MOST_ROWS = 12
 _TARGETS = (0.8, 0.5, 0.2)
 """Shares of their interactions that the examples have disclosed, as nearly as can be: mostly, half, hardly.
 Not 1 and 0, so that each has decisions of both kinds to look at."""
+
+_TRIED = "tried on validation rows"
 
 _DECIDED = {
     (Reason.CATEGORY, True): "its category is worth its cost on the whole",
@@ -46,10 +62,10 @@ _DECIDED = {
 
 def by_category(selection: pl.DataFrame) -> pl.DataFrame:
     """The categories with the most interactions, most withheld first; an item counts in each of its own."""
-    listed = selection.select(
+    each = selection.select(
         pl.col("category").list.unique().alias("group"), "unwillingness", "disclosed"
     ).explode("group")
-    groups = _summary(listed.drop_nulls("group"))
+    groups = _summary(each.drop_nulls("group"))
     top = groups.sort("interactions", "group", descending=[True, False]).head(TOP_CATEGORIES)
     return top.sort("withheld", "interactions", "group", descending=[True, True, False])
 
@@ -118,56 +134,58 @@ def finding(heading: str, groups: pl.DataFrame, average: float) -> str:
 
 
 def frontier_section(data: ReportData) -> Html:
-    """Quality against violation: measured where it was, else predicted, else the run's own points."""
-    predicted = None if data.frontier else predicted_path(data.selection)
-    content = _measured(data) if predicted is None else _predicted(predicted)
-    return section("What quality costs in disclosure", content)
-
-
-def _measured(data: ReportData) -> Html:
+    """Quality against violation: the frontier where it was measured, and what the run itself measured."""
     from assent.results.plot import quality_chart
 
-    own = data.of(data.way)
-    run = mean(own, "violation_share"), mean(own)
-    chart = quality_chart(charted(data), name="measured", ours=data.way, run=run)
+    own, kept = data.of(data.way), data.kept or data.reached
+    measured = mean(own, "violation_share")
+    chart = replace(
+        quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept)),
+        x="disclosed, share of what people mind",
+        y=data.metric if data.kept is None else "quality, share of All’s",
+        whole=not data.frontier,
+    )
+    chart = replace(chart, series=[*_tried(data), *chart.series])
     spoken = "; ".join(
         f"{each.label} {percent(y.mean or 0.0, 1)} at {share(float(x))}"
         for each in chart.series
         for x, y in each.known
     )
-    figure = chart.html(f"{data.metric} at each share of All’s violation: {spoken}.")
-    caption = (
-        f"Up is better, left is kinder. Bars are standard errors over seeds. {data.metric} says how far up "
-        f"the right item stands among the first {k_of(data.records)} suggestions: {percent(1)} is always "
-        f"first, {percent(0)} never among them."
-    )
+    run = f"this run {percent(kept.mean, 1)}, {between(kept)}, at {share(measured)}"
+    figure = chart.html(f"{chart.y} by what is disclosed: {spoken}; {run}.")
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
-    return join([tag("figure", figure, tag("figcaption", caption)), facts])
+    return section(
+        "What quality costs in disclosure",
+        tag("figure", figure, tag("figcaption", " ".join(_caption(data, measured)))),
+        facts,
+    )
 
 
-def _predicted(path: Predicted) -> Html:
-    from assent.results.plot import Look, QualityChart, Series
+def _tried(data: ReportData) -> list["Series"]:
+    """The budgets that were tried to find the least that keeps the quality."""
+    from assent.results.plot import Look, Series
 
-    (violation, gain), everything = path.run, float(path.gain[-1])
-    said = (
-        f"The run discloses {share(violation)} of All’s violation for {percent(gain)} of the largest "
-        f"predicted gain; using everything has {percent(everything)} of it."
-    )
-    curve = Series(
-        "predicted, falling price", path.violation.tolist(), [*map(Amount, path.gain)], Look("blue", "")
-    )
-    end = Series(ALL, [float(path.violation[-1])], [Amount(everything)])
-    chart = QualityChart(
-        "predicted", "", "violation, share of All’s", "predicted gain", [curve, end], run=path.run
-    )
-    caption = (
-        "Predicted, not measured. Interactions are disclosed one after the other by falling break-even "
-        "price; the gain is the sum of their estimated values, as a share of the largest sum that any "
-        "selection has."
-    )
-    figure = chart.html(f"Predicted, not measured. {said}")
-    captioned = tag("figure", figure, tag("figcaption", caption))
-    return join([captioned, tag("p", said), _how_to_measure()])
+    tried = sorted(data.quality["operating_point"]["tried"], key=lambda each: each["budget"])
+    if not tried or data.kept is None:
+        return []
+    budgets = [each["budget"] for each in tried]
+    return [Series(_TRIED, budgets, [Amount(each["kept"]) for each in tried], Look("grey", ".", ":"))]
+
+
+def _caption(data: ReportData, measured: float) -> list[str]:
+    """What the chart shows."""
+    words = ["Up is better, left is kinder. The ring is this run; its bar is the 95 % interval."]
+    if share(measured) != share(data.violation_share):
+        words.append(f"On the split, where that was measured, it discloses {share(measured)}.")
+    if data.frontier:
+        words.append("Other bars are standard errors over seeds.")
+        seeds = [sorted({each["seed"] for each in records}) for records in (data.frontier, data.records)]
+        if seeds[0] != seeds[1]:
+            said = [f"{'seed' if len(each) == 1 else 'seeds'} {listed([*map(str, each)])}" for each in seeds]
+            words.append(f"Curves are measured with {said[0]}, this run with {said[1]}.")
+    if _tried(data):
+        words.append("The small points are budgets that were tried, judged by other interactions.")
+    return words
 
 
 def _how_to_measure() -> Html:

@@ -22,6 +22,7 @@ from assent.results.table import Amount, Column, Row, Table, rows_by, shown, tab
 from assent.results.words import MINUS, THIN, fixed
 from assent.results.writers import Html, tag
 from assent.support.files import write_text, write_with
+from assent.support.statistics import Interval
 
 COLOURS: Mapping[str, str] = {
     "ink": "#1c2733", "rule": "#d5dbe3", "card": "#ffffff", "blue": "#0072b2", "green": "#00805d",
@@ -224,8 +225,10 @@ class QualityChart(Chart):
     """Quality against violation, both fractions shown as percent: a line or a point per method."""
 
     factor: float = 100
-    run: tuple[float, float] | None = None
+    run: tuple[float, Interval] | None = None
     """Violation and quality of the run that is marked."""
+    whole: bool = False
+    """Whether the scale has Nothing however far below all others it is."""
 
     def _draw(self, axes: Axes) -> None:
         for series, look in zip(self.series, self.looks, strict=True):
@@ -236,11 +239,14 @@ class QualityChart(Chart):
                 axes.axhline(level, color=COLOURS[look.colour], linestyle=look.dashes, linewidth=1.3)
             self._line(axes, series, x, look, dashes)
         if self.run:
-            at, ink = (100 * self.run[0], 100 * self.run[1]), COLOURS["ink"]
+            at, ink = (100 * self.run[0], 100 * self.run[1].mean), COLOURS["ink"]
             axes.plot(*at, "o", markersize=3, color=ink, zorder=6)
             ring: Any = {"markerfacecolor": "none", "markeredgecolor": ink, "markeredgewidth": 2}
             axes.plot(*at, "o", markersize=19, zorder=5, label="this run", **ring)
-        self._leave_out_nothing(axes)
+            bar: Any = {"fmt": "none", "ecolor": ink, "elinewidth": 2, "capsize": 5}
+            axes.errorbar(*at, yerr=100 * self.run[1].half, zorder=5, **bar)
+        if not self.whole:
+            self._leave_out_nothing(axes)
         axes.set_xlim(-4, 104)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{THIN}%"))
@@ -250,7 +256,7 @@ class QualityChart(Chart):
         nothing = next((series.y[0].mean for series in self.series if series.of == NOTHING), None)
         amounts = [each for series in self.series if series.of != NOTHING for _, each in series.known]
         levels = [(each.mean or 0) + side * (each.error or 0) for each in amounts for side in (-1, 1)]
-        levels += [self.run[1]] if self.run else []
+        levels += [self.run[1].low, self.run[1].high] if self.run else []
         low, high = min(levels), max(levels)
         span = max(high - low, _SMALLEST_SPAN * high)
         if nothing is None or nothing >= low - span:

@@ -1,13 +1,15 @@
 """The folder of a run:
 
     settings.json      what the run depends on, written first
-    selection.parquet  one row per training interaction: disclosed or withheld, value, break-even price
-    held_out.parquet   one row per interaction that was held out for validation or test
+    selection.parquet  one row per interaction that was decided on: disclosed or withheld, value, price
+    held_out.parquet   one row per interaction that measured quality (validation or test) in the split; in a
+                       live run it is decided on too, in an experiment it is not
     sealed.parquet     one row per interaction that was not read, for its owner alone: never, or closed
     model.safetensors, model.json   the final model; it knows the disclosed interactions alone
     tuning.json        settings of the base model that were tried, and those found
     certificate.json   how far the decision can be trusted: gains by deviating, predicted and true reward
-    metrics.json       flat records: the method, All and Nothing
+    metrics.json       flat records of the split: the method, All (where it was asked for) and Nothing
+    quality.json       how good the recommendations are, with intervals; the operating point
     frontier.json      flat records of all methods within budgets, where that was asked for
     report.html        for people
     manifest.json      hashes of all these (`manifest`); written last, so a folder that has it is whole
@@ -36,7 +38,7 @@ from assent.support.files import check_format, parse_json, read_own
 if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
     from assent.training import Trained
 
-FORMAT = 4
+FORMAT = 5
 """Raised whenever a run written before could not be read any more."""
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
@@ -46,6 +48,8 @@ WORK = ".work"
 TUNING = "tuning.json"
 """Settings of the base model that were tried, on everything and on what is disclosed."""
 FRONTIER = "frontier.json"
+QUALITY = "quality.json"
+"""How good the recommendations are, with intervals, and at which operating point."""
 REPLACED = ".replaced"
 """The run that was here before, until the one that replaces it is done."""
 FILES = (
@@ -57,6 +61,7 @@ FILES = (
     "model.json",
     "certificate.json",
     "metrics.json",
+    QUALITY,
     FRONTIER,
     TUNING,
     REPORT,
@@ -79,8 +84,8 @@ _HELD_OUT: Schema = {
 _NUMBER, _NOTHING = (int, float), type(None)
 _SETTINGS = {
     **dict.fromkeys(("assent", "dataset", "protocol", "fingerprint", "method", "objective", "model"), (str,)),
-    "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING), "seed": (int,), "k": (list,),
-    "training": (dict,),
+    "live": (str, _NOTHING), "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING),
+    "seed": (int,), "k": (list,), "training": (dict,),
 }  # fmt: skip
 """Settings that are read again, with the types that they may have."""
 _MAY_BE_NULL = ("value", "uncertainty", "price", "reason", "cost", "together", "title", "said")
@@ -94,9 +99,9 @@ class Run:
     settings: Mapping[str, Any]
     """All that the run depends on."""
     selection: pl.DataFrame
-    """One row per training interaction."""
+    """One row per interaction that was decided on."""
     held_out: pl.DataFrame
-    """One row per interaction that was held out."""
+    """One row per interaction that measured quality in the split."""
     sealed: pl.DataFrame
     """One row per interaction that was turned away at the door; nobody but its owner is shown it."""
     records: Sequence[dict[str, Any]]
@@ -120,6 +125,16 @@ class Run:
     def frontier(self) -> list[dict[str, Any]]:
         """Records of all methods within budgets; none where that was not asked for."""
         return read_records(self.manifest, FRONTIER) if FRONTIER in self.manifest.files else []
+
+    @property
+    def is_live(self) -> bool:
+        """Whether every interaction was decided on; False for an experiment."""
+        return self.settings["live"] is not None
+
+    @property
+    def quality(self) -> Mapping[str, Any]:
+        """How good the recommendations are, with intervals (`runs.quality`)."""
+        return read_mapping(self.manifest, QUALITY)
 
     @property
     def tuning(self) -> Mapping[str, Any]:

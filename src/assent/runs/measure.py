@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from assent.data.problem import Problem
-from assent.evaluation.evaluate import evaluate, validation_losses
+from assent.evaluation.evaluate import evaluate, ranked_metrics, validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.certificate import wishes_broken, with_truth
 from assent.game.players import players_of
@@ -24,6 +26,7 @@ from assent.lab.store import Found, Key, Store
 from assent.lab.tuning import tuned
 from assent.methods import Choice, GameMethod, Method, influence_settings
 from assent.results.records import REFERENCES, Record, check_price
+from assent.support.arrays import Floats, sum_by
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress, timed_task
 from assent.training import Settings, Trained
@@ -38,16 +41,19 @@ def record(
     price: float,
     k: Sequence[int] = (5,),
     point: float | None = None,
+    ranked: Mapping[str, Floats] | None = None,
 ) -> dict[str, Any]:
     """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
 
     `seconds` and `trainings` are those of all that the choice rests on and of the final training, whoever
     computed them. `price` is that of the rewards; `decision_price` the one at which the method decided, where
-    it knows one; `point` the budget as a share of All's violation, where it had one. All records have all
-    keys.
+    it knows one; `point` the budget as a share of All's violation, where it had one. `ranked` are the model's
+    `ranked_metrics` where they are known. All records have all keys.
     """
     cost = choice.cost + trained.cost
-    figures = evaluate(lab.problem, trained, choice.selection, price=price, k=k, progress=lab.progress)
+    figures = evaluate(
+        lab.problem, trained, choice.selection, price=price, k=k, ranked=ranked, progress=lab.progress
+    )
     about = {
         "dataset": lab.problem.name,
         "model": lab.settings.model,
@@ -135,7 +141,7 @@ class Cell:
         return self.method.within(lab, self.point)
 
     def run(self, lab: Lab) -> Found:
-        """Choose, train and test; the facts are the record."""
+        """Choose, train and test; the facts are the record, `ndcg` that of everybody with test rows."""
         self.check(lab.problem)
         at_all = tuned(lab, everything(lab.problem))
         choice = self.choose(lab.with_settings(at_all.settings))
@@ -144,8 +150,20 @@ class Cell:
         [trained] = lab.train([training])
         cost = choice.cost + at_all.cost + final.cost
         choice = replace(choice, cost=cost)
-        found = record(lab, self.method, choice, trained, price=self.price, k=self.k, point=self.point)
-        return Found(facts=found, rests_on=cost + trained.cost)
+        ranked = ranked_metrics(lab.problem, trained, k=self.k, progress=lab.progress)
+        found = record(
+            lab, self.method, choice, trained, price=self.price, k=self.k, point=self.point, ranked=ranked
+        )
+        arrays = {"ndcg": by_person(lab.problem, ranked["ndcg"])}
+        return Found(arrays, found, rests_on=cost + trained.cost)
+
+
+def by_person(problem: Problem, ranked: Floats) -> Floats:
+    """The mean of a metric over each person's test rows, for everybody who has some: [n]."""
+    _, rows, counts = np.unique(problem.test.users, return_inverse=True, return_counts=True)
+    if len(ranked) == len(counts):  # lists are ranked once for each person
+        return ranked
+    return sum_by(rows, ranked, len(counts)) / counts
 
 
 S_contra = TypeVar("S_contra", contravariant=True)

@@ -1,9 +1,18 @@
-"""Fitting a run: choose, train, evaluate and report into one folder (`folder` says what it holds)."""
+"""Fitting a run into one folder (`folder` says what it holds).
+
+A *live* run decides on every interaction and publishes a model trained on all that is disclosed. Its quality
+is measured on a split of the log, with the same method at the same operating point:
+
+    split     tune → decide → train → test, with several seeds where one is noisy
+    all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
+
+An *experiment* ends with the split: nobody's latest interactions are decided on, and its model is the one
+that was tested.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,142 +20,34 @@ import numpy as np
 import polars as pl
 
 from assent.data.interactions import Interactions
+from assent.data.live import disclosed_split, disclosed_whole
 from assent.data.problem import Problem
-from assent.data.unwillingness import for_the_record
+from assent.game.certificate import wishes_broken
 from assent.game.players import players_of
-from assent.game.prices import break_even_prices
-from assent.game.reasons import Reasons, reasons_of
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Store
-from assent.lab.tuning import tuned
-from assent.methods import Choice, Method, make_method
-from assent.methods.worth import WorthMethod
-from assent.models import code_of
+from assent.lab.tuning import Tuned, tuned
+from assent.methods import Choice
 from assent.report.data import ReportData
 from assent.report.page import build_report
-from assent.results.records import REFERENCES, check_price
 from assent.runs.claim import claimed, forget_replaced
-from assent.runs.compare import frontier, parse_methods
-from assent.runs.folder import FORMAT, FRONTIER, REPORT, TUNING, WORK, Run, open_run
+from assent.runs.compare import frontier
+from assent.runs.folder import FRONTIER, QUALITY, REPORT, TUNING, WORK, Run, open_run
 from assent.runs.manifest import RunFiles, hash_of_decisions
-from assent.runs.measure import certificate_of, record
+from assent.runs.measure import certificate_of
+from assent.runs.plan import RunPlan, describe
+from assent.runs.quality import Least, Quality, least_budget, measure_quality
+from assent.runs.tables import held_out_table, selection_table
+from assent.support.arrays import Bools
 from assent.support.progress import SILENT, Progress
-from assent.training import Settings
+from assent.training import Settings, Trained
 from assent.training.stored import as_files
-
-
-def selection_table(
-    log: Interactions, problem: Problem, choice: Choice, budget: float | None = None
-) -> pl.DataFrame:
-    """One row per training interaction: what it is, whether it is disclosed, and why.
-
-    `budget` is the share of All's violation that was to be kept within.
-    """
-    nothing = np.full(len(problem.train), None)
-    prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
-    why = _reasons(problem, choice, budget)
-    table = pl.DataFrame(
-        {
-            "user": problem.user_ids[problem.train.users],
-            "item": problem.item_ids[problem.train.items],
-            "unwillingness": problem.unwillingness,
-            "disclosed": choice.selection,
-            "value": nothing if choice.values is None else choice.values,
-            "uncertainty": nothing if choice.errors is None else choice.errors,
-            "price": nothing if prices is None else prices,
-            "reason": nothing if why is None else why.reasons,
-            "cost": nothing if why is None else why.costs,
-            "together": nothing if why is None else why.together,
-        },
-        schema_overrides={
-            **dict.fromkeys(("value", "uncertainty", "price", "cost"), pl.Float64),
-            "reason": pl.String,
-            "together": pl.Int64,
-        },
-    )
-    return described(table, log)
-
-
-def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons | None:
-    """What decided on each training interaction; None where nothing was weighed against a price."""
-    if choice.values is None or choice.price is None:
-        return None
-    players, filled = players_of(problem, choice.price), budget is not None
-    return reasons_of(players, choice.values, choice.selection, filled=filled, drawn=choice.drawn)
-
-
-def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
-    """One row per interaction that nobody decides on: what it is, and what it was held out for."""
-    parts = {"validation": problem.valid, "test": problem.test}
-    table = pl.DataFrame(
-        {
-            "user": np.concatenate([problem.user_ids[rows.users] for rows in parts.values()]),
-            "item": np.concatenate([problem.item_ids[rows.items] for rows in parts.values()]),
-            "held_out_for": [part for part, rows in parts.items() for _ in range(len(rows))],
-        },
-        schema_overrides={"held_out_for": pl.String},
-    )
-    return described(table, log)
-
-
-def described(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:
-    """The rows of `table` (user, item and more) with what the log says of each.
-
-    That is the unwillingness, unless the table has it, where it comes from, when it was said, whether it was
-    given, and the title and the categories of the item.
-    """
-    minded = log.minded.with_columns(given=~pl.col("source").str.starts_with("rest:"))
-    if "unwillingness" in table.columns:
-        minded = minded.drop("unwillingness")
-    about = table.join(minded, on=["user", "item"], how="left", maintain_order="left")
-    about = about.join(log.items, on="item", how="left", maintain_order="left")
-    return about.with_columns(pl.col("category").fill_null([]))
-
 
 _FEW = 0.02
 """Share of the decisions below which a price is said to decide hardly anything."""
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """What a run is asked to do."""
-
-    method: Method = field(default_factory=WorthMethod)
-    """How to choose."""
-    price: float = 0.1
-    """Loss units that one unit of unwillingness is worth, in the decision and in the rewards."""
-    budget: float | None = None
-    """Share of All's violation to keep within; the price of the decision is then found, not given."""
-    seed: int = 0
-    k: tuple[int, ...] = (5,)
-    """Lengths of the lists that metrics are taken of; the report shows the first."""
-    unwillingness: str = "column"
-    """Where the unwillingness came from; the record keeps no ids of it (`for_the_record`)."""
-    rest: str | None = None
-    """What stands for unwillingness that nobody gave, one of `RESTS`."""
-    closed: float | None = None
-    """The limit of unwillingness above which the log was not read."""
-    points: tuple[float, ...] = ()
-    """Budgets, as shares of All's violation, at which the report compares methods; none: it does not."""
-    frontier_seeds: int = 2
-    """Number of seeds of that comparison."""
-    frontier_methods: tuple[Method, ...] = ()
-    """Its methods; none: the usual ones."""
-
-    def __post_init__(self) -> None:
-        check_price(self.price)
-
-    def compared(self, model: str) -> Sequence[Method]:
-        """Return the methods that the report compares."""
-        return self.frontier_methods or parse_methods(None, model=model)
-
-    def check(self, problem: Problem, model: str) -> None:
-        """Refuse budgets and wishes at which a method cannot decide."""
-        self.method.check(problem, self.budget)
-        for point in self.points:
-            for method in self.compared(model):
-                method.check(problem, point)
+_CHECKED = ("predicted_reward", "true_reward", "prediction_error", "reward_loss", "reward_form")
+"""Figures of a certificate that need rows which no model has seen: those of the split."""
 
 
 def fit(
@@ -156,64 +57,58 @@ def fit(
     plan: RunPlan | None = None,
     settings: Settings | None = None,
     *,
+    live: Problem | None = None,
     replace: bool = False,
     executor: Executor = SERIAL,
     progress: Progress = SILENT,
 ) -> Run:
-    """Choose, train, evaluate and report into the folder `out`.
+    """Choose, train, measure and report into the folder `out`.
 
-    An unfinished run of the same plan in `out` is continued; any other folder there is refused, or with
-    `replace` any that is no run's.
+    `problem` is a split of the log, to measure on. With `live`, the log's `live_problem`, the run is live;
+    without, it is an experiment on the split. An unfinished run of the same plan in `out` is continued; any
+    other folder there is refused, or with `replace` any that is no run's.
     """
     folder, plan, settings = Path(out), plan or RunPlan(), settings or Settings()
-    plan.check(problem, settings.model)
-    description = describe(problem, plan, settings)
+    for each in (problem, live):
+        if each is not None:
+            plan.check(each, settings.model)
+    description = describe(problem, plan, settings, live)
     with claimed(folder, description, replace=replace) as files:
         store = Store(folder / WORK)
         lab = Lab(problem, settings, plan.seed, store, executor, progress)
-        return _fit(log, lab, files, plan, description)
+        return _fit(log, lab, live, files, plan, description)
 
 
-def _fit(log: Interactions, lab: Lab, files: RunFiles, plan: RunPlan, description: dict[str, Any]) -> Run:
-    problem, method, price, asked = lab.problem, plan.method, plan.price, lab
-    at_all = tuned(asked, everything(problem))
-    lab = asked.with_settings(at_all.settings)
-    choice = method.at_price(lab, price) if plan.budget is None else method.within(lab, plan.budget)
-    if problem.wishes.are_plain:
-        _warn_if_price_decides_little(choice)
-    others = [make_method(name) for name in REFERENCES if name != method.name]
-    choices = [choice, *(each.at_price(lab, price) for each in others)]
-    searches = [tuned(asked, each.selection) for each in choices]
-    labels = ["final model", *(each.name for each in others)]
-    trainings = [
-        Training(each.selection, label=label, settings=search.settings)
-        for each, label, search in zip(choices, labels, searches, strict=True)
-    ]
-    models = lab.train(trainings, "final model, All and Nothing")
-    choices = [
-        replace(each, cost=each.cost + search.cost) for each, search in zip(choices, searches, strict=True)
-    ]
-    choices[0] = choice = replace(choices[0], cost=choices[0].cost + at_all.cost)
-    tuning = {"all": at_all.facts(), "disclosed": searches[0].facts()}
-    files.write_json(TUNING, tuning)
-    for name, content in as_files(models[0], "model").items():
+def _fit(
+    log: Interactions,
+    lab: Lab,
+    live: Problem | None,
+    files: RunFiles,
+    plan: RunPlan,
+    description: dict[str, Any],
+) -> Run:
+    problem = lab.problem
+    tried = _on_split(lab, plan, live=live is not None)
+    decided = tried if live is None else _on_all(lab, live, plan, tried)
+    files.write_json(TUNING, decided.tuning)
+    for name, content in as_files(decided.trained, "model").items():
         files.write(name, content)
-    table = selection_table(log, problem, choice, plan.budget)
+    table = selection_table(log, live or problem, decided.choice, decided.budget)
     files.write_table("selection.parquet", table)
     files.write_table("held_out.parquet", held_out_table(log, problem))
     files.write_table("sealed.parquet", log.sealed)
-    certificate = certificate_of(lab, method, choice, models[0], price)
-    files.write_json("certificate.json", certificate)
-    records = [
-        record(lab, who, chosen, trained, price=price, k=plan.k)
-        for who, chosen, trained in zip([method, *others], choices, models, strict=True)
-    ]
+    files.write_json("certificate.json", decided.certificate)
+    records = [dict(each) for each in tried.quality.records]
     files.write_json("metrics.json", records)
-    compared = _compare(asked, plan) if plan.points else []
+    quality = tried.quality.facts() | {"operating_point": _operating_point(plan, decided, tried.least)}
+    files.write_json(QUALITY, quality)
+    compared = _compare(lab, plan) if plan.points else []
     if compared:
         files.write_json(FRONTIER, compared)
     with lab.progress.task("report", 1):
-        page = build_report(report_data(description, tuning, records, compared, table, certificate))
+        page = build_report(
+            report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
+        )
     files.write(REPORT, page.encode())
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
     # store is deleted only once all else is written: a run that is killed before goes on from it.
@@ -223,6 +118,88 @@ def _fit(log: Interactions, lab: Lab, files: RunFiles, plan: RunPlan, descriptio
     return open_run(files.folder, lab.settings.model)
 
 
+@dataclass(frozen=True)
+class _Decided:
+    """Decisions, and the model of what they disclose."""
+
+    choice: Choice
+    budget: float | None
+    trained: Trained
+    tuning: dict[str, Any]
+    certificate: dict[str, Any]
+    at_all: Tuned
+    quality: Quality
+    least: Least | None = None
+
+
+def _on_split(lab: Lab, plan: RunPlan, *, live: bool) -> _Decided:
+    """Decide, train and measure on the split."""
+    at_all = tuned(lab, everything(lab.problem))
+    found, least, budget = lab.with_settings(at_all.settings), None, plan.within
+    if plan.keep_quality is not None:
+        least = least_budget(found, plan.method, plan.keep_quality, plan.confidence)
+        budget = least.budget
+    choice = plan.decide(found, budget)
+    if lab.problem.wishes.are_plain and budget is None:
+        _warn_if_price_decides_little(choice)
+    quality = measure_quality(lab, plan, budget, live=live)
+    final = tuned(lab, choice.selection)
+    [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
+    certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
+    tuning = {"all": at_all.facts(), "disclosed": final.facts()}
+    return _Decided(choice, budget, trained, tuning, certificate, at_all, quality, least)
+
+
+def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided) -> _Decided:
+    """Decide on every row, as was tried on the split, and train on all that is disclosed."""
+    everybody = replace(lab, problem=live, settings=tried.at_all.settings)
+    choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
+    final, trained = published(lab, live, choice.selection)
+    checked = {name: tried.certificate[name] for name in _CHECKED if name in tried.certificate}
+    broken = wishes_broken(players_of(live), choice.selection)
+    return replace(
+        tried,
+        choice=choice,
+        trained=trained,
+        tuning={"all": tried.at_all.facts(), "disclosed": final.facts() | {"epochs": trained.epochs}},
+        certificate={**choice.certificate, **checked, **broken},
+    )
+
+
+def published(lab: Lab, live: Problem, selection: Bools) -> tuple[Tuned, Trained]:
+    """Return the settings found on disclosed rows, `selection[Z]`, and the model trained on all of them.
+
+    The lab's settings are those asked for. Nothing here looks at a withheld row.
+    """
+    split = replace(lab, problem=disclosed_split(live, selection))
+    final = tuned(split, everything(split.problem))
+    settings = final.settings
+    if len(split.problem.valid):
+        judged = Training(everything(split.problem), label="length of the training", settings=settings)
+        [at_length] = split.train([judged])
+        settings = stopped_after(settings, at_length.epochs)
+    whole = replace(lab, problem=disclosed_whole(live, selection))
+    [trained] = whole.train([Training(everything(whole.problem), label="final model", settings=settings)])
+    return final, trained
+
+
+def stopped_after(settings: Settings, epochs: int) -> Settings:
+    """Return the settings of a training that ends after so many epochs, at least one."""
+    training = settings.training.model_copy(update={"stop_after": max(1, epochs)})
+    return settings.model_copy(update={"training": training})
+
+
+def _operating_point(plan: RunPlan, decided: _Decided, least: Least | None) -> dict[str, Any]:
+    """What the run was asked to keep within, and how that was found."""
+    return {
+        "budget": decided.budget,
+        "price": decided.choice.price,
+        "keep_quality": plan.keep_quality,
+        "confidence": plan.confidence if least else None,
+        "tried": list(least.tried) if least else [],
+    }
+
+
 def report_data(
     settings: Mapping[str, Any],
     tuning: Mapping[str, Any],
@@ -230,6 +207,7 @@ def report_data(
     compared: Sequence[dict[str, Any]],
     selection: pl.DataFrame,
     certificate: Mapping[str, Any],
+    quality: Mapping[str, Any],
 ) -> ReportData:
     """Return what a run's report is made of: the content of the run's other files."""
     names = {"all": "for_everything", "disclosed": "for_what_is_disclosed"}
@@ -244,37 +222,8 @@ def report_data(
         frontier=compared,
         selection=selection,
         certificate=certificate,
+        quality=quality,
     )
-
-
-def describe(problem: Problem, plan: RunPlan, settings: Settings) -> dict[str, Any]:
-    """Return all that a run depends on, as JSON; two equal ones give equal runs."""
-    method_settings = plan.method.model_dump(mode="json")
-    return {
-        "format": FORMAT,
-        "assent": version("assent"),
-        "dataset": problem.name,
-        "protocol": problem.protocol,
-        "fingerprint": problem.fingerprint(),
-        "method": plan.method.name,
-        "objective": plan.method.plays_for,
-        "method_settings": {name: value for name, value in method_settings.items() if name != "objective"},
-        "price": plan.price,
-        "budget": plan.budget,
-        "seed": plan.seed,
-        "k": list(plan.k),
-        "split_seed": problem.seed,
-        "negatives": problem.valid_candidates.shape[1] - 1,
-        "unwillingness": for_the_record(plan.unwillingness),
-        "rest": plan.rest,
-        "closed": plan.closed,
-        "wishes": problem.wishes.summary(),
-        "frontier_points": list(plan.points),
-        "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
-        "frontier_methods": [method.key for method in plan.frontier_methods],
-        **settings.model_dump(mode="json"),
-        **({"code": code} if (code := code_of(settings.model)) else {}),
-    }
 
 
 def _warn_if_price_decides_little(choice: Choice) -> None:
@@ -298,7 +247,7 @@ def _compare(lab: Lab, plan: RunPlan) -> list[dict[str, Any]]:
         methods=plan.compared(lab.settings.model),
         points=plan.points,
         seeds=[plan.seed + s for s in range(plan.frontier_seeds)],
-        price=plan.price,
+        price=plan.reward_price,
         k=plan.k,
         store=lab.store,
         executor=lab.executor,

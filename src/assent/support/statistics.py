@@ -1,9 +1,11 @@
-"""Standard errors over repetitions, paired t tests, Holm's correction.
+"""Standard errors over repetitions, intervals, paired t tests, Holm's correction.
 
 A figure that cannot be computed from too few values is None, never NaN: every result can be written as JSON.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,30 @@ FEWEST = 3
 """Smallest number of pairs to test: two leave a single degree of freedom."""
 _ROUNDING = 1e-12
 """A standard error of at most this share of the values is taken for rounding."""
+
+
+_SURE = 1.96
+"""Standard errors on both sides of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure, and between what it is in 95 of 100 cases."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, mean: float, variance: float) -> "Interval":
+        """The interval of a mean with this variance."""
+        half = _SURE * math.sqrt(variance)
+        return cls(mean, mean - half, mean + half)
+
+    @property
+    def half(self) -> float:
+        """Half of its length."""
+        return (self.high - self.low) / 2
 
 
 class PairedDifference(NamedTuple):

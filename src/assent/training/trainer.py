@@ -72,11 +72,19 @@ class TrainingSettings(BaseModel):
     batch_size: int | None = Field(None, ge=1, description="rows per step; default: rows / 64, at least 2048")
     negatives: int = Field(1, ge=1, description="sampled negatives per positive and epoch")
     evaluate_every: int = Field(10, ge=1, description="epochs between two looks at validation rows")
+    stop_after: int | None = Field(
+        None, ge=1, description="epochs after which training ends, in the schedule of all of them"
+    )
     patience: int = Field(4, ge=1, description="looks without improvement before training stops")
 
     def batch(self, rows: int) -> int:
         """Return the rows per step when training on `rows` rows."""
         return self.batch_size or max(2048, rows // 64)
+
+    @property
+    def last_epoch(self) -> int:
+        """The number of epochs that are run at most."""
+        return min(self.epochs, self.stop_after or self.epochs)
 
 
 class Tune(StrEnum):
@@ -177,10 +185,10 @@ def train(
     optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
     state = saved.load(recommender, optimizer)
     monitor = _monitor(data, evidence, seed)
-    with progress.task(label, settings.epochs) as advance, flushed(), torch.random.fork_rng():
+    with progress.task(label, settings.last_epoch) as advance, flushed(), torch.random.fork_rng():
         for _ in range(state.epoch):
             advance()
-        while len(data.rows) and state.epoch < settings.epochs and state.waited < settings.patience:
+        while len(data.rows) and state.epoch < settings.last_epoch and state.waited < settings.patience:
             try:
                 _run_epoch(recommender, optimizer, data, evidence, settings, seed=seed, epoch=state.epoch)
             except AssentError as error:
@@ -188,7 +196,7 @@ def train(
                 where = f"; the state after epoch {state.epoch} is kept in {kept}" if kept else ""
                 raise AssentError(f"{error}{where}") from None
             state.epoch += 1
-            if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
+            if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.last_epoch:
                 state.look(recommender, monitor(recommender))
             saved.keep(recommender, optimizer, state)
             advance()

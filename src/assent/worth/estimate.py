@@ -18,7 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from assent.data.problem import Problem
-from assent.evaluation.evaluate import validation_losses, validation_ndcg
+from assent.evaluation.evaluate import validation_losses, validation_quality
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.game.players import by_score, cheapest_first, floors_alone, players_of
@@ -28,10 +28,9 @@ from assent.lab.anchors import anchor_at, linearised, loss_weights, residuals
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Found, Key, digest
 from assent.models.losses import Loss
-from assent.support.arrays import Bools, Floats, mixed, sum_by
+from assent.support.arrays import Bools, Floats, Ints, mixed, sum_by
 from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
-from assent.training import Trained
 from assent.worth import trial
 from assent.worth.folds import Measured, deal, measure, pooled, targets
 from assent.worth.paths import Paths, find_paths
@@ -57,9 +56,13 @@ class WorthSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source = Field(Source.COMBINED, description="where worth comes from")
+    trials: tuple[trial.Trial, ...] = Field(
+        (), description="what trials found before; none: sources are tried"
+    )
     folds: int = Field(3, ge=2, description="parts that the training rows are dealt into")
     influence: InfluenceSettings = Field(InfluenceSettings(), description="how influence is computed")
     reward: RewardForm = Field(RewardForm.SUM, description="validation loss that counts: sum or mean")
+    untold: bool = Field(False, description="leave out what validation rows say, so that they can judge")
 
     @property
     def per_fold(self) -> InfluenceSettings:
@@ -124,7 +127,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
         with clock:
             by_fold = [Measured(**entry.arrays) for entry in entries]
             behind = sum(float(np.dot(each.losses - losses, weights)) for each in by_fold)
-            fold = deal(problem.row_keys, settings.folds, seed=lab.seed)
+            fold = folds_of(lab, settings)
             levels = pooled(by_fold, fold, rows, cost=behind / max(1, len(rows)))
             measured = dict(zip((Objective.NASH, Objective.WELFARE), levels, strict=True))
         facts |= residuals([entry.facts for entry in entries])
@@ -147,22 +150,26 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
             said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
             means = {level: each.mean for level, each in measured.items()}
             measured.clear()
-        trials, cost = _tried(lab, said[objective], clock, cost)
+        trials, cost = _tried(lab, settings, said[objective], clock, cost)
         facts["value_trials"] = [each.facts() for each in trials]
 
     # 6. Combine, while others withdraw.
     with clock:
         match source:
             case Source.CROSS_FITTED:
-                values = {level: each.values for level, each in measured.items()}
+                values = {
+                    level: each.held_values if settings.untold else each.values
+                    for level, each in measured.items()
+                }
                 error = measured[objective].errors
             case Source.STRUCTURE:
                 units = _units(problem, paths, settings.influence.loss, losses, weights)
                 values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
                 error = units[objective] * structure[objective].errors
             case Source.COMBINED:
+                heard = trial.untold if settings.untold else dict
                 values = {
-                    level: trial.combine(each, trials, problem.unwillingness, mean=means[level])
+                    level: trial.combine(heard(each), trials, problem.unwillingness, mean=means[level])
                     for level, each in said.items()
                 }
                 error = trial.errors(said[objective], trials, values[objective])
@@ -170,9 +177,9 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     return Found(arrays | {"losses": losses * weights}, facts, rests_on=cost), clock
 
 
-def check_folds(folds: int, rows: int) -> None:
+def check_folds(folds: int, problem: Problem) -> None:
     """Raise if there are fewer training rows than folds."""
-    if rows < folds:
+    if (rows := int(problem.measurable.sum())) < folds:
         raise AssentError(f"folds={folds}: accepted: no more than the training rows, {rows}")
 
 
@@ -183,13 +190,19 @@ def fold_trainings(lab: Lab, settings: WorthSettings) -> list[Training]:
     """
     if settings.source is Source.STRUCTURE:
         return []
-    check_folds(settings.folds, len(lab.problem.train))
-    fold = deal(lab.problem.row_keys, settings.folds, seed=lab.seed)
+    check_folds(settings.folds, lab.problem)
+    fold = folds_of(lab, settings)
     return [anchor_at(lab, fold != t, f"fold {t + 1}", mixed(lab.seed, t)) for t in range(settings.folds)]
 
 
+def folds_of(lab: Lab, settings: WorthSettings) -> Ints:
+    """Return the fold of each training row, or `NO_FOLD`: [Z]."""
+    problem = lab.problem
+    return deal(problem.row_keys, settings.folds, seed=lab.seed, dealt=problem.measurable)
+
+
 def model_of_everything(lab: Lab, settings: WorthSettings) -> Training:
-    """Return the training on all rows that folds are compared with."""
+    """Return the training on all rows, but those that judge, that folds are compared with."""
     number = 0 if settings.source is Source.STRUCTURE else settings.folds
     return anchor_at(lab, everything(lab.problem), "everything", mixed(lab.seed, number))
 
@@ -221,9 +234,8 @@ class Measuring:
     def run(self, lab: Lab) -> Found:
         """Differentiate the fold's model."""
         anchor, n_valid = fold_trainings(lab, self.settings)[self.t], len(lab.problem.valid)
-        keys = lab.problem.row_keys
-        fold = deal(keys, self.settings.folds, seed=lab.seed)
-        judged = targets(keys, fold, self.t, max(n_valid, 1), seed=lab.seed)
+        fold = folds_of(lab, self.settings)
+        judged = targets(lab.problem.row_keys, fold, self.t, max(n_valid, 1), seed=lab.seed)
         [trained] = lab.train([anchor])
         model = linearised(lab, anchor, trained, self.settings.influence, judged)
         weights, per_fold = loss_weights(lab, self.settings.reward), self.settings.per_fold
@@ -233,12 +245,15 @@ class Measuring:
 
 
 def _tried(
-    lab: Lab, said: Mapping[trial.Kind, trial.Opinion], clock: Clock, cost: Cost
+    lab: Lab, settings: WorthSettings, said: Mapping[trial.Kind, trial.Opinion], clock: Clock, cost: Cost
 ) -> tuple[list[trial.Trial], Cost]:
     """Train on what each source selects within each budget; the trials, and `cost` with the trainings.
 
-    Sources select by what they say without the validation rows, which trial.judge them.
+    Sources select by what they say without the validation rows, which trial.judge them. Nothing is trained
+    where the trials are known before.
     """
+    if settings.trials:
+        return list(settings.trials), cost
     problem, minded = lab.problem, lab.problem.unwillingness
     with clock:
         scores = {
@@ -252,7 +267,7 @@ def _tried(
         ]
     trained = lab.train(trainings, "trials")
     with clock:
-        ndcgs = {each: _ndcg_by_user(problem, model) for each, model in zip(tries, trained, strict=True)}
+        ndcgs = {each: validation_quality(problem, model) for each, model in zip(tries, trained, strict=True)}
         trials = [
             trial.judge(budget, {kind: ndcgs[budget, kind] for kind in trial.Kind})
             for budget in trial.BUDGETS
@@ -266,13 +281,6 @@ def _within(problem: Problem, scores: Floats, budget: float) -> Bools:
         return cheapest_first(scores, problem, budget)
     players = players_of(problem)
     return by_score(players, scores, budget=budget, start=floors_alone(players))
-
-
-def _ndcg_by_user(problem: Problem, trained: Trained) -> Floats:
-    """The mean validation NDCG@5 of everybody who has validation rows."""
-    rows = np.bincount(problem.valid.users, minlength=problem.n_users)
-    sums = sum_by(problem.valid.users, validation_ndcg(problem, trained), problem.n_users)
-    return sums[rows > 0] / rows[rows > 0]
 
 
 def _units(

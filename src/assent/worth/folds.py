@@ -5,6 +5,10 @@ measured on two sets of rows that the anchor has not seen: the validation rows, 
 is the mean over the anchors that disclose it; the anchor that withholds it would count what a row does for
 itself.
 
+In a live problem the validation rows are training rows too, which are valued like the others. They are in no
+fold (`NO_FOLD`): no anchor is trained on them. They are valued by what they do to the rows of folds alone, as
+what they do to validation rows is mostly what they do for themselves.
+
 `deal` and `targets` make the folds, `measure` takes the influence at one anchor, `pooled` combines all folds
 into one value per interaction.
 """
@@ -19,9 +23,12 @@ from assent.data.problem import Rows
 from assent.influence.estimate import own_influence, social_influence
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
-from assent.support.arrays import Floats, Ints, Keys, below, mix, mixed
+from assent.support.arrays import Bools, Floats, Ints, Keys, below, mix, mixed
 from assent.support.draws import Purpose, by_lot, some_by_lot
 from assent.worth.shrinkage import Shrunk, Twice, features, shrink
+
+NO_FOLD = -1
+"""The fold of rows that no anchor is trained on."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +49,16 @@ class Measured:
     """[n_users], number of rows in the fold."""
 
 
-def deal(keys: Keys, folds: int, *, seed: int) -> Ints:
-    """The fold of each row, by its key alone: [len(keys)].
+def deal(keys: Keys, folds: int, *, seed: int, dealt: Bools | None = None) -> Ints:
+    """The fold of each row, by its key alone: [len(keys)]; those that are not `dealt[len(keys)]` are in none.
 
     On a log so small that a fold would be empty, the rows are dealt out in the order of their lots.
     """
-    fold = below(mix(seed, Purpose.FOLDS, keys), folds)
-    if len(np.unique(fold)) < folds:
-        fold[by_lot(keys, seed, Purpose.FOLDS)] = np.arange(len(keys)) % folds
+    which = np.arange(len(keys)) if dealt is None else np.flatnonzero(dealt)
+    fold, some = np.full(len(keys), NO_FOLD), keys[which]
+    fold[which] = below(mix(seed, Purpose.FOLDS, some), folds)
+    if len(np.unique(fold[which])) < folds:
+        fold[which[by_lot(some, seed, Purpose.FOLDS)]] = np.arange(len(some)) % folds
     return fold
 
 
@@ -88,12 +97,19 @@ def measure(
     return measured, residuals
 
 
-def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats) -> Twice:
-    """The mean of both parts over the anchors that disclose a row.
+def pool(
+    parts: Sequence[tuple[Floats, Floats]],
+    fold: Ints,
+    n_valid: Floats,
+    n_held: Floats,
+    counted: Floats | None = None,
+) -> Twice:
+    """The mean of both parts over the anchors that disclose a row; of a row in no fold, over all anchors.
 
-    `n_valid[Z]` and `n_held[folds, Z]` are the numbers of rows that the parts were measured on.
+    `n_valid[Z]` and `n_held[folds, Z]` are the numbers of rows that the parts were measured on, `counted[Z]`
+    the number of rows that a value is for, by default `n_valid`.
     """
-    anchors, zeros = len(parts) - 1, np.zeros(len(fold))
+    anchors, zeros = np.where(fold == NO_FOLD, len(parts), len(parts) - 1), np.zeros(len(fold))
     valid, held, both, n_withheld = zeros, zeros.copy(), zeros.copy(), zeros.copy()
     for t, (on_valid, on_held) in enumerate(parts):
         discloses = fold != t
@@ -102,10 +118,39 @@ def pool(parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_
         both += on_valid * on_held * discloses
         n_withheld += n_held[t] * discloses
     sums = valid * held
-    joint = (sums - both) / (anchors * (anchors - 1)) if anchors > 1 else sums
+    pairs = anchors * (anchors - 1)
     return Twice(
-        valid=valid / anchors, held=held / anchors, joint=joint, n_valid=n_valid, n_held=n_withheld / anchors
+        valid=valid / anchors,
+        held=held / anchors,
+        joint=np.divide(sums - both, pairs, out=sums, where=pairs > 0),
+        n_valid=n_valid,
+        n_held=n_withheld / anchors,
+        counted=n_valid if counted is None else counted,
     )
+
+
+def _of_judges(
+    parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats
+) -> list[tuple[Floats, Floats]]:
+    """Both parts at each anchor, comparable for rows in no fold: nothing on validation rows, and on the fold
+
+        m + s/s' (x − m'),
+
+    where x is what was measured, per row that it was measured on. A model fits the rows that it was trained
+    on, so that they pull less than rows it has not seen, and x is too large. Rows of the anchor's own fold
+    are unseen too: on validation rows they have the mean m' and the standard deviation s', seen ones m and s.
+    """
+    judges, found = fold == NO_FOLD, []
+    for t, (on_valid, on_held) in enumerate(parts):
+        rates = np.divide(on_valid, n_valid, out=np.zeros(len(fold)), where=n_valid > 0)
+        (mean, spread), (unseen_mean, unseen_spread) = (
+            (float(rates[which].mean()), float(rates[which].std())) if which.any() else (0.0, 0.0)
+            for which in ((fold != t) & ~judges & (n_valid > 0), (fold == t) & (n_valid > 0))
+        )
+        scale = spread / unseen_spread if unseen_spread > 0 else 1.0
+        alike = n_held[t] * (mean - scale * unseen_mean) + scale * on_held
+        found.append((np.where(judges, 0.0, on_valid), np.where(judges, alike, on_held)))
+    return found
 
 
 def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float) -> tuple[Shrunk, Shrunk]:
@@ -119,12 +164,20 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float)
     """
     placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])
+    of_owner, in_all = n_valid[rows.users], np.full(len(fold), n_valid.sum())
+    judges = fold == NO_FOLD
     owns = [(each.own_valid, each.own_held) for each in measured]
     socials = [(each.social_valid, each.social_held) for each in measured]
-    n_held_in_all = np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold)))
-    own = shrink(pool(owns, fold, n_valid[rows.users], n_held[:, rows.users]), placed, clusters)
-    in_all = np.full(len(fold), n_valid.sum())
-    social = shrink(pool(socials, fold, in_all, n_held_in_all), placed, clusters)
+    n_own, n_social = (
+        n_held[:, rows.users],
+        np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold))),
+    )
+    if judges.any():
+        owns = _of_judges(owns, fold, of_owner, n_own)
+        socials = _of_judges(socials, fold, in_all, n_social)
+    on_owner = pool(owns, fold, np.where(judges, 0.0, of_owner), n_own, of_owner)
+    on_all = pool(socials, fold, np.where(judges, 0.0, in_all), n_social, in_all)
+    own, social = shrink(on_owner, placed, clusters), shrink(on_all, placed, clusters)
     missing = max(cost - float(social.values.mean()), 0.0)
     count = min(missing / social.error, 1.0) if social.error > 0 else 0.0
     return replace(own, count=count), replace(social, count=count)

@@ -19,7 +19,7 @@ variance of τ around m, ω², and the residuals of y that of the noise, σ²:
 What is not significant (two standard errors) counts as 0: ω², and what features learnt on one set of rows
 explain of the other. Standard errors are clustered by user and by item, whose rows share their noise. Without
 a signal both weights are 0: every interaction is worth the same, and unwillingness alone decides. Values are
-n τ, the effect on all validation rows of the level.
+c τ, the effect on all validation rows of the level; their number c is n but for rows that judge themselves.
 
 The mean squared error of m + w (y − m), for any w, is ω² (1 − 2w) + w² Var(y − m). Both variances are taken
 among interactions with about the same m; ω², which may be 0 by chance, with one standard error added.
@@ -107,6 +107,8 @@ class Twice:
     """n, number of validation rows."""
     n_held: Floats
     """n', mean number of withheld rows."""
+    counted: Floats
+    """Number of validation rows that a value is for: n, or more where v leaves some out."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +116,19 @@ class Shrunk:
     """The values of Z interactions to their owners, or to everybody; arrays [Z], in loss units."""
 
     measured: Floats
-    """n y."""
+    """c y."""
     held: Floats
-    """n f / n', measured without validation rows."""
+    """c f / n', measured without validation rows."""
     expected: Floats
-    """n m."""
+    """c m."""
     weight: Floats | float
     """r."""
     held_weight: Floats
     """r if f alone is known."""
     signal: Floats
-    """n² ω² among interactions with about the same m."""
+    """c² ω² among interactions with about the same m."""
     spread: Floats
-    """n² Var(y − m) among them."""
+    """c² Var(y − m) among them."""
     explained: float
     """Share of the variance of y that features explain (adjusted R²)."""
     measurement: float
@@ -138,7 +140,7 @@ class Shrunk:
 
     @property
     def values(self) -> Floats:
-        """n E[τ | y], and the value that all have alike: [Z]."""
+        """c E[τ | y], and the value that all have alike: [Z]."""
         return self.expected + self.weight * (self.measured - self.expected) + self.count * self.error
 
     @property
@@ -148,7 +150,7 @@ class Shrunk:
 
     @property
     def held_values(self) -> Floats:
-        """The values without the validation rows, n E[τ | f], so that these can judge them: [Z]."""
+        """The values without the validation rows, c E[τ | f], so that these can judge them: [Z]."""
         return self.expected + self.held_weight * (self.held - self.expected) + self.count * self.error
 
     @property
@@ -191,13 +193,13 @@ def shrink(twice: Twice, features: Floats, clusters: Sequence[Ints]) -> Shrunk:
     signals, spread = _among_alike(expected, left, products, shared)
     del left, products, shared, rows
     return Shrunk(
-        measured=twice.n_valid * measured,
-        held=_ratio(twice.n_valid * twice.held, twice.n_held),
-        expected=twice.n_valid * expected,
+        measured=twice.counted * measured,
+        held=_ratio(twice.counted * twice.held, twice.n_held),
+        expected=twice.counted * expected,
         weight=weight,
         held_weight=held_weight,
-        signal=twice.n_valid**2 * signals,
-        spread=twice.n_valid**2 * spread,
+        signal=twice.counted**2 * signals,
+        spread=twice.counted**2 * spread,
         explained=share,
         measurement=float(weight.mean()),
         agreement=correlation(twice.valid, twice.held) or 0.0,

@@ -26,10 +26,12 @@ then the later row.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from assent.game.prices import break_even_prices
 from assent.support.arrays import Bools, Floats, Ints
@@ -88,6 +90,11 @@ def opinions(measured: Shrunk, structure: Opinion) -> dict[Kind, Opinion]:
     return {Kind.UNWILLINGNESS: alike, Kind.MEASURED: influence, Kind.STRUCTURE: structure}
 
 
+def untold(opinions: Mapping[Kind, Opinion]) -> dict[Kind, Opinion]:
+    """What each source says without the validation rows."""
+    return {kind: replace(each, values=each.untold) for kind, each in opinions.items()}
+
+
 def by_influence(measured: Shrunk) -> Opinion:
     """Influence after shrinkage, in shares of its mean size; all 1 if nothing is significant.
 
@@ -125,9 +132,10 @@ def _relative(values: Floats, size: float, least: float = LEAST) -> Floats:
     return np.maximum(values / size, least) if size > 0 else np.ones(len(values))
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(BaseModel):
     """The result of trying each source within one budget."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     budget: float
     qualities: Mapping[Kind, float]
@@ -138,6 +146,15 @@ class Trial:
         """The trial's figures, for the certificate."""
         kinds = {kind.value: {"ndcg": self.qualities[kind], "weight": self.weights[kind]} for kind in Kind}
         return {"budget": self.budget, **kinds}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> "Trial":
+        """The trial with these figures."""
+        return cls(
+            budget=facts["budget"],
+            qualities={kind: facts[kind.value]["ndcg"] for kind in Kind},
+            weights={kind: facts[kind.value]["weight"] for kind in Kind},
+        )
 
 
 def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
@@ -152,7 +169,11 @@ def judge(budget: float, qualities: Mapping[Kind, Floats]) -> Trial:
     best = qualities[max(heard, key=lambda kind: means[kind])]
     odds = {kind: np.exp(-_in_errors(best - qualities[kind])) if kind in heard else 0.0 for kind in Kind}
     total = sum(odds.values())
-    return Trial(budget, means, {kind: float(each / total) for kind, each in odds.items()})
+    return Trial(
+        budget=budget,
+        qualities=means,
+        weights={kind: float(each / total) for kind, each in odds.items()},
+    )
 
 
 def _in_errors(differences: Floats) -> float:
