@@ -278,8 +278,11 @@ def build(
     log, part = Rows(users, items), table["part"].to_numpy()
     train, valid, test = (log[part == number] for number in (TRAIN, VALID, TEST))
     user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
-    unseen = (len(item_ids) - np.bincount(users))[log[part != TRAIN].users]
-    count = _affordable(name, negatives, unseen)
+    unseen = len(item_ids) - np.bincount(users)
+    if len(test) and not unseen[test.users].any():
+        nothing = "everybody has every item, so that there is none to rank theirs among"
+        raise AssentError(f"{name}: {nothing}; accepted: a log with more items")
+    count = _affordable(name, negatives, unseen[log[part != TRAIN].users])
 
     def candidates(rows: Rows, number: int) -> Ints:
         """Each row's own item, then items that its user has not had by then: later rows are not looked at."""
@@ -311,13 +314,12 @@ def _affordable(name: str, negatives: int, unseen: Ints) -> int:
     """
     if negatives < 1:
         raise AssentError(f"{name}: negatives={negatives}; accepted: a whole number from 1 on")
+    if not len(unseen):
+        return negatives
     most = int(unseen.max())
-    if most < 1:
-        nothing = "everybody has every item, so that there is none to rank theirs among"
-        raise AssentError(f"{name}: {nothing}; accepted: a log with more items")
-    count = min(negatives, most)
+    count = max(1, min(negatives, most))
     if count < negatives:
-        only = f"nobody has more than {most} unseen items, so that rows are ranked among {most}"
+        only = f"nobody has more than {most} unseen items, so that rows are ranked among {count}"
         warnings.warn(f"{name}: negatives={negatives}, but {only}", stacklevel=4)
     if few := int((unseen < count).sum()):
         fewer = f"{few} of {len(unseen)} held-out rows are of people with fewer unseen items"
