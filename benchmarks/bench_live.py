@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.live import live_problem
 from assent.data.problem import Protocol, make_problem
-from assent.data.unwillingness import assign
 from assent.evaluation.evaluate import ranked_metrics
 from assent.lab import Lab, everything
 from assent.lab.tuning import tuned

@@ -45,11 +45,12 @@ from assent.runs.folder import (
     read_held_out,
     read_mapping,
     read_records,
+    read_sealed,
     read_selection,
 )
 from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, made_with, read_manifest
 from assent.runs.run import report_data, stopped_after
-from assent.runs.tables import held_out_table
+from assent.runs.tables import described, held_out_table
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings, Trained
@@ -60,9 +61,11 @@ _CLOSE = 1e-6
 """Relative difference up to which metrics of another machine are the same."""
 _EXACT = 1e-9
 """The same for sums of figures that are in the files."""
-_SELECTION, _HELD_OUT, _METRICS, _CERTIFICATE = (
-    "selection.parquet", "held_out.parquet", "metrics.json", "certificate.json"
+_SELECTION, _HELD_OUT, _SEALED, _METRICS, _CERTIFICATE = (
+    "selection.parquet", "held_out.parquet", "sealed.parquet", "metrics.json", "certificate.json"
 )  # fmt: skip
+_SAID_OF_ROWS = ("given", "source", "said", "title", "category")
+"""Columns that say something of a row, and do not tell which it is."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ class _Verification:
     manifest: Manifest | None = None
     selection: pl.DataFrame | None = None
     held_out: pl.DataFrame | None = None
+    sealed: pl.DataFrame | None = None
     records: list[dict[str, Any]] | None = None
     certificate: dict[str, Any] | None = None
     quality: dict[str, Any] | None = None
@@ -177,11 +181,13 @@ class _Verification:
         self._check_files(manifest)
         self.selection = self.tried(_SELECTION, lambda: read_selection(manifest))
         self.held_out = self.tried(_HELD_OUT, lambda: read_held_out(manifest))
+        self.sealed = self.tried(_SEALED, lambda: read_sealed(manifest))
         self.records = self.tried(_METRICS, lambda: read_records(manifest, _METRICS))
         self.certificate = self.tried(_CERTIFICATE, lambda: read_mapping(manifest, _CERTIFICATE))
         self.quality = self.tried(QUALITY, lambda: read_mapping(manifest, QUALITY))
         self._check_settings(manifest)
         self._check_selection(manifest)
+        self._check_sealed()
         self._check_metrics()
         self._check_certificate()
         self._check_model(manifest)
@@ -224,6 +230,14 @@ class _Verification:
         prices = break_even_prices(valued["value"].to_numpy(), valued["unwillingness"].to_numpy())
         if not np.array_equal(valued["price"].to_numpy(), prices):
             self.note(_SELECTION, "break-even prices do not follow from values and unwillingness")
+
+    def _check_sealed(self) -> None:
+        """Check that what was turned away at the door is nowhere else."""
+        for file, table in ((_SELECTION, self.selection), (_HELD_OUT, self.held_out)):
+            if table is None or self.sealed is None:
+                continue
+            if table.join(self.sealed, on=["user", "item"], how="semi").height:
+                self.note(file, f"has interactions that {_SEALED} says were turned away")
 
     def _check_metrics(self) -> None:
         """Check the methods, the violation and its share, of the run and of All and Nothing.
@@ -378,8 +392,8 @@ class _Verification:
 
     def fits(self, log: Interactions, problem: Problem, live: Problem | None) -> bool:
         """Whether the run is of these problems: their fingerprints, and every row."""
-        settings, table, held_out = self.description, self.selection, self.held_out
-        if settings is None or table is None or held_out is None:
+        settings, table, held_out, sealed = self.description, self.selection, self.held_out, self.sealed
+        if settings is None or table is None or held_out is None or sealed is None:
             return False
         if self.is_live and live is None:
             raise AssentError(f"{self.folder}: a live run; accepted: live too, the log's live_problem")
@@ -397,13 +411,26 @@ class _Verification:
                 "unwillingness": decided.unwillingness,
             }
         )
-        before = len(self.findings)
-        if not table.select(rows.columns).equals(rows):
-            self.note(_SELECTION, "has other rows than the log's interactions")
-        expected = held_out_table(log, problem)
-        if held_out.columns != expected.columns or not held_out.equals(expected):
-            self.note(_HELD_OUT, "has other rows than the log's held-out interactions")
-        return len(self.findings) == before
+        pair = ["user", "item"]
+        are_same = [
+            self._is_of_log(_SELECTION, table, described(rows, log), "interactions"),
+            self._is_of_log(_HELD_OUT, held_out, held_out_table(log, problem), "held-out interactions"),
+            self._is_of_log(_SEALED, sealed.sort(pair), log.sealed.sort(pair), "never and closed ones"),
+        ]
+        return all(are_same)
+
+    def _is_of_log(self, file: str, found: pl.DataFrame, expected: pl.DataFrame, which: str) -> bool:
+        """Whether the rows of a table are those of the log; what else differs is noted too."""
+        about = [name for name in expected.columns if name in _SAID_OF_ROWS]
+        rows = expected.drop(about)
+        if not found.select(rows.columns).equals(rows):
+            self.note(file, f"has other rows than the log's {which}")
+            return False
+        for name in about:
+            if not found[name].equals(expected[name]):
+                hint = "; without a time of its own it is when the file was last changed"
+                self.note(file, f"column {name} is not what the log says{hint if name == 'said' else ''}")
+        return True
 
     def metrics_again(self, problem: Problem, progress: Progress) -> None:
         """Evaluate the model again."""
