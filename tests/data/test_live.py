@@ -44,9 +44,7 @@ def test_every_row_is_decided_on_and_the_latest_of_several_judges(
     ]
     assert pairs(live, live.train) == expected
     assert live.judges is not None
-    last = [
-        (user, items[n - 1]) for user, items, n in zip(PEOPLE, histories, lengths, strict=True) if n > 1
-    ]
+    last = [(user, items[n - 1]) for user, items, n in zip(PEOPLE, histories, lengths, strict=True) if n > 1]
     assert pairs(live, live.train[live.judges]) == pairs(live, live.valid) == last
     np.testing.assert_array_equal(live.measurable, ~live.judges)
     np.testing.assert_allclose(live.unwillingness, [0.1 * n for length in lengths for n in range(length)])
