@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.game.budget import Budget
 from assent.game.prices import price_path
 from assent.lab import Lab

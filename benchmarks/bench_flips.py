@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, Protocol, make_problem
-from assent.data.unwillingness import assign
 from assent.game.prices import break_even_prices
 from assent.lab import Lab, everything
 from assent.lab.tuning import tuned

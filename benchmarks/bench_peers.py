@@ -42,9 +42,9 @@ import polars as pl
 import torch
 from scipy import sparse
 
+from assent.data.door import assign
 from assent.data.problem import Problem, Protocol, Rows, make_problem_from_parts, parts_of
 from assent.data.readers import read_interactions
-from assent.data.unwillingness import assign
 from assent.evaluation.evaluate import ranked_metrics
 from assent.lab import Lab, everything
 from assent.lab.tuning import tuned

@@ -96,7 +96,10 @@ def main(name: str, *, quick: bool) -> None:
             trial.withdrawn(opinion.untold, unwillingness)
     weights = dict.fromkeys(trial.Kind, 1 / 3)
     tilted = {kind: 0.5 if kind is trial.Kind.STRUCTURE else 0.25 for kind in trial.Kind}
-    trials = [trial.Trial(0.5, weights, weights), trial.Trial(0.2, tilted, tilted)]
+    trials = [
+        trial.Trial(budget=0.5, qualities=weights, weights=weights),
+        trial.Trial(budget=0.2, qualities=tilted, weights=tilted),
+    ]
     for level, opinions, mean in zip(("own", "social"), said, means, strict=True):
         with steps.step(f"combine, {level}"):
             values = trial.combine(opinions, trials, unwillingness, mean=mean)

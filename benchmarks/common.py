@@ -21,12 +21,12 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.named import cut
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.readers import read_interactions
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.evaluation import evaluate as evaluation
 from assent.lab import SERIAL, Executor, Lab, Processes, Training, everything
 from assent.support.arrays import Bools

@@ -30,11 +30,11 @@ from typer.testing import CliRunner
 
 from assent.cli.app import app
 from assent.cli.how import read_asked
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import make_problem
 from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_rules, read_wishes
-from assent.data.unwillingness import assign
 from assent.methods import METHODS
 from assent.support.errors import AssentError
 from common import Option, read_options, verdict

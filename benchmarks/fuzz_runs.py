@@ -26,7 +26,8 @@ from assent.data.simulate import simulate
 from assent.methods import make_method
 from assent.runs.folder import Run
 from assent.runs.manifest import MANIFEST
-from assent.runs.run import RunPlan, fit
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
 from assent.support.errors import AssentError
 from assent.training import Settings
 from common import Option, read_options, verdict

@@ -21,7 +21,8 @@ from assent.data.interactions import NO_ITEMS, Interactions
 from assent.lab import Lab, Store, Training
 from assent.methods import make_method
 from assent.models import MFSettings
-from assent.runs.run import RunPlan, fit
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
 from assent.support.progress import SILENT, Advance, Progress
 from assent.testing.subject import (
     CHANGES,

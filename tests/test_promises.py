@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from assent.data.interactions import Interactions
+from assent.data.live import live_problem
 from assent.data.problem import Problem, make_problem
 from assent.data.readers import read_interactions
 from assent.methods import make_method
@@ -70,9 +71,12 @@ def leaky_split(log: Interactions) -> Problem:
     return make_problem(log, "paper-tables", negatives=5, seed=log.sealed.height)
 
 
-def counting_split(log: Interactions) -> Problem:
-    """Holds out shares of all rows, so that a withheld one moves the border."""
-    return make_problem(log, "paper-text", negatives=5)
+def counting_order(log: Interactions) -> Problem:
+    """Takes the rows of people with an even number of them backwards: a withheld one turns the rest."""
+    turned = log.table.with_columns(
+        time=pl.when(pl.len().over("user") % 2 == 0).then(-pl.col("time")).otherwise(pl.col("time"))
+    )
+    return live_problem(replace(log, table=turned), negatives=5)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def counting_split(log: Interactions) -> Problem:
         (Promise.NEVER, replace(way(), read=leaky_reader)),
         (Promise.NEVER, replace(way(), split=leaky_split)),
         (Promise.CLOSED, replace(way(), split=leaky_split)),
-        (Promise.WITHHELD, replace(way(), split=counting_split)),
+        (Promise.WITHHELD, replace(way(), undivided=counting_order)),
     ],
 )
 def test_a_reader_or_a_split_that_leaks_is_found(promise: Promise, leaky: Way, tmp_path: Path) -> None:
@@ -93,7 +97,7 @@ SEEN = {"rows": 0}
 
 
 def counting(log: Interactions) -> Problem:
-    problem = make_problem(log, "paper-tables", negatives=5)
+    problem = live_problem(log, negatives=5)
     SEEN["rows"] = len(problem.train)
     return problem
 
@@ -105,7 +109,7 @@ def test_a_sampler_that_leaks_is_found(tmp_path: Path, monkeypatch: pytest.Monke
         return negatives(*args, seed=seed + SEEN["rows"], **kwargs)
 
     monkeypatch.setattr(trainer, "negatives", leaky)
-    assert differences(Promise.WITHHELD, replace(way("mf"), split=counting), tmp_path, edits=4)
+    assert differences(Promise.WITHHELD, replace(way("mf"), undivided=counting), tmp_path, edits=4)
 
 
 class LeakyMF(MF):
@@ -121,4 +125,4 @@ class LeakyMF(MF):
 
 def test_a_model_that_leaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "leaky", LeakyMF)
-    assert differences(Promise.WITHHELD, replace(way("leaky"), split=counting), tmp_path, edits=4)
+    assert differences(Promise.WITHHELD, replace(way("leaky"), undivided=counting), tmp_path, edits=4)

@@ -3,13 +3,13 @@
 read_interactions (with unwillingness) → make_problem → Lab → make_method → Training → evaluate
 """
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.live import live_problem
 from assent.data.problem import Problem, Protocol, make_problem, make_problem_from_parts
 from assent.data.readers import from_frame, read_interactions
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
 from assent.evaluation.evaluate import HeldOut, evaluate
 from assent.game.budget import Budget

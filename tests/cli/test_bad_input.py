@@ -8,7 +8,7 @@ import pytest
 
 from assent.data.roles import GUESSES
 from assent.runs.folder import FORMAT
-from assent.runs.run import RunPlan
+from assent.runs.plan import RunPlan
 from assent.support.errors import AssentError
 from tests.cli.conftest import QUICK
 from tests.conftest import Assent

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import polars as pl
 import pytest
 
 from assent.data.unwillingness import SOURCES
+from assent.runs.manifest import MANIFEST
 from tests.cli.conftest import QUICK, records
 from tests.conftest import Assent
 
@@ -21,6 +24,16 @@ def write(path: Path, header: str, rows: list[str]) -> Path:
     path.write_text("\n".join([header, *rows]) + "\n")
     os.utime(path, (0, 86400))
     return path
+
+
+def timeless(content: bytes) -> Any:
+    """The content of a file, JSON without what a clock says."""
+
+    def without_seconds(members: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in members.items() if key != "seconds"}
+
+    is_json = content[:1] in (b"{", b"[")
+    return json.loads(content, object_hook=without_seconds) if is_json else content
 
 
 def log_of(folder: Path, *more: str) -> Path:
@@ -78,12 +91,12 @@ def run_of(log: Path, assent: Assent, *more: object) -> dict[str, Any]:
     folder = log.parent / "run"
     code, _, err = assent("fit", log, "--out", folder, *SMALL, "--budget", 0.6, *more)
     assert code == 0, err
-    found: dict[str, Any] = {name: (folder / name).read_bytes() for name in MODEL}
-    found["settings"] = json.loads((folder / "settings.json").read_text())
-    found["metrics"] = [
-        {key: value for key, value in each.items() if key != "seconds"}
-        for each in records(folder / "metrics.json")
+    # The report shows seconds, the manifest has its hash, and the sealed list is of what was turned away.
+    files = [
+        file for file in folder.iterdir() if file.name not in ("report.html", MANIFEST, "sealed.parquet")
     ]
+    assert {*MODEL, "metrics.json", "tuning.json", "certificate.json"} <= {file.name for file in files}
+    found: dict[str, Any] = {file.name: timeless(file.read_bytes()) for file in files}
     found["recommended"] = assent("recommend", folder, "--user", "u1")[1]
     found["explained"] = assent("explain", folder, "--user", "u1")[1]
     return found
@@ -99,9 +112,27 @@ def test_what_is_turned_away_changes_no_byte_of_a_run(
     before = run_of(log_of(tmp_path / "a"), assent, *options)
     after = run_of(log_of(tmp_path / "b", *ghosts), assent, *options)
     assert after == before
-    assert before["settings"]["closed"] == (options[-1] if options else None)
+    assert before["settings.json"]["closed"] == (options[-1] if options else None)
     for name in ("selection.parquet", "held_out.parquet", "report.html", "model.json", "metrics.json"):
         assert b"a secret" not in (tmp_path / "b" / "run" / name).read_bytes()
+
+
+def test_a_file_that_is_touched_changes_when_wishes_were_said_and_nothing_else(
+    tmp_path: Path, assent: Assent
+) -> None:
+    before = run_of(log_of(tmp_path / "a"), assent)
+    log = log_of(tmp_path / "b")
+    os.utime(log, (0, 2 * 86400))
+    after = run_of(log, assent)
+    tables = ("selection.parquet", "held_out.parquet")
+    for name in tables:
+        old, new = (pl.read_parquet(BytesIO(found.pop(name))) for found in (before, after))
+        assert old["said"].unique().to_list() == ["1970-01-02T00:00:00Z"]
+        assert new["said"].unique().to_list() == ["1970-01-03T00:00:00Z"]
+        assert new.drop("said").equals(old.drop("said"))
+    for found in (before, after):
+        found["explained"] = re.sub(r"\(1970-01-0[23]\)", "", found["explained"])
+    assert after == before
 
 
 def test_owners_see_what_was_never_used_and_nobody_else_does(tmp_path: Path, assent: Assent) -> None:

@@ -5,11 +5,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from assent.data.door import assign, fill_rest
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, make_problem
 from assent.data.rules import read_wishes
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign, fill_rest
 from assent.data.wishes import Wishes
 from assent.support.errors import AssentError
 
@@ -149,6 +149,9 @@ def test_a_category_is_one_decision_per_user(log: Interactions, problem: Problem
         ({"utility": "power:0"}, r"utility: power 0; accepted: a number above 0"),
         ({"utility": "power:1e9"}, r"utility: power 1e\+09; accepted: a number above 0, at most 10"),
         ({"user_budget": "nobody"}, r"'nobody': not a rule"),
+        ({"user_budget": "1_0"}, r"'1_0': not a rule"),
+        ({"user_floor": "ann=0_1"}, r"'ann' is '0_1'; accepted: a whole number"),
+        ({"utility": "power:0_1"}, r"utility='power:0_1': accepted: linear, quadratic or power:P"),
     ],
 )
 def test_what_cannot_be_is_refused(

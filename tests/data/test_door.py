@@ -3,6 +3,7 @@
 Each property changes such rows in a file or a data frame, and demands the same log and the same problem.
 """
 
+import json
 import os
 import warnings
 from collections.abc import Callable
@@ -15,12 +16,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.files import refusal, write
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import Rows, make_problem, make_problem_from_parts, parts_of
 from assent.data.readers import from_frame, read_interactions
 from assent.data.roles import plain
-from assent.data.unwillingness import assign
 from assent.support.errors import AssentError
 
 Row = dict[str, Any]
@@ -273,11 +275,6 @@ def test_a_leaky_mean_fails_the_check(tmp_path: Path) -> None:
 # --- single cases
 
 
-def write(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
 def test_one_odd_id_does_not_change_how_others_read(tmp_path: Path) -> None:
     log = write(tmp_path / "log.csv", "user,item,unwillingness\n8.0,1.0,0.5\nx,y,1\n")
     read = read_interactions(log)
@@ -336,6 +333,50 @@ def test_a_category_without_a_rule_does_not_open_the_door(tmp_path: Path) -> Non
             assert read.table["unwillingness"].to_list() == [0.2, 0.2]
 
 
+@pytest.mark.parametrize("minded", [{"unwillingness": 1}, {"unwillingness": 0.9, "beta": 0}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"user_id": "zoe", "item": "x"},
+        {"user": "zoe", "item_id": "x"},
+        {"userId": "zoe", "ItemID": "x", "user": None},
+        {"user_id": "zoe", "item_id": "x", "timestamp": "?", "consent": 1, "genre": ["Secret"]},
+    ],
+)
+@pytest.mark.parametrize("source", [None, "constant:0.5"])
+def test_keys_of_a_row_that_is_turned_away_name_nobodys_columns(
+    keys: Row, minded: Row, source: str | None, tmp_path: Path
+) -> None:
+    closed = None if minded["unwillingness"] == 1 else 0.8
+    if closed and source:
+        pytest.skip("the column's limit is not that of another source")
+    rows: list[Row] = [
+        {"user": "ann", "item": "i", "unwillingness": 0.5, "time": 1},
+        {"user": "bob", "item": "j", "unwillingness": 0.25, "time": 2},
+    ]
+    path = tmp_path / "log.jsonl"
+    read = []
+    for lines in ([*rows], [*rows, {**keys, **minded}], [{**keys, **minded}, *rows]):
+        write(path, "".join(json.dumps(each) + "\n" for each in lines))
+        os.utime(path, (0, 0))
+        read.append(read_interactions(path, unwillingness=source, closed=closed))
+    alone, *beside = read
+    for each in beside:
+        assert each.table.equals(alone.table)
+        assert each.items.equals(alone.items)
+        assert each.sealed.select("user", "item", "unwillingness").rows() == [
+            ("zoe", "x", minded["unwillingness"])
+        ]
+
+
+def test_a_never_row_under_another_name_than_the_logs_is_never(tmp_path: Path) -> None:
+    rows = [{"user": "ann", "item": "i", "beta": 0.5}, {"user": "ann", "item": "j", "unwillingness": 1}]
+    log = write(tmp_path / "log.jsonl", "".join(json.dumps(each) + "\n" for each in rows))
+    read = read_interactions(log)
+    assert read.table.select("item", "unwillingness").rows() == [("i", 0.5)]
+    assert read.sealed["item"].to_list() == ["j"]
+
+
 def test_errors_count_rows_as_the_file_does(tmp_path: Path) -> None:
     log = write(
         tmp_path / "log.csv", "user,item,time,unwillingness\nann,i,?,1\nbob,i,5,0.5\nbob,j,soon,0.5\n"
@@ -355,20 +396,48 @@ def test_everything_may_be_never(tmp_path: Path) -> None:
         make_problem(replace(read, table=read.table.drop("split")), "full")
 
 
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.sampled_from("uvwxyz"), st.sampled_from("ABC")), min_size=1
+    ),
+    st.floats(0, 1),
+    st.integers(0, 5),
+)
+def test_a_limit_closes_what_is_drawn_by_category_and_draws_nothing_again(
+    cells: list[tuple[str, str, str]], closed: float, seed: int
+) -> None:
+    """Rows about one item may name different categories: each row is drawn for by its own."""
+    frame = pl.DataFrame(cells, {"user": pl.String, "item": pl.String, "category": pl.String}, orient="row")
+    frame = frame.unique(["user", "item"], keep="first", maintain_order=True)
+    whole = from_frame(frame, source="random-category", seed=seed).table
+    read = from_frame(frame, source="random-category", seed=seed, closed=closed)
+    columns = ["user", "item", "unwillingness"]
+    assert read.table.select(columns).equals(whole.filter(pl.col("unwillingness") <= closed).select(columns))
+    assert read.sealed.select(columns).equals(whole.filter(pl.col("unwillingness") > closed).select(columns))
+    drawn = (
+        frame.join(whole, on=["user", "item"])
+        .group_by("user", "category")
+        .agg(pl.col("unwillingness").n_unique())
+    )
+    assert (drawn["unwillingness"] == 1).all()
+
+
 # --- willingness
 
 
-def refusal(path: Path, **options: Any) -> str:
-    with pytest.raises(AssentError) as caught:
-        read_interactions(path, **options)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+YES = (
+    "willingness", "Willing ness", "user_willingness", "WILLING", "consent", "gdpr_consent", "GDPRConsent",
+    "hasConsent", "consented", "opt-in", "optedIn", "opted_in", "allowed", "isAllowed", "permission",
+    "agreed", "agreement_no", "not_refused", "not_opted_out",
+)  # fmt: skip
+NO = (
+    "opt_out", "optOut", "no_consent", "noconsent", "consent_withdrawn", "consentNotGiven", "unwilling",
+    "refused", "not_allowed", "disallowed", "without permission", "not_opted_in", "Un-willing",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["willingness", "Willing ness", "user_willingness", "WILLING", "consent", "opt-in"]
-)
+@pytest.mark.parametrize("name", YES)
 def test_willingness_is_refused_with_the_option_that_reads_it_reversed(name: str, tmp_path: Path) -> None:
     log = write(tmp_path / "log.csv", f"user,item,{name}\nann,i,0.25\nann,j,0\n")
     message = refusal(log)
@@ -391,6 +460,25 @@ def test_unwillingness_is_not_read_reversed(tmp_path: Path) -> None:
     assert "read it as unwillingness with columns={'unwillingness': 'unwillingness'}" in message
     both = {"willingness": "willingness", "unwillingness": "unwillingness"}
     assert refusal(log, columns=both).endswith("accepted: one of them")
+
+
+@pytest.mark.parametrize("name", NO)
+def test_a_name_that_says_no_is_unwillingness_and_not_willingness(name: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", f"user,item,{name}\nann,i,0.25\nann,j,1\n")
+    assert "unwillingness" not in read_interactions(log).table.columns
+    read = read_interactions(log, columns={"unwillingness": name})
+    assert read.table.select("item", "unwillingness").rows() == [("i", 0.25)]
+    message = refusal(log, columns={"willingness": name})
+    assert f"column {name!r} seems to say the reverse of willingness" in message
+    assert message.endswith(f"accepted: read it as unwillingness with columns={{'unwillingness': {name!r}}}")
+
+
+@pytest.mark.parametrize("name", ["allowance", "option", "adopted_in", "object_id", "no", "note", "shallow"])
+def test_other_names_are_taken_for_neither(name: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", f"user,item,{name}\nann,i,0.25\n")
+    assert "unwillingness" not in read_interactions(log).table.columns
+    for role, value in (("unwillingness", 0.25), ("willingness", 0.75)):
+        assert read_interactions(log, columns={role: name}).table["unwillingness"].to_list() == [value]
 
 
 def test_a_log_without_unwillingness_can_be_read_but_not_split(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.files import refusal, write
 
 from assent.data.formats import LOG_FILES, kind_of, read_table, stem_of
 from assent.data.readers import read_interactions
@@ -19,17 +20,11 @@ from assent.support.errors import AssentError
 ROWS = "user,item,time\nann,x,1\nbob,y,2\n"
 
 
-def write(path: Path, content: str | bytes) -> Path:
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
-def refusal(path: Path) -> str:
-    with pytest.raises(AssentError) as caught:
-        read_interactions(path)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
-    return str(caught.value).removeprefix(f"{path}: ")
+def refused_for(path: Path) -> str:
+    """What is said of a file that is refused, after its path."""
+    message = refusal(path)
+    assert message.startswith(f"{path}: ")
+    return message.removeprefix(f"{path}: ")
 
 
 @pytest.mark.parametrize(
@@ -117,19 +112,19 @@ PACKED = gzip.compress(ROWS.encode() * 9, mtime=0)
     ],
 )
 def test_gz_files_that_cannot_be_read(data: bytes, message: str, tmp_path: Path) -> None:
-    assert refusal(write(tmp_path / "log.csv.gz", data)) == message
+    assert refused_for(write(tmp_path / "log.csv.gz", data)) == message
 
 
 @pytest.mark.parametrize("name", ["log.gz", "log.parquet.gz", "log.zip", "log.csv.bz2"])
 def test_other_compressed_files_are_refused(name: str, tmp_path: Path) -> None:
-    message = refusal(write(tmp_path / name, PACKED))
+    message = refused_for(write(tmp_path / name, PACKED))
     assert f"unknown kind of file {kind_of(name)!r}; accepted: .inter, .parquet, .csv" in message
     assert ".jsonl.gz" in message
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log.csv").symlink_to("/dev/zero")
-    assert refusal(tmp_path / "log.csv") == "not a file; accepted: a file of rows"
+    assert refused_for(tmp_path / "log.csv") == "not a file; accepted: a file of rows"
     with pytest.raises(AssentError, match=r"cannot be read \(File name too long\)"):
         read_table(tmp_path / f"{'x' * 999}.csv", LOG_FILES)
 
@@ -158,12 +153,12 @@ def test_keys_that_lines_lack_are_empty_cells(tmp_path: Path) -> None:
     read = read_interactions(write(tmp_path / "log.jsonl", text), gaps=True)
     assert read.table["unwillingness"].to_list() == [None, 0.5, None]
     assert read.items["category"].to_list() == [[], ["x", "y"]]
-    assert "row 1, column 'beta' is empty" in refusal(tmp_path / "log.jsonl")
+    assert "row 1, column 'beta' is empty" in refused_for(tmp_path / "log.jsonl")
 
 
 def test_truth_values_of_json_are_flags_and_no_ids(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", lines({"user": True, "item": 1, "beta": False}))
-    assert refusal(path) == "column 'user' has the type Boolean; accepted: text or numbers"
+    assert refused_for(path) == "column 'user' has the type Boolean; accepted: text or numbers"
     assert read_table(path, LOG_FILES).unwillingness("beta", scale="flag").to_list() == [0]
 
 
@@ -193,7 +188,7 @@ def test_rows_that_are_left_out_do_not_matter(tmp_path: Path) -> None:
     ],
 )
 def test_json_lines_that_cannot_be_read(text: str | bytes, message: str, tmp_path: Path) -> None:
-    assert message in refusal(write(tmp_path / "log.jsonl", text))
+    assert message in refused_for(write(tmp_path / "log.jsonl", text))
 
 
 # Whatever a file holds, it is read or refused in one line

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from tests.small import small_problem
 
+from assent.data.door import assign
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.problem import (
     Problem,
@@ -24,7 +25,6 @@ from assent.data.problem import (
 )
 from assent.data.readers import read_interactions
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
 from assent.support.arrays import Ints, mix, string_keys
 from assent.support.errors import AssentError
@@ -293,16 +293,51 @@ def test_validation_rows_are_ranked_without_a_look_at_test_rows(last: list[str],
     np.testing.assert_array_equal(negatives(last), negatives(["f"] * 8))
 
 
-def test_where_somebody_has_few_unseen_items_everybody_is_ranked_among_so_many() -> None:
+def test_a_small_catalogue_is_ranked_whole_and_who_has_more_of_it_is_told_of() -> None:
     small = log(history("ann", "abcd") + history("bob", "def"))
-    with pytest.warns(UserWarning, match="log: negatives=99, but .* only 2 unseen items.* among 2"):
+    with pytest.warns(UserWarning, match="negatives=") as told:
         problem = make_problem(small, "paper-tables")
-    assert problem.test_candidates is not None
-    for candidates in (problem.valid_candidates, problem.test_candidates):
-        assert candidates.shape == (2, 3)
-        assert sorted(problem.item_ids[candidates[0, 1:]]) == ["e", "f"]
-    few = make_problem(small, "paper-tables", negatives=2)
+    first, second = (str(each.message) for each in told)
+    assert first.endswith(
+        "negatives=99, but nobody has more than 3 unseen items, so that rows are ranked among 3"
+    )
+    assert "negatives=3, but 2 of 4 held-out rows are of people with fewer unseen items" in second
+    unseen = {"ann": {"valid": "def", "test": "ef"}, "bob": {"valid": "abcf", "test": "abc"}}
+    for (part, user, item), sampled in named_candidates(problem).items():
+        assert sampled[0] == item
+        assert len(sampled) == 4
+        assert set(sampled[1:]) <= set(unseen[user][part])
+        assert len(set(sampled[1:])) == min(3, len(unseen[user][part]))
+    with pytest.warns(UserWarning, match="negatives=3"):
+        few = make_problem(small, "paper-tables", negatives=3)
     np.testing.assert_array_equal(few.valid_candidates, problem.valid_candidates)
+
+
+@settings(deadline=None)
+@given(logs(), protocols, st.sampled_from([1, 4, 99]), st.data())
+@pytest.mark.filterwarnings("ignore:log. negatives=")
+def test_nobody_who_has_many_items_changes_what_others_are_ranked_among(
+    interactions: Interactions, protocol: Protocol, negatives: int, data: st.DataObject
+) -> None:
+    known = sorted(set(interactions.table["item"]))
+    kept = data.draw(st.sets(st.sampled_from(known), min_size=len(known) - 2))
+    rows = [("zoe", item, float(time), 0.5) for time, item in enumerate(sorted(kept))]
+    more = pl.concat([interactions.table, log(rows).table])
+    alone = make_problem(interactions, protocol, negatives=negatives)
+    beside = make_problem(replace(interactions, table=more), protocol, negatives=negatives)
+    for before, after in zip(candidates_of(alone), candidates_of(beside), strict=True):
+        assert {row: names for row, names in after.items() if row[0] != "zoe"} == before
+        assert {len(names) for names in after.values()} == {len(names) for names in before.values()}
+
+
+def candidates_of(problem: Problem) -> list[dict[tuple[str, str], list[str]]]:
+    """The ids of the candidates of each validation and test row, if there are any."""
+    parts = ((problem.valid, problem.valid_candidates), (problem.test, problem.test_candidates))
+    return [
+        dict(zip(pairs(problem, rows), problem.item_ids[candidates].tolist(), strict=True))
+        for rows, candidates in parts
+        if candidates is not None
+    ]
 
 
 @pytest.mark.parametrize("negatives", [0, -1])
@@ -311,9 +346,19 @@ def test_no_negatives_are_refused(negatives: int) -> None:
         make_problem(log(history("ann", "abcd") + history("bob", "def")), "full", negatives=negatives)
 
 
-def test_a_user_with_all_items_is_refused() -> None:
-    with pytest.raises(AssentError, match="a log with more items"):
-        make_problem(log(history("ann", "abcd")), "full", negatives=1)
+def test_who_has_every_item_is_ranked_against_themselves_and_stops_nobody() -> None:
+    whole = log(history("ann", "abcdef") + history("bob", "abc") + history("cat", "def"))
+    with pytest.warns(UserWarning, match="negatives=3, but 2 of 6 held-out rows"):
+        problem = make_problem(whole, "paper-tables", negatives=3)
+    found = named_candidates(problem)
+    assert found["test", "ann", "f"] == ["f"] * 4
+    assert found["valid", "ann", "e"] == ["e", "f", "f", "f"]
+    assert sorted(found["test", "bob", "c"][1:]) == ["d", "e", "f"]
+
+
+def test_a_log_of_people_who_all_have_every_item_is_refused() -> None:
+    with pytest.raises(AssentError, match=r"everybody has every item.*accepted: a log with more items"):
+        make_problem(log(history("ann", "abcd") + history("bob", "dcba")), "full", negatives=1)
 
 
 # --- given parts
@@ -413,6 +458,7 @@ def test_a_fingerprint_names_every_input_of_a_problem() -> None:
         ],
         "valid_candidates": [_moved(problem.valid_candidates)],
         "test_candidates": [None, _moved(problem.test_candidates)],
+        "judges": [np.arange(len(problem.train)) == k for k in (0, 7)],
         "wishes": [Wishes(power=2.0), Wishes(floor=np.ones(problem.n_users, dtype=np.int64))],
         **{
             part: [

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.files import refusal, write
 
 from assent.data.interactions import NO_ITEMS
 from assent.data.readers import Duplicates, read_interactions
@@ -29,12 +30,6 @@ LOG = pl.DataFrame(
 )
 CELLS = ["user", "item", "time", "unwillingness"]
 """Columns of a log without those that say where unwillingness comes from."""
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def write_atomic(log: pl.DataFrame, path: Path) -> None:
@@ -419,14 +414,6 @@ REFUSED_TEXT = {
         ["the user?", "'c19' and 79 more"],
     ),
 }
-
-
-def refusal(path: Path, **options: Any) -> str:
-    with pytest.raises(AssentError) as caught:
-        read_interactions(path, **options)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
 
 
 @pytest.mark.parametrize(("content", "parts"), REFUSED_TEXT.values(), ids=REFUSED_TEXT.keys())

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assent.data.door import assign
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.rules import Rules, read_rules
-from assent.data.unwillingness import assign
 from assent.support.errors import AssentError
 
 FORMS = {
@@ -83,6 +83,18 @@ def test_rules_as_text_and_as_parquet(tmp_path: Path) -> None:
         ("r.csv", "user,unwillingness\nann,1\nann,1\n", "user 'ann' occurs twice"),
         ("r.csv", "user,unwillingness\n8.0,1\n8,1\n", "user '8' occurs twice"),
         ("r.csv", "user,unwillingness\nann,1\n ann,0\n", "user 'ann' occurs twice"),
+        (
+            "r.csv",
+            "user,unwillingness\nann,0_1\n",
+            "row 1, column 'unwillingness' is '0_1'; accepted: a number",
+        ),
+        ("r.yaml", "ann: 0_1\n", "'ann' is '0_1'; accepted: a number from 0"),
+        ("r.yaml", "ann: \u0661\n", "accepted: a number from 0"),
+        (
+            "r.yaml",
+            "ann: 80\n",
+            "'ann' is '80'; accepted: a number from 0 (use freely) to 1 (never), or scale=percent",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore")

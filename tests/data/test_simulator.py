@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from assent.data import simulate as simulator
+from assent.data.door import assign
 from assent.data.draws import draw_features
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem, make_problem
 from assent.data.simulate import Preference, simulate
-from assent.data.unwillingness import assign
 from assent.support.arrays import Floats, Ints
 from assent.support.errors import AssentError
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from scipy.special import logit
 from scipy.stats import kstest
 
+from assent.data.door import assign
 from assent.data.draws import draw_features, simulated
 from assent.data.interactions import NO_ITEMS, Interactions
 from assent.data.problem import make_problem
-from assent.data.unwillingness import REGISTRY, SOURCES, assign, for_the_record, in_words
+from assent.data.readers import read_interactions
+from assent.data.unwillingness import REGISTRY, SOURCES, for_the_record, in_words
 from assent.support.errors import AssentError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nothing but 0 and 1")
@@ -38,10 +40,15 @@ ANN_AND_BOB = log([("bob", "doom"), ("ann", "chess"), ("ann", "portal"), ("bob",
 
 
 def values(
-    interactions: Interactions, source: str, seed: int = 0, *, allow_unmatched: bool = False
+    interactions: Interactions,
+    source: str,
+    seed: int = 0,
+    *,
+    allow_unmatched: bool = False,
+    scale: str = "0-1",
 ) -> list[float]:
     """The unwillingness of each row, also of those that are sealed."""
-    assigned = assign(interactions, source, seed, allow_unmatched=allow_unmatched)
+    assigned = assign(interactions, source, seed, allow_unmatched=allow_unmatched, scale=scale)
     pairs = ["user", "item"]
     kept = interactions.table.join(assigned.sealed, on=pairs, how="anti", maintain_order="left")
     assert assigned.table.select("user", "item", "time").equals(kept.select("user", "item", "time"))
@@ -65,6 +72,61 @@ def test_nobodys_consent_is_invented() -> None:
     assert values(with_column, "column") == [0.0, 0.25, 0.5, 0.75]
 
 
+SCALES: dict[str, tuple[str, list[str], list[float]]] = {
+    "percent": ("a percentage from 0 (use freely) to 100 (never)", ["80%", "25"], [0.8, 0.25]),
+    "five": ("a whole number from 1 (use freely) to 5 (never)", ["5", "2"], [1.0, 0.25]),
+    "flag": ("0, false or no (use freely), or 1, true or yes (never)", ["yes", "0"], [1.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("kind", ["text", "r.yaml", "r.csv", "r.json", "file"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_rules_and_wishes_are_read_by_the_scale(scale: str, kind: str, tmp_path: Path) -> None:
+    _, (ann, bob), (of_ann, of_bob) = SCALES[scale]
+    path = tmp_path / ("wishes.csv" if kind == "file" else kind)
+    pairs = [("ann", "chess", ann), ("ann", "portal", ann), ("bob", "doom", bob), ("bob", "chess", bob)]
+    written = {
+        "text": "",
+        "r.yaml": f"ann: {ann}\nbob: {bob}\n",
+        "r.csv": f"user,unwillingness\nann,{ann}\nbob,{bob}\n",
+        "r.json": f'{{"ann": "{ann}", "bob": {bob}}}',
+        "file": "user,item,unwillingness\n" + "".join(",".join(pair) + "\n" for pair in pairs),
+    }
+    path.write_text(written[kind])
+    source = {"text": f"user:ann={ann},bob={bob}", "file": f"file:{path}"}.get(kind, f"user:{path}")
+    assert values(ANN_AND_BOB, source, scale=scale) == [of_bob, of_ann, of_ann, of_bob]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_other_rules_and_constants_are_read_by_the_scale_too(scale: str) -> None:
+    accepted, (ann, bob), (of_ann, of_bob) = SCALES[scale]
+    assert values(ANN_AND_BOB, f"constant:{ann}", scale=scale) == [of_ann] * 4
+    categories = f"category:Strategy={ann},*={bob}"
+    assert values(ANN_AND_BOB, categories, scale=scale) == [of_bob, of_ann, of_ann, of_ann]
+    for wrong in ("user:ann=-1,*=0", "constant:101", "category:*=x"):
+        with pytest.raises(AssentError) as caught:
+            values(ANN_AND_BOB, wrong, scale=scale)
+        assert str(caught.value).endswith(f"; accepted: {accepted}")
+
+
+@pytest.mark.parametrize("source", ["random", "random-category", "simulated", "column"])
+def test_a_scale_on_which_nothing_is_written_is_refused(source: str, tmp_path: Path) -> None:
+    minded = ANN_AND_BOB.with_unwillingness(pl.Series([0.1, 0.2, 0.3, 0.4]))
+    refused = r"^scale=percent: nothing is written on it, .*; accepted: 0-1$"
+    with pytest.raises(AssentError, match=refused):
+        assign(minded, source, scale="percent")
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,category\nann,chess,Strategy\n")
+    with pytest.raises(AssentError, match="no unwillingness is given" if source == "column" else refused):
+        read_interactions(path, unwillingness=source, scale="percent")
+    with pytest.raises(AssentError, match="no unwillingness is given"):
+        read_interactions(path, scale="percent")
+    # The log's own column says what is never, whatever the source.
+    path.write_text("user,item,category,unwillingness\nann,chess,Strategy,100\nann,doom,Action,40\n")
+    read = read_interactions(path, unwillingness=source, scale="percent")
+    assert read.sealed["item"].to_list() == ["chess"]
+
+
 def test_constant() -> None:
     assert values(ANN_AND_BOB, "constant:0.3") == [0.3] * 4
 
@@ -73,6 +135,7 @@ def test_constant() -> None:
     "source",
     [
         "", "nonsense", "random:3", "column:x", "constant", "constant:1.1", "constant:nan", "constant:x",
+        "constant:0_1", "simulated:0_1,1,1",
         "file:", "category:", "category:Action", "category:Action=2", "user:", "simulated:1",
         "simulated:1,2,x", "simulated:2,1,1", "simulated:-1,1,1", "simulated:0,1,-1", "simulated:0,1,inf",
     ],

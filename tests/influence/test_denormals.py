@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from assent.data.door import assign
 from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.influence.estimate import own_influence, predicted_losses, social_influence
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised

@@ -23,7 +23,7 @@ from assent.lab.store import Key, digest
 from assent.methods import make_method
 from assent.models import MFSettings
 from assent.runs.measure import Cell
-from assent.runs.run import RunPlan, describe
+from assent.runs.plan import RunPlan, describe
 from assent.support.cost import NO_COST, Cost
 from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import make_problem
 from assent.data.simulate import simulate
-from assent.data.unwillingness import assign
 from assent.data.wishes import Wishes
 from assent.methods import Method, make_method
 from tests.methods.cases import lab_of, over, quick

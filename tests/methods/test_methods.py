@@ -34,6 +34,7 @@ from assent.support.errors import AssentError
 from assent.worth.estimate import Source
 from tests.game.small_games import is_within
 from tests.methods.cases import ANCHORED, EVERY, VALUING, afresh, at_anchors, lab_of, over, quick, same, told
+from assent.worth.trial import Kind, Trial
 from tests.small import QUICK, entries, small_problem, trained_in
 
 BUDGETS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -385,6 +386,9 @@ def another(value: Any, annotation: Any) -> Any:
             return value + 1
         case float():
             return value / 2
+        case ():
+            weights = dict.fromkeys(Kind, 1 / 3)
+            return (Trial(budget=0.5, qualities=weights, weights=weights),)
         case None if "InfluenceSettings" in str(annotation):
             return InfluenceSettings()
         case None if "int" in str(annotation):
@@ -510,7 +514,7 @@ def test_an_entry_of_the_registry_is_enough_for_the_command_line(
     short = ["--set", "training.epochs=2", "--negatives", 9, "--jobs", 1]
     out = tmp_path / "run"
     command = ["fit", tmp_path / "log.csv", "--method", "mine", "--set", "mine.part=0.25", "--out", out]
-    code, text, _ = assent(*command, *short)
+    code, text, _ = assent(*command, *short, "--price", 0.1)
     assert code == 0
     assert "mine" in text
     selection = pl.read_parquet(out / "selection.parquet")

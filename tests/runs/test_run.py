@@ -20,7 +20,8 @@ from assent.methods.worth import WorthMethod
 from assent.results.records import REFERENCES
 from assent.runs.folder import FILES, WORK, open_run
 from assent.runs.manifest import MANIFEST
-from assent.runs.run import RunPlan, describe, fit
+from assent.runs.plan import RunPlan, describe
+from assent.runs.run import fit
 from assent.support.errors import AssentError
 from assent.support.files import read_json
 from assent.training import Settings
@@ -91,7 +92,7 @@ def test_a_run_decides_trains_and_measures_as_its_parts_do(
     np.testing.assert_array_equal(run.selection["value"].to_numpy(), choice.values)
     np.testing.assert_array_equal(run.selection["uncertainty"].to_numpy(), choice.errors)
     [trained] = lab.train([Training(choice.selection)])
-    figures = evaluate(problem, trained, choice.selection, price=WORTH.price)
+    figures = evaluate(problem, trained, choice.selection, price=WORTH.reward_price)
     assert {key: run.records[0][key] for key in figures} == figures
     assert [each["method"] for each in run.records] == ["worth", *REFERENCES]
     assert [each["trainings"] for each in run.records] == [choice.cost.trainings + 1, 1, 1]
@@ -195,7 +196,12 @@ def test_the_description_has_all_that_a_run_depends_on(problem: Problem) -> None
     assert (base["method"], base["objective"]) == ("worth", "welfare")
     plans = [
         RunPlan(price=0.2),
-        RunPlan(budget=0.5),
+        RunPlan(budget=0.4),
+        RunPlan(budget=0.4, price=0.3),
+        RunPlan(keep_quality=0.9),
+        RunPlan(keep_quality=0.9, confidence=0.8),
+        RunPlan(reference=True),
+        RunPlan(seeds=2),
         RunPlan(seed=1),
         RunPlan(k=(10,)),
         RunPlan(unwillingness="random"),
@@ -208,7 +214,8 @@ def test_the_description_has_all_that_a_run_depends_on(problem: Problem) -> None
         RunPlan(method=make_method("worth", objective="nash")),
     ]
     described = [describe(problem, plan, Settings()) for plan in plans] + [
-        describe(problem, RunPlan(), QUICK)
+        describe(problem, RunPlan(), QUICK),
+        describe(problem, RunPlan(), Settings(), live=problem),
     ]
     for number, each in enumerate(described):
         assert each != base

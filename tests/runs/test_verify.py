@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.data.interactions import Interactions
+from assent.data.interactions import CLOSED, NEVER, NO_ROWS, Interactions
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
 from assent.methods import make_method
 from assent.runs.folder import WORK, open_run
 from assent.runs.manifest import MANIFEST, hash_of_decisions, read_manifest
-from assent.runs.run import RunPlan, fit
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
 from assent.runs.verify import not_checked, verify
 from assent.support.errors import AssentError
 from assent.training import Settings
@@ -42,7 +43,11 @@ PLANS = {
 
 @pytest.fixture(scope="module")
 def log() -> Interactions:
-    return simulate(preference="learnable", users=40, items=40, seed=3)
+    """One with two rows that were turned away, and with titles and categories."""
+    made = simulate(preference="learnable", users=40, items=40, seed=3)
+    never = ("ann", "i1", "Heat", 1.0, "column", None, NEVER)
+    away = [never, ("zoe", "i9", None, 0.9, "column", None, CLOSED)]
+    return replace(made, sealed=pl.DataFrame(away, NO_ROWS.schema, orient="row"))
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +116,9 @@ def record(**changes: object) -> Callable[[Path], None]:
     return edited("metrics.json", lambda found: [found[0] | changes, *found[1:]])
 
 
-def table(change: Callable[[pl.DataFrame], pl.DataFrame]) -> Callable[[Path], None]:
-    name = "selection.parquet"
+def table(
+    change: Callable[[pl.DataFrame], pl.DataFrame], name: str = "selection.parquet"
+) -> Callable[[Path], None]:
     return lambda run: forged_table(run, name, change(pl.read_parquet(run / name)))
 
 
@@ -138,6 +144,11 @@ def report(run: Path) -> None:
     forged(run, "report.html", (run / "report.html").read_bytes().replace(b"NDCG@5", b"NDCG@1", 1))
 
 
+def sealed_and_used(run: Path) -> None:
+    used = pl.read_parquet(run / "selection.parquet").head(1).with_columns(reason=pl.lit(CLOSED))
+    table(lambda found: pl.concat([found, used.select(found.columns)]), "sealed.parquet")(run)
+
+
 def stay(run: Path) -> None:
     (run / WORK).mkdir()
 
@@ -158,7 +169,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "share": (record(violation_share=0.1), "metrics.json: violation_share of ifrqe is 0.1"),
     "method": (record(method="worth"), "metrics.json: has not the methods ifrqe, all, nothing"),
     "price": (record(price=0.1), "metrics.json: price is 0.1; settings.json has 0.05"),
-    "quality": (record(ndcg=0.99), "report.html: does not show what the other files say"),
+    "quality": (record(ndcg=0.99), "quality.json: reached is not what metrics.json has"),
     "report": (report, "report.html: does not show what the other files say"),
     "reward": (
         edited("certificate.json", lambda found: found | {"true_reward": -1.0}),
@@ -178,6 +189,16 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
         "model.json: has other settings than tuning.json found",
     ),
     "no tuning": (edited("tuning.json", lambda _: {}), "tuning.json: has no settings of the final model"),
+    "sealed": (lambda run: forged(run, "sealed.parquet", b"PAR1"), "sealed.parquet: no parquet table"),
+    "sealed reason": (
+        table(lambda found: found.with_columns(reason=pl.lit("lost")), "sealed.parquet"),
+        "sealed.parquet: damaged (reason)",
+    ),
+    "never that is closed": (
+        table(lambda found: found.with_columns(reason=pl.lit(CLOSED)), "sealed.parquet"),
+        "sealed.parquet: damaged (reason)",
+    ),
+    "sealed and used": (sealed_and_used, "selection.parquet: has interactions that sealed.parquet says were"),
     "work": (stay, ".work: still there"),
     "more": (lambda run: (run / "frontier.json").write_text("[]"), "frontier.json: not in manifest.json"),
 }
@@ -220,6 +241,35 @@ def test_another_log_is_found(
     settings(run)
     found_files = {each.file for each in verify(run, log, minded)}
     assert {"settings.json", "selection.parquet"} <= found_files
+
+
+@pytest.mark.parametrize("name", ["selection.parquet", "held_out.parquet", "sealed.parquet"])
+def test_what_a_table_says_of_the_logs_rows_is_compared(
+    name: str, log: Interactions, problem: Problem, whole: dict[str, Path], tmp_path: Path
+) -> None:
+    """Where a wish comes from, when it was said, and what the item is called: what people are shown."""
+    found = pl.read_parquet(whole["budget"] / name)
+    other = {
+        "source": pl.lit("file:other.csv"),
+        "said": pl.lit("2026-01-01T00:00:00Z"),
+        "title": pl.lit("Another"),
+        "category": pl.lit(["Another"]),
+    }
+    for column in other.keys() & set(found.columns):
+        run = Path(shutil.copytree(whole["budget"], tmp_path / column))
+        forged_table(run, name, found.with_columns(other[column].alias(column)))
+        about = [str(each) for each in verify(run, log, problem)]
+        assert any(each.startswith(f"{name}: column {column} is not what the log says") for each in about)
+    run = Path(shutil.copytree(whole["budget"], tmp_path / "fewer"))
+    forged_table(run, name, found[1:])
+    about = [str(each) for each in verify(run, log, problem)]
+    assert any(each.startswith(f"{name}: has other rows than the log's ") for each in about), about
+
+
+def test_the_order_in_which_rows_were_turned_away_does_not_matter(
+    log: Interactions, problem: Problem, whole: dict[str, Path]
+) -> None:
+    assert verify(whole["budget"], replace(log, sealed=log.sealed[::-1]), problem) == []
 
 
 def test_metrics_that_the_model_does_not_reach_are_found(

@@ -90,6 +90,16 @@ def test_items_that_somebody_has_are_not_drawn_and_the_rest_evenly() -> None:
     assert chisquare(np.bincount(distinct[users == 1][:, 0], minlength=40)[left]).pvalue > 0.01
 
 
+def test_where_somebody_lacks_too_few_items_these_are_drawn_again_in_the_same_order() -> None:
+    urn = Urn.of(mix(np.arange(5)))
+    starts, items = np.array([0, 2, 7, 7]), np.array([1, 3, 0, 1, 2, 3, 4])
+    some, nothing, anything = urn.draw_distinct(mix(np.arange(3)), np.arange(3), starts, items, 7)
+    assert sorted(some[:3]) == [0, 2, 4]
+    assert some.tolist() == [*some[:3], *some[:3], some[0]]
+    assert nothing.tolist() == [-1] * 7
+    assert sorted(anything[:5]) == [0, 1, 2, 3, 4]
+
+
 def test_an_urn_without_items_gives_the_first_index() -> None:
     empty = Urn.of(mix(np.arange(0)))
     assert empty.draw(mix(np.arange(3))).tolist() == [0, 0, 0]

@@ -23,7 +23,7 @@ MEASURED = RNG.gamma(2.0, size=len(USERS))
 def by(**weights: float) -> list[Trial]:
     """Trials at both budgets that give these weights."""
     every = {kind: weights.get(kind.name, 0.0) for kind in Kind}
-    return [Trial(budget, every, every) for budget in (0.5, 0.2)]
+    return [Trial(budget=budget, qualities=every, weights=every) for budget in (0.5, 0.2)]
 
 
 def ordered(values: Floats) -> Ints:

@@ -73,7 +73,7 @@ def test_structure_has_to_be_ahead_for_certain(ahead: float, heard: bool) -> Non
 
 def test_weights_go_from_budget_to_budget() -> None:
     high, low = ({kind: float(kind is one) for kind in Kind} for one in (S, E))
-    trials = [Trial(0.5, high, high), Trial(0.2, low, low)]
+    trials = [Trial(budget=0.5, qualities=high, weights=high), Trial(budget=0.2, qualities=low, weights=low)]
     assert weights_at(1.0, trials) == weights_at(0.5, trials) == high
     assert weights_at(0.2, trials) == weights_at(0.0, trials) == low
     between = weights_at(np.sqrt(0.1), trials)

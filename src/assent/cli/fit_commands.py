@@ -8,10 +8,11 @@ import typer
 from pydantic import BaseModel
 
 from assent.cli import options as o
-from assent.cli.command import OutputOptions, spread
+from assent.cli.command import OutputOptions, between, spread
 from assent.cli.compare_commands import parse_points, reward_form, show_frontier
 from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
+from assent.data.live import live_problem
 from assent.data.problem import Protocol, make_problem
 from assent.data.simulate import simulate
 from assent.evaluation.metrics import RewardForm
@@ -19,12 +20,13 @@ from assent.game.estimates import Objective
 from assent.methods import METHODS, Method, influence_settings, make_method
 from assent.models import IALS, MODELS
 from assent.report.facts import certificate_facts
-from assent.results.records import METHOD, named
+from assent.results.records import DEAREST, METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
 from assent.runs.folder import Run
 from assent.runs.measure import merged
-from assent.runs.run import RunPlan, fit
+from assent.runs.plan import USUAL_CONFIDENCE, RunPlan
+from assent.runs.run import fit
 from assent.support.errors import AssentError
 
 DEMO_SEED = 7
@@ -42,11 +44,49 @@ def fit_command(
         Objective,
         typer.Option(help="`nash`: everybody's own reward (the paper); `welfare`: the sum."),
     ] = Objective.WELFARE,
-    price: o.Price = 0.1,
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="Share of All's violation to keep within, instead of deciding at a price."
+            min=0,
+            max=1,
+            help="Share of what people mind that may be disclosed. Default: 0.5.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_quality: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Instead: disclose as little as keeps this share of the quality, e.g. 0.95."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(min=0, max=1, help="Chance with which --keep-quality is to hold.")
+    ] = USUAL_CONFIDENCE,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead: what one unit of unwillingness costs, in units of the model's validation loss.",
+            callback=between(0, DEAREST),
+        ),
+    ] = None,
+    reference: Annotated[
+        bool,
+        typer.Option(
+            "--reference", help="Also measure a model of everything, which uses what people withhold."
+        ),
+    ] = False,
+    experiment: Annotated[
+        bool,
+        typer.Option(
+            "--experiment", help="Keep everybody's latest interactions from all decisions, to test on."
+        ),
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Seeds that quality is measured with. Default: up to 3 where one is noisy.",
+            show_default=False,
         ),
     ] = None,
     frontier: Annotated[
@@ -63,12 +103,14 @@ def fit_command(
 ) -> None:
     """Choose what is worth disclosing, train on that alone, and report what it costs.
 
-    A killed fit goes on where it was when the same command is given again.
+    Every interaction is decided on, and the model is trained on all that is disclosed. How good it is, is
+    measured on a split of the log. A killed fit goes on where it was when the same command is given again.
 
     Examples:
 
     ```
     assent fit log.csv --budget 0.5 --out runs/shop
+    assent fit log.csv --keep-quality 0.95 --out runs/good
     assent fit data/steam --unwillingness random --method ifrqe++ --price 0.1 --out runs/paper
     assent fit log.csv --columns user=member,item=film --unwillingness file:wishes.csv --out runs/films
     assent fit log.csv --unwillingness category:Health=0.9,*=0.1 --frontier 0.75,0.5,0.25 --out runs/rules
@@ -78,6 +120,8 @@ def fit_command(
     output.check()
     asked = how.read()
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
+    if keep_quality is not None and (budget is not None or price is not None):
+        raise AssentError("--keep-quality: accepted: without --budget and --price")
     if not points and (frontier_seeds != _SEEDS or frontier_methods is not None):
         raise AssentError("--frontier-seeds and --frontier-methods: need --frontier")
     made = asked.method(method, objective)
@@ -89,11 +133,16 @@ def fit_command(
     progress = watcher()
     with work.executor() as executor:
         log, problem, source = given.make(progress, wishes)
+        live = None if experiment else given.live(log, wishes)
         plan = RunPlan(
             method=made,
             price=price,
             budget=budget,
+            keep_quality=keep_quality,
+            confidence=confidence,
+            reference=reference,
             seed=given.seed,
+            seeds=seeds,
             k=how.ks,
             unwillingness=source,
             rest=given.rest,
@@ -108,6 +157,7 @@ def fit_command(
             out,
             plan,
             asked.settings,
+            live=live,
             replace=output.replace,
             executor=executor,
             progress=progress,
@@ -150,6 +200,7 @@ def demo(
     plan = RunPlan(
         method=method,
         budget=0.5,
+        reference=True,
         seed=seed,
         unwillingness="simulated",
         points=(0.75, 0.5, 0.25),
@@ -161,6 +212,7 @@ def demo(
             problem,
             out,
             plan,
+            live=live_problem(log, seed=seed),
             replace=output.replace,
             executor=executor,
             progress=progress,
@@ -196,7 +248,7 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
     rows: list[list[str]] = []
     for setting, field in type(settings).model_fields.items():
         value: Any = getattr(settings, setting)
-        if setting == "influence":
+        if setting in ("influence", "trials"):  # listed apart, and found
             continue
         if isinstance(value, BaseModel):
             rows += _settings_rows(value, f"{prefix}{setting}.")

@@ -11,12 +11,14 @@ import typer
 from assent.cli.command import between, option
 from assent.cli.console import notice
 from assent.data.columns import Scale
+from assent.data.door import RESTS
 from assent.data.interactions import NEVER, OWN_COLUMN, Interactions
+from assent.data.live import live_problem
 from assent.data.problem import Problem, Protocol, make_problem, make_problem_from_parts, parts_of, too_short
 from assent.data.readers import Duplicates, read_interactions
 from assent.data.roles import GUESSES
 from assent.data.rules import read_wishes
-from assent.data.unwillingness import RESTS, SOURCES
+from assent.data.unwillingness import SOURCES
 from assent.data.wishes import USUAL_PRIOR
 from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
@@ -108,7 +110,10 @@ class LogOptions:
     ] = "error"
     scale: Annotated[
         Scale,
-        _read("How unwillingness is written in a column, of DATA or of a file of wishes.", show_default=True),
+        _read(
+            "How unwillingness is written, in DATA, a file of wishes, rules or a constant.",
+            show_default=True,
+        ),
     ] = Scale.UNIT
 
     def read(self, progress: Progress, **consent: Any) -> Interactions:
@@ -179,6 +184,11 @@ class ProblemOptions(LogOptions):
         if unread := log.sealed.height - never:
             notice(f"{log.name}: {unread} interactions are above --closed {self.closed:g}: withheld unread")
         return log, problem, source
+
+    def live(self, log: Interactions, wishes: WishOptions) -> Problem:
+        """Return the log's live problem, with the wishes."""
+        problem = live_problem(log, seed=self.seed, negatives=self.negatives)
+        return wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
 
     def _split(self, log: Interactions) -> Problem:
         if "split" in log.table.columns:

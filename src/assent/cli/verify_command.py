@@ -54,7 +54,8 @@ def verify_command(
         raise AssentError("--again: needs --data, the log of the run")
     progress = watcher()
     log, problem = given.make(progress, wishes)[:2] if given.data else (None, None)
-    found = verify(run, log, problem, again=again, model=model, progress=progress)
+    live = None if log is None else given.live(log, wishes)
+    found = verify(run, log, problem, live=live, again=again, model=model, progress=progress)
     for each in found:
         say(str(each))
     output.write([{"file": each.file, "finding": each.what} for each in found])

@@ -1,5 +1,6 @@
 """Columns of a file or a data frame as typed values; the first cell that does not fit is an `AssentError`."""
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterable
@@ -54,7 +55,15 @@ class Scale(StrEnum):
                 numbers = values.cast(pl.Float64) if values.dtype == pl.Boolean else _numbers(values)
                 return _only(numbers, (numbers == 0) | (numbers == 1))
 
-    def accepted(self, *, is_reversed: bool) -> str:
+    def parse(self, value: object) -> float:
+        """A single value in [0, 1], NaN if it is not on this scale."""
+        if not isinstance(value, str | int | float):
+            return math.nan
+        # Numbers go by their text: it is exact, and holds whole numbers of any size.
+        [found] = self.read(pl.Series([value if isinstance(value, bool) else str(value)]))
+        return math.nan if found is None else float(found)
+
+    def accepted(self, *, is_reversed: bool = False) -> str:
         """What a cell may hold, in words."""
         free, never = ("never", "use freely") if is_reversed else ("use freely", "never")
         return {

@@ -42,8 +42,8 @@ def disclosed_whole(problem: Problem, selection: Bools) -> Problem:
     """Return the disclosed rows of a live problem, `selection[Z]`, all to train on."""
     table = _table(problem, selection)
     split = _split(problem, table)
-    no_rows = {"valid": split.valid[:0], "valid_candidates": split.valid_candidates[:0]}
-    return replace(_undivided(split, table), **no_rows)
+    whole = _undivided(split, table)
+    return replace(whole, valid=split.valid[:0], valid_candidates=split.valid_candidates[:0])
 
 
 def _table(problem: Problem, selection: Bools) -> pl.DataFrame:
@@ -56,10 +56,8 @@ def _table(problem: Problem, selection: Bools) -> pl.DataFrame:
 
 
 def _split(problem: Problem, table: pl.DataFrame) -> Problem:
-    negatives = problem.valid_candidates.shape[1] - 1
-    return build(
-        problem.name, table, Protocol.FULL, label="disclosed", seed=problem.seed, negatives=negatives
-    )
+    # A training draws the items itself that it ranks validation rows among.
+    return build(problem.name, table, Protocol.FULL, label="disclosed", seed=problem.seed, negatives=1)
 
 
 def _latest_apart(table: pl.DataFrame) -> pl.DataFrame:

@@ -62,9 +62,9 @@ class Problem:
 
     `user_ids` and `item_ids` are the sorted ids of all rows. `unwillingness[len(train)]`
     is that of the training rows, which are sorted by user and, within a user, by time.
-    `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its n sampled negatives:
-    the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for test rows, or None if the
-    protocol ranks all items.
+    `valid_candidates[len(valid), 1 + n]` holds each validation row's own item, then its n sampled negatives
+    (`make_problem` says which): the samples of the loss L(T^u) in eq. 1. `test_candidates` is the same for
+    test rows, or None if the protocol ranks all items.
     """
 
     name: str
@@ -163,8 +163,10 @@ def make_problem(
     row that goes moves no other row to another part.
 
     `seed` draws the `negatives` of each validation row, and of each test row if the protocol ranks those
-    among sampled items. The draws of a row depend on the seed, its ids and the items of its user. If somebody
-    has fewer unseen items, everybody's rows get as many as that, with a warning.
+    among sampled items. The draws of a row depend on the seed, its ids and the items of its user. If nobody
+    has so many unseen items, rows get as many as the person with the most of them has. Who has fewer than
+    others is ranked among theirs, each repeated to make up the number; who has every item, against the row's
+    own item, a tie for every model alike. Each of these is told by a warning.
     """
     protocol = Protocol(protocol)
     kept = with_unwillingness(interactions)
@@ -256,7 +258,7 @@ def sample_unseen(users: Ints, keys: Keys, log: Rows, item_keys: Keys, count: in
     """Sample `count` distinct items per key that `users[n]` have not in `log`: [len(users), count].
 
     Every order of such items is equally likely, and a function of `keys[n]`, the user's items and the keys of
-    items. Each user must have at least `count` unseen items.
+    items. Where a user has fewer unseen items, those are repeated; where they have none, all are −1.
     """
     order = np.argsort(log.users, kind="stable")
     starts = np.searchsorted(log.users[order], np.arange(users.max(initial=-1) + 2))
@@ -276,15 +278,19 @@ def build(
     log, part = Rows(users, items), table["part"].to_numpy()
     train, valid, test = (log[part == number] for number in (TRAIN, VALID, TEST))
     user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
-    unseen = (len(item_ids) - np.bincount(users))[log[part != TRAIN].users]
-    few = _affordable(name, negatives, int(unseen.min()))
+    unseen = len(item_ids) - np.bincount(users)
+    if len(test) and not unseen[test.users].any():
+        nothing = "everybody has every item, so that there is none to rank theirs among"
+        raise AssentError(f"{name}: {nothing}; accepted: a log with more items")
+    count = _affordable(name, negatives, unseen[log[part != TRAIN].users])
 
     def candidates(rows: Rows, number: int) -> Ints:
         """Each row's own item, then items that its user has not had by then: later rows are not looked at."""
         own = mix(user_keys[rows.users], item_keys[rows.items])
         keys = mix(seed, Purpose.CANDIDATES, number, own)
-        sampled = sample_unseen(rows.users, keys, log[part <= number], item_keys, few)
-        return np.column_stack([rows.items, sampled])
+        sampled = sample_unseen(rows.users, keys, log[part <= number], item_keys, count)
+        rivals = np.where(sampled < 0, rows.items[:, None], sampled)
+        return np.column_stack([rows.items, rivals])
 
     return Problem(
         name=name,
@@ -301,17 +307,25 @@ def build(
     )
 
 
-def _affordable(name: str, negatives: int, unseen: int) -> int:
-    """The number of negatives that everybody has: `negatives`, or the fewest `unseen` items of a user."""
+def _affordable(name: str, negatives: int, unseen: Ints) -> int:
+    """The number of negatives of each held-out row, whose users have so many `unseen[n]` items.
+
+    It is `negatives`, or the most that anybody has: nobody who has many items lowers it for others.
+    """
     if negatives < 1:
         raise AssentError(f"{name}: negatives={negatives}; accepted: a whole number from 1 on")
-    if unseen < 1:
-        nothing = "some user has every item, so that there is none to rank theirs among"
-        raise AssentError(f"{name}: {nothing}; accepted: a log with more items")
-    if unseen < negatives:
-        only = f"some user has only {unseen} unseen items, so that everybody's rows are ranked among {unseen}"
+    if not len(unseen):
+        return negatives
+    most = int(unseen.max())
+    count = max(1, min(negatives, most))
+    if count < negatives:
+        only = f"nobody has more than {most} unseen items, so that rows are ranked among {count}"
         warnings.warn(f"{name}: negatives={negatives}, but {only}", stacklevel=4)
-    return min(negatives, unseen)
+    if few := int((unseen < count).sum()):
+        fewer = f"{few} of {len(unseen)} held-out rows are of people with fewer unseen items"
+        repeated = f"these are repeated to make up {count}"
+        warnings.warn(f"{name}: negatives={count}, but {fewer}: {repeated}", stacklevel=4)
+    return count
 
 
 def _indexed(ids: pl.Series) -> tuple[Strings, Ints]:

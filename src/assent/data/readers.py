@@ -15,10 +15,19 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from assent.data.columns import Scale, Table, listed, no_values, quoted, table_of
+from assent.data.door import judge
 from assent.data.formats import ITEM_FILES, LOG_FILES, kind_of, read_table, stem_of
-from assent.data.interactions import NO_ITEMS, NO_ROWS, OWN_COLUMN, PARTS, Interactions, known_items
+from assent.data.interactions import (
+    NO_ITEMS,
+    NO_ROWS,
+    OWN_COLUMN,
+    PARTS,
+    Interactions,
+    known_items,
+    turned_away,
+)
 from assent.data.roles import Roles, plain, refuse_repeated_pairs
-from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, judge, modified
+from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, modified
 from assent.support.errors import AssentError
 
 Duplicates = Literal["error", "first", "last"]
@@ -49,10 +58,10 @@ def read_interactions(
     several rows has the first title and all categories of those rows. A split is kept as a column.
 
     `unwillingness` is a source, one of `SOURCES`, with the `rest`, `seed` and `allow_unmatched` of `assign`;
-    without one it is the log's own column, if there is one. `scale` is that of the column, or of a file of
-    wishes. Rows of unwillingness 1, and above the limit `closed`, are turned away at the door: they are in
-    `sealed`, and nothing else depends on them. With `gaps`, an empty unwillingness is null; else it is an
-    error.
+    without one it is the log's own column, if there is one. `scale` is how unwillingness is
+    written there. Rows of unwillingness 1, and above the limit `closed`, are turned away at the door: they
+    are in `sealed`, and nothing else depends on them. With `gaps`, an empty unwillingness is null; else it is
+    an error.
 
     A (user, item) pair on several rows is an error, or `duplicates` keeps the row first or last in time. The
     kept row has the largest unwillingness of all of them, so that nobody becomes more willing.
@@ -125,6 +134,7 @@ def _interactions(
     """Read a log, the door first; `changed` is when it was last changed."""
     if duplicates not in get_args(Duplicates):
         raise AssentError(f"duplicates={duplicates!r}: accepted: {', '.join(get_args(Duplicates))}")
+    table = _named_by_others(table, roles, consent)
     user, item = roles.find_needed(table, "user"), roles.find_needed(table, "item")
     if user == item:
         raise AssentError(f"{table.origin}: column {user!r} is both user and item; accepted: two columns")
@@ -141,6 +151,35 @@ def _interactions(
     return replace(read, sealed=_sealed(table.only(~kept), roles, away, known))
 
 
+def _named_by_others(table: Table, roles: Roles, consent: Consent) -> Table:
+    """The table with the columns that its rows have, but for those which their own unwillingness turns away.
+
+    The lines of a JSON file may have keys of their own, and keys of a row that is turned away must not change
+    which column the user of other rows is. Its own user and item are found under any of their names.
+    """
+    is_reversed, is_own = "willingness" in roles.named, consent.source in (None, OWN_COLUMN)
+    minded = roles.find(table, "willingness" if is_reversed else "unwillingness")
+    if table.names_in is None or minded is None or not (is_own or plain(minded) == "unwillingness"):
+        return table
+    values = consent.scale.read(table.column(minded))
+    values = 1.0 - values if is_reversed else values
+    away = turned_away(values, consent.closed if is_own else None).is_not_null()
+    named = replace(table, names=table.names_in(~away))
+    if away.all() or {*named.names} == {*table.names}:
+        return table
+    names = {roles.find(named, role): roles.may_be(table, role) for role in ("user", "item", "unwillingness")}
+
+    def column(name: str) -> pl.Series:
+        cells = table.column(name)
+        for other in names.get(name, ()):
+            with suppress(AssentError):  # whatever stands there, it stops nobody
+                if (more := table.column(other)).dtype == cells.dtype:
+                    cells = cells.zip_with(~away | cells.is_not_null(), more)
+        return cells
+
+    return replace(named, column=cache(column))
+
+
 def _arrivals(
     name: str,
     table: Table,
@@ -154,6 +193,7 @@ def _arrivals(
     is_own = consent.source in (None, OWN_COLUMN)
     minded = roles.find_minded(table) if is_own else None
     other = None if is_own else roles.find(table, "unwillingness")
+    other = other if other is not None and plain(other) == "unwillingness" else None  # beta may be anything
     has_gaps = consent.gaps or consent.rest is not None
 
     def column() -> Answer:
@@ -181,7 +221,8 @@ def _arrivals(
         column if minded else None,
         categories,
         has_own_categories=known is None,
-        never=never if other is not None and plain(other) == "unwillingness" else None,
+        is_scaled=minded is not None or other is not None,
+        never=never if other is not None else None,
     )
 
 

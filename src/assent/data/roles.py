@@ -25,13 +25,35 @@ GUESSES: Final[dict[str, tuple[str, ...]]] = {
 A column that is only called split is taken for the split if each of its values is one of `PARTS`. Willingness
 is never guessed: a column that seems to hold it is refused until its role is named.
 """
-_WILLING: Final = re.compile("(?<!un)willing|^(consent|agreement|agreed|optin|permission)$")
-"""Plain names of columns in which a large number says that people do not mind."""
+_SAYS: Final = re.compile(
+    r"""
+    (?P<yes> willing | consent | agree | permi(?:ssion|t) | (?<!ad)opt(?:s|ed)?_?in(?![a-z])
+           | (?: (?<![a-z]) | (?<=un) | (?<=is) | (?<=has) | (?<=not) ) allow(?!ance) )
+  | (?P<no> (?<!ad)opt(?:s|ed)?_?out(?![a-z]) | refus | reject | declin | withdr | revok | oppos | dissent
+          | forbid | prohibit | object(?:s|ed|ion) | (?<![a-z])den(?:y|ie) )
+  | (?P<not> (?<![a-z])(?:no|non|not|never|without)_ | (?<![a-z])(?:no|non|not)(?=willing|consent|permi|allow)
+           | (?:un|dis)_?(?=willing|consent|permi|agree|allow) )
+    """,
+    re.VERBOSE,
+)
+"""What words of a column's name say: yes, no, or the reverse of the rest. A no at the end is a number."""
 
 
 def plain(name: str) -> str:
     """The letters and digits of a column's name, in lower case."""
     return re.sub("[^a-z0-9]", "", name.lower())
+
+
+def says_willing(name: str) -> bool | None:
+    """Whether a large number in a column of this name says that a person does not mind; False: that they do.
+
+    None if the name tells neither.
+    """
+    words = re.sub("(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
+    said = [match.lastgroup for match in _SAYS.finditer(words)]
+    if not {"yes", "no"} & {*said}:
+        return None
+    return (len(said) - said.count("yes")) % 2 == 0
 
 
 @dataclass(frozen=True)
@@ -56,14 +78,18 @@ class Roles:
 
     def find(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str | None:
         """The column of `table` that plays a role: the named one, else the best guess, else None."""
+        return next(iter(self.may_be(table, role, also)), None)
+
+    def may_be(self, table: Table, role: str, also: tuple[str, ...] = ()) -> list[str]:
+        """The columns of `table` that may play a role: the named one, else all guesses, best first."""
         named = self.named.get(role)
         if named is None:
             names = {plain(name): name for name in reversed(table.names)}
-            return next((names[guess] for guess in (*GUESSES[role], *also) if guess in names), None)
+            return [names[guess] for guess in (*GUESSES[role], *also) if guess in names]
         if named not in table.names:
             how = self.naming(role, named)
             raise AssentError(f"{table.origin}: no column {named!r} ({how}); columns: {listed(table.names)}")
-        return named
+        return [named]
 
     def find_needed(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str:
         """The column of `table` that plays a role; an `AssentError` if there is none."""
@@ -89,15 +115,16 @@ class Roles:
         for role in named:
             name = self.find(table, role)
             assert name is not None
-            if role == "unwillingness" and _WILLING.search(plain(name)):
+            is_guess = plain(name) in GUESSES["unwillingness"]
+            if role == "unwillingness" and says_willing(name):
                 raise self._is_reverse(table, name, "unwillingness", "willingness")
-            if role == "willingness" and plain(name) in GUESSES["unwillingness"]:
+            if role == "willingness" and (is_guess or says_willing(name) is False):
                 raise self._is_reverse(table, name, "willingness", "unwillingness")
             return name, role == "willingness"
         found = self.find(table, "unwillingness")
         if found is None or plain(found) != "unwillingness":  # beta may be anything
             for name in table.names:
-                if _WILLING.search(plain(name)):
+                if says_willing(name):
                     raise self._is_reverse(table, name, "unwillingness", "willingness")
         return None if found is None else (found, False)
 

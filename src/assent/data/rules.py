@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from assent.data.columns import Table, normal, quoted
+from assent.data.columns import Scale, Table, fitting_scale, normal, quoted
 from assent.data.formats import TABLES, each_once, kind_of, read_table
 from assent.data.interactions import Interactions
 from assent.data.problem import Problem
@@ -39,6 +39,13 @@ _Entry = tuple[str, str, object]
 UTILITIES: Final = {"linear": 1.0, "quadratic": 2.0}
 
 
+def parse_number(value: object) -> float:
+    """The number that a number or a text says; a `ValueError` for 0_1, which Python would take for 1."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        raise ValueError(value)
+    return float(value)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Quantity:
     """What a rule gives: its name, its largest value (the smallest is 0), and what is accepted, in words."""
@@ -47,19 +54,33 @@ class Quantity:
     largest: float
     accepted: str
     is_whole: bool = False
+    scale: Scale | None = None
+    """How an unwillingness is written, where that can be chosen."""
 
     def parse(self, value: object, place: str) -> float:
         """Parse a number or a text; an `AssentError` begins with `place`."""
-        try:
-            number = np.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError):
-            number = np.nan
+        number = self._number(value)
         if not 0 <= number <= self.largest or (self.is_whole and number % 1):
-            raise AssentError(f"{place} is {quoted(value)}; accepted: {self.accepted}")
+            other = fitting_scale(pl.Series([str(value)]), value) if self.scale is Scale.UNIT else ""
+            raise AssentError(f"{place} is {quoted(value)}; accepted: {self.accepted}{other}")
         return number
 
+    def _number(self, value: object) -> float:
+        """The value from 0 on, NaN if it is none."""
+        if self.scale not in (None, Scale.UNIT):
+            return self.scale.parse(value)
+        try:
+            return np.nan if isinstance(value, bool) else parse_number(value)
+        except (TypeError, ValueError, OverflowError):
+            return np.nan
 
-UNWILLINGNESS: Final = Quantity("unwillingness", 1, "a number from 0 (use freely) to 1 (never)")
+
+def unwillingness_on(scale: Scale) -> Quantity:
+    """Unwillingness that is written on a scale."""
+    return Quantity("unwillingness", 1, scale.accepted(), scale=scale)
+
+
+UNWILLINGNESS: Final = unwillingness_on(Scale.UNIT)
 BUDGET: Final = Quantity("budget", np.inf, "a number from 0 on, the largest sum of unwillingness disclosed")
 FLOOR: Final = Quantity("floor", 2.0**31, "a whole number of interactions, from 0 on", is_whole=True)
 PRIOR: Final = Quantity("prior", 1, "a probability from 0 to 1")
@@ -365,7 +386,7 @@ def _prior(text: str, log: Interactions, problem: Problem, *, allow_unmatched: b
 def _power(utility: str) -> float:
     kind, _, power = utility.partition(":")
     try:
-        return UTILITIES[utility] if kind != "power" else float(power)
+        return UTILITIES[utility] if kind != "power" else parse_number(power)
     except (KeyError, ValueError):
         accepted = f"{', '.join(UTILITIES)} or power:P, for instance power:1.5"
         raise AssentError(f"utility={utility!r}: accepted: {accepted}") from None
@@ -373,7 +394,7 @@ def _power(utility: str) -> float:
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        parse_number(text)
     except ValueError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Where unwillingness comes from, and what it opens the door to.
+"""Where unwillingness comes from.
 
 A new source is a function from a `Request` to an `Answer`, and one entry of `_SOURCES`. Draws are keyed by
 ids: a row keeps its unwillingness however the log is sorted, filtered or cut. They are below 1: only a person
@@ -19,17 +19,22 @@ import polars as pl
 from assent.data.columns import Scale, no_values
 from assent.data.draws import PAPER_SENSITIVITY, keys_of, simulated
 from assent.data.formats import LOG_FILES, kind_of, read_table
-from assent.data.interactions import OWN_COLUMN, Interactions, known_items, turned_away
+from assent.data.interactions import OWN_COLUMN, known_items, turned_away
 from assent.data.roles import Roles
-from assent.data.rules import EVERYTHING_ELSE, FILES, UNWILLINGNESS, Quantity, Rules, once_each, read_rules
+from assent.data.rules import (
+    EVERYTHING_ELSE,
+    FILES,
+    Quantity,
+    Rules,
+    once_each,
+    parse_number,
+    read_rules,
+    unwillingness_on,
+)
 from assent.support.arrays import Keys, uniforms
 from assent.support.errors import AssentError
 
 COLUMN: Final = "unwillingness"
-RESTS: Final = "own-mean, mean, or a number such as 0.5"
-"""What `rest` accepts."""
-_WEIGHT: Final = 2.0
-"""Everybody's mean counts as much as so many of a person's own interactions."""
 _CLOCK: Final = "%Y-%m-%dT%H:%M:%SZ"
 _LATEST: Final = 253_402_300_799.0
 """The last second of the year 9999: later times are no seconds since 1970."""
@@ -48,7 +53,7 @@ class Consent:
     closed: float | None = None
     """The limit above which interactions are withheld unread."""
     scale: Scale = Scale.UNIT
-    """How unwillingness is written in a column of a log or of a file of wishes."""
+    """How unwillingness is written in the log's column, a file of wishes, rules or a constant."""
     allow_unmatched: bool = False
     """Whether rules and wishes may be about nothing that is in the log."""
     gaps: bool = False
@@ -57,7 +62,8 @@ class Consent:
     @property
     def is_demanded(self) -> bool:
         """Whether there has to be unwillingness."""
-        return any(asked is not None for asked in (self.source, self.rest, self.closed))
+        asked = any(each is not None for each in (self.source, self.rest, self.closed))
+        return asked or self.scale is not Scale.UNIT
 
     def __post_init__(self) -> None:
         if self.closed is not None and not 0 <= self.closed <= 1:
@@ -105,6 +111,8 @@ class Arrivals:
     categories: Callable[[], Kinds]
     has_own_categories: bool = False
     """Whether the categories stand in the rows themselves, and not in a file that is about items."""
+    is_scaled: bool = False
+    """Whether the log has a column of unwillingness that is read by the scale."""
     never: Callable[[], pl.Series] | None = None
     """Which rows the log's own column calls never, where another source is asked: none takes it back."""
 
@@ -140,6 +148,15 @@ class Request:
         """Of draws."""
         return self.consent.seed
 
+    @property
+    def quantity(self) -> Quantity:
+        """Unwillingness as it is written."""
+        return unwillingness_on(self.consent.scale)
+
+    def rules(self, key: str) -> Rules:
+        """The rules by `key` that the argument is, or names."""
+        return read_rules(self.argument, key, self.quantity)
+
     def apply(self, rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
         """The value of each key, null if no rule is about it."""
         if self.is_repeated:
@@ -162,6 +179,10 @@ class UnwillingnessSource:
     """What a run's record keeps of the argument: no id of a person, no folder of the machine."""
     by_category: bool = False
     """Whether it looks at categories."""
+    keeps_first: bool = False
+    """Whether what it says of a row by the row's own categories stands, whatever others its item has."""
+    is_scaled: bool = False
+    """Whether it reads values by the scale."""
 
     @property
     def name(self) -> str:
@@ -173,119 +194,8 @@ class UnwillingnessSource:
         return any((":" in form) == bool(argument) for form in self.forms)
 
 
-def assign(
-    interactions: Interactions,
-    source: str,
-    seed: int = 0,
-    rest: str | None = None,
-    *,
-    closed: float | None = None,
-    scale: Scale | str = Scale.UNIT,
-    allow_unmatched: bool = False,
-) -> Interactions:
-    """Return a log in memory with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
-
-    `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
-    error. Rows of unwillingness 1, and above the limit `closed`, are sealed. Titles and categories stay as
-    they were read; `read_interactions` with the source keeps those of such rows out too. `scale` is that of a
-    file of wishes. With `allow_unmatched`, rules and wishes may be about nothing that is in the log.
-    """
-    table = interactions.table
-
-    def column() -> Answer:
-        minded = interactions.minded
-        return Answer(minded[COLUMN], minded["said"], minded["source"])
-
-    rows = Arrivals(
-        interactions.name,
-        table["user"],
-        table["item"],
-        column if COLUMN in table.columns else None,
-        lambda: Kinds.of_items(table["item"], interactions.items),
-    )
-    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched)
-    return interactions.judged(judge(rows, consent))
-
-
-def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
-    """The verdict on each row: its unwillingness, the source, when it was said, and why it is turned away.
-
-    The reason is null for rows that may be read. A row is turned away by what is said of it alone, before
-    anything is made of several rows: categories of items, means. If one row of a pair of user and item is
-    turned away, all are.
-    """
-    asked = consent.source or OWN_COLUMN
-    source, argument = _parsed(asked)
-    request = Request(rows, argument, consent, is_partial=consent.gaps or consent.rest is not None)
-    if source.by_category and rows.has_own_categories:
-        answer = _asked_twice(source, request)
-    else:
-        answer = source.ask(request)
-    never = rows.said_never()
-    values = _largest_of_pairs(rows, _never_where(never, answer.values))
-    filled = values
-    if not consent.gaps:
-        kept = turned_away(values, consent.closed).is_null()
-        filled = _merged(kept, fill_rest(rows.users.filter(kept), values.filter(kept), consent.rest), values)
-    given, nobody = values.is_not_null(), pl.lit(None, pl.String)
-    rest = nobody if consent.gaps else pl.lit(f"rest:{consent.rest}")
-    label = pl.lit(for_the_record(asked)) if answer.source is None else answer.source
-    said = answer.said if isinstance(answer.said, pl.Series) else pl.lit(answer.said, pl.String)
-    return pl.select(
-        filled.cast(pl.Float64).alias(COLUMN),
-        pl.when(never).then(pl.lit(OWN_COLUMN)).when(given).then(label).otherwise(rest).alias("source"),
-        pl.when(given).then(said).otherwise(nobody).alias("said"),
-        turned_away(filled, consent.closed).alias("reason"),
-    )
-
-
-def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
-    """What a source says by categories that stand in the rows.
-
-    A row is first judged by its own cells alone. The rows that are not turned away give the categories of
-    items, by which they are judged again; no other row has a part in these.
-    """
-    rows, closed = request.rows, request.consent.closed
-    own = rows.categories()
-    first = source.ask(replace(request, is_partial=True))
-    has_any = own.lists.list.len().gather(own.of) > 0
-    # What the rest closes gives no categories either.
-    said = _with_number(first.values, request.consent.rest)
-    said = said.zip_with(has_any, no_values(len(has_any), pl.Float64()))
-    values = _largest_of_pairs(rows, _never_where(rows.said_never(), said))
-    kept = turned_away(values, closed).is_null()
-    second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True))
-    return Answer(_merged(kept, second.values, values), first.said)
-
-
-def _with_number(values: pl.Series, rest: str | None) -> pl.Series:
-    """The values, the nulls filled if `rest` is a number."""
-    if rest in (None, "mean", "own-mean"):
-        return values
-    return values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "rest"))
-
-
-def _never_where(never: pl.Series, values: pl.Series) -> pl.Series:
-    """The values, 1 where the mask `never` says so: [n]"""
-    return pl.select(pl.when(never).then(1.0).otherwise(values)).to_series()
-
-
-def _largest_of_pairs(rows: Arrivals, values: pl.Series) -> pl.Series:
-    """The largest unwillingness of all rows of a pair, so that nobody becomes more willing: [n]"""
-    table = pl.DataFrame({"user": rows.users, "item": rows.items, "value": values})
-    if table.select("user", "item").is_duplicated().any():
-        table = table.with_columns(pl.col("value").max().over("user", "item"))
-    return table["value"]
-
-
-def _merged(kept: pl.Series, some: pl.Series, others: pl.Series) -> pl.Series:
-    """The values of `some`, one for each row of the mask `kept`, and those of `others` elsewhere: [n]"""
-    merged = others.to_numpy(writable=True)
-    merged[kept.to_numpy()] = some.to_numpy()
-    return pl.Series(merged, nan_to_null=True)
-
-
-def _parsed(source: str) -> tuple[UnwillingnessSource, str]:
+def parse_source(source: str) -> tuple[UnwillingnessSource, str]:
+    """The source that a text names, and its argument; an `AssentError` if there is none."""
     kind, _, argument = source.partition(":")
     known = REGISTRY.get(kind)
     if known is None or not known.accepts(argument):
@@ -313,38 +223,6 @@ def modified(path: str | Path) -> str | None:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime(_CLOCK)
 
 
-def fill_rest(users: pl.Series, values: pl.Series, rest: str | None) -> pl.Series:
-    """Fill the nulls of `values[Z]`, the unwillingness of interactions of `users[Z]`, by `rest`.
-
-    With m the mean of all given values, and Σ_u the sum of the n_u values that user u gave, `rest` is:
-        own-mean   (Σ_u + 2 m) / (n_u + 2): a person's own mean, shrunk towards everybody's
-        mean       m
-        a number   that number
-    None raises if there is a null: who said nothing of an interaction did not say "use it freely". Means are
-    kept below 1: only a person can say "never".
-    """
-    values = _with_number(values, rest)
-    if not values.null_count():
-        return values
-    if rest is None:
-        count = values.null_count()
-        raise AssentError(
-            f"unwillingness: {count} interactions have none; accepted: one each, or rest={RESTS}"
-        )
-    everybody = values.mean()
-    if not isinstance(everybody, float):
-        raise AssentError(f"rest={rest!r}: nobody gave any unwillingness; accepted: a number")
-    if rest == "mean":
-        filled = values.fill_null(everybody)
-    else:
-        table = pl.DataFrame({"user": users, "value": values})
-        given, total = pl.col("value").count().over("user"), pl.col("value").sum().over("user")
-        own = (total + _WEIGHT * everybody) / (given + _WEIGHT)
-        filled = table.select(pl.col("value").fill_null(own))["value"]
-    below = pl.Series(np.minimum(filled.to_numpy(), np.nextafter(1.0, 0.0)))
-    return values.zip_with(values.is_not_null(), below)
-
-
 def _column(request: Request) -> Answer:
     if request.rows.column is None:
         accepted = f"a column {COLUMN!r}, or unwillingness=SOURCE, one of: {SOURCES}"
@@ -353,7 +231,7 @@ def _column(request: Request) -> Answer:
 
 
 def _constant(request: Request) -> Answer:
-    value = UNWILLINGNESS.parse(request.argument, f"unwillingness 'constant:{request.argument}'")
+    value = request.quantity.parse(request.argument, f"unwillingness 'constant:{request.argument}'")
     return Answer(pl.repeat(value, len(request.rows.users), dtype=pl.Float64, eager=True))
 
 
@@ -412,7 +290,7 @@ def _category(request: Request) -> Answer:
     If the rules are partial, a row with a category that has no rule is null, unless another of its categories
     turns it away.
     """
-    rules, rows = read_rules(request.argument, "category"), request.rows
+    rules, rows = request.rules("category"), request.rows
     kinds, closed = rows.categories(), request.consent.closed
     kind = pl.DataFrame({"kind": kinds.of.unique().sort()})
     lists = kind.with_columns(category=kinds.lists.gather(kind["kind"]))
@@ -436,7 +314,7 @@ def _category(request: Request) -> Answer:
 
 def _user(request: Request) -> Answer:
     """Unwillingness by user, the same for all rows of one; null without a rule if the rules are partial."""
-    rules, users = read_rules(request.argument, "user"), request.rows.users
+    rules, users = request.rules("user"), request.rows.users
     values = request.apply(rules, users, "user")
     if values.null_count() and not request.is_partial:
         unruled = users.filter(values.is_null()).unique(maintain_order=True)
@@ -458,12 +336,13 @@ def _random(request: Request) -> Answer:
 def _random_category(request: Request) -> Answer:
     """A uniform draw per user and category: people hide whole categories.
 
-    A row counts under the first of its categories; an item without any is a category of its own.
+    A row counts under the first of its own categories, or else of its item's; an item without any is a
+    category of its own.
     """
     rows, seed = request.rows, request.seed
     kinds = rows.categories()
     first = kinds.lists.list.first().gather(kinds.of)
-    if first.null_count() == len(first):
+    if len(first) and first.null_count() == len(first):
         raise AssentError(f"{rows.name}: no item has a category; accepted: a log whose items do")
     alone, shared = keys_of(rows.items, "item", seed), keys_of(first.fill_null(""), "category", seed)
     return _draw(keys_of(rows.users, "user", seed) ^ np.where(first.is_null(), alone, shared))
@@ -473,7 +352,7 @@ def _simulated(request: Request) -> Answer:
     users, items, sensitivity = request.rows.users, request.rows.items, PAPER_SENSITIVITY
     if request.argument:
         try:
-            low, high, spread = map(float, request.argument.split(","))
+            low, high, spread = map(parse_number, request.argument.split(","))
         except ValueError:
             accepted = "three numbers, simulated:a1,a2,a3"
             raise AssentError(f"unwillingness 'simulated:{request.argument}': accepted: {accepted}") from None
@@ -500,13 +379,16 @@ def _anonymous(argument: str) -> str:
 
 _SOURCES: Final = (
     UnwillingnessSource((OWN_COLUMN,), "the log's own column", _column, ""),
-    UnwillingnessSource(("constant:0.3",), "one value for every interaction", _constant, "the same for all"),
+    UnwillingnessSource(
+        ("constant:0.3",), "one value for every interaction", _constant, "the same for all", is_scaled=True
+    ),
     UnwillingnessSource(
         ("file:PATH",),
         "a file with the columns user, item and unwillingness",
         _file,
         "as {} says",
         record=lambda path: Path(path).name,
+        is_scaled=True,
     ),
     UnwillingnessSource(
         ("category:PATH", "category:Action=0.9,*=0.2"),
@@ -515,9 +397,15 @@ _SOURCES: Final = (
         "by its category: {}",
         record=_file_name,
         by_category=True,
+        is_scaled=True,
     ),
     UnwillingnessSource(
-        ("user:PATH", "user:ann=1,*=0"), "rules by user", _user, "by rules for people: {}", record=_anonymous
+        ("user:PATH", "user:ann=1,*=0"),
+        "rules by user",
+        _user,
+        "by rules for people: {}",
+        record=_anonymous,
+        is_scaled=True,
     ),
     UnwillingnessSource(
         ("random",), "a uniform draw per interaction, for experiments", _random, "drawn at random"
@@ -528,6 +416,7 @@ _SOURCES: Final = (
         _random_category,
         "drawn at random by category",
         by_category=True,
+        keeps_first=True,
     ),
     UnwillingnessSource(
         ("simulated", "simulated:0.5,1,1"), "the paper's simulation with a1,a2,a3", _simulated, "simulated"

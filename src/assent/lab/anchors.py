@@ -4,14 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from assent.data.problem import Problem
 from assent.evaluation.metrics import RewardForm
 from assent.influence.closed_form import Curvature, effect_matrix
-from assent.influence.estimate import influence, linearise
+from assent.influence.estimate import Influence, influence, linearise
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
-from assent.support.arrays import Bools, Floats, Ints
+from assent.support.arrays import Bools, Floats, Ints, sum_by
 from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
@@ -65,8 +68,8 @@ class InfluenceAt:
     """A task: own and social influence of all rows at one anchor, and everybody's loss there.
 
     Arrays: `own[Z]` on the owner's loss, `social[Z]` on the weighted sum of losses, `losses[n_users]`; with
-    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves. What a row
-    that judges does for itself, its owner's only validation row, cannot be told and counts as nothing.
+    `effects`, also the sparse matrix of effects on every user. Facts: the residuals of the solves. For rows
+    that judge, the mean of their owners' other rows stands.
     """
 
     anchor: Training
@@ -103,13 +106,27 @@ class InfluenceAt:
                 scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)
                 return Found(scaled.parts(), rests_on=known.cost)
             found = influence(model, self.settings, lab.seed, weights)
-        itself = ~lab.problem.measurable
-        own, social = found.own.copy(), found.social.copy()
-        social[itself] -= own[itself] * weights[lab.problem.train.users[itself]]
-        own[itself] = 0.0
-        arrays = {"own": own, "social": social, "losses": found.losses}
+        arrays = {"own": found.own, "social": found.social, "losses": found.losses}
+        if lab.problem.judges is not None:
+            arrays |= _of_judges(lab.problem, found)
         facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
         return Found(arrays, facts, rests_on=trained.cost)
+
+
+def _of_judges(problem: Problem, found: Influence) -> dict[str, Floats]:
+    """Own and social influence, that of rows which judge taken from their owners' other rows, on average.
+
+    What such a row does to the losses is mostly what it does for itself, which cannot be told apart.
+    """
+    others, owners, n_users = problem.measurable, problem.train.users, problem.n_users
+    counts = np.bincount(owners[others], minlength=n_users)
+    arrays = {}
+    for level, values in (("own", found.own), ("social", found.social)):
+        sums = sum_by(owners[others], values[others], n_users)
+        usual = float(values[others].mean()) if others.any() else 0.0
+        means = np.divide(sums, counts, out=np.full(n_users, usual), where=counts > 0)
+        arrays[level] = np.where(others, values, means[owners])
+    return arrays
 
 
 def residuals(facts: Sequence[Mapping[str, Any]]) -> dict[str, object]:

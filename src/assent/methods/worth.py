@@ -4,9 +4,10 @@ It estimates what every interaction is worth (`assent.worth`) and discloses k wh
 price · unwillingness. With a budget, the price is the lowest that keeps within it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import Field
 
@@ -17,8 +18,8 @@ from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.support.arrays import Bools
 from assent.support.cost import Clock
-from assent.worth.trial import Trial
 from assent.worth.estimate import Source, Worth, WorthSettings, check_folds, estimate
+from assent.worth.trial import Trial
 
 
 class WorthMethod(GameMethod):
@@ -61,7 +62,8 @@ class WorthMethod(GameMethod):
     def as_found(self, choice: Choice) -> "WorthMethod":
         """Return the method with the weights of its sources that the trials of a choice found."""
         found = choice.certificate.get("value_trials", ())
-        return self.model_copy(update={"trials": tuple(map(Trial.from_facts, found))})
+        trials = tuple(Trial.from_facts(each) for each in cast(Sequence[Mapping[str, Any]], found))
+        return self.model_copy(update={"trials": trials})
 
     def estimate(self, lab: Lab) -> Worth:
         """Return what every interaction is worth; trains what that rests on."""

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from assent.data.door import assign
 from assent.data.draws import PAPER_SENSITIVITY, Sensitivity
 from assent.data.interactions import Interactions
 from assent.data.named import read_named
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import MOST, simulate
-from assent.data.unwillingness import assign
 from assent.evaluation.metrics import RewardForm
 from assent.methods import METHODS, Method, make_method, merged, method_settings
 from assent.models.losses import Loss

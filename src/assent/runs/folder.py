@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from assent.data.interactions import NO_ROWS
+from assent.data.interactions import CLOSED, NEVER, NO_ROWS
 from assent.game.reasons import Reason
 from assent.results.records import Record
 from assent.runs.manifest import MANIFEST, Manifest, read_manifest
@@ -86,8 +86,8 @@ _HELD_OUT: Schema = {
 _NUMBER, _NOTHING = (int, float), type(None)
 _SETTINGS = {
     **dict.fromkeys(("assent", "dataset", "protocol", "fingerprint", "method", "objective", "model"), (str,)),
-    "live": (str, _NOTHING), "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING), "seed": (int,), "k": (list,),
-    "training": (dict,),
+    "live": (str, _NOTHING), "rest": (str, _NOTHING), "price": _NUMBER, "budget": (*_NUMBER, _NOTHING),
+    "seed": (int,), "k": (list,), "training": (dict,),
 }  # fmt: skip
 """Settings that are read again, with the types that they may have."""
 _MAY_BE_NULL = (
@@ -260,7 +260,11 @@ def read_held_out(manifest: Manifest) -> pl.DataFrame:
 
 def read_sealed(manifest: Manifest) -> pl.DataFrame:
     """Return the interactions that were turned away at the door."""
-    return _read_table(manifest, "sealed.parquet", NO_ROWS.schema)
+    table = _read_table(manifest, "sealed.parquet", NO_ROWS.schema)
+    never = table["unwillingness"] == 1
+    if not (table["reason"].is_in([NEVER, CLOSED]) & ((table["reason"] == NEVER) == never)).all():
+        raise AssentError(f"{manifest.folder / 'sealed.parquet'}: damaged (reason); run the fit again")
+    return table
 
 
 def _read_table(manifest: Manifest, name: str, schema: Schema) -> pl.DataFrame:

@@ -77,7 +77,9 @@ class RunPlan:
             if given is not None and not 0 <= given <= 1:
                 raise AssentError(f"{name}={given:g}: accepted: a number from 0 to 1")
         if self.confidence in (0, 1):
-            raise AssentError(f"confidence={self.confidence:g}: accepted: a number between 0 and 1, such as 0.9")
+            raise AssentError(
+                f"confidence={self.confidence:g}: accepted: a number between 0 and 1, such as 0.9"
+            )
 
     @property
     def within(self) -> float | None:
@@ -104,14 +106,18 @@ class RunPlan:
         """Refuse budgets and wishes at which a method cannot decide."""
         self.method.check(problem, self.within)
         if problem.judges is not None and self.method.retrains:
-            tries = f"{self.method.name} tries decisions out by training, which needs rows that nobody decides on"
+            tries = (
+                f"{self.method.name} tries decisions out by training, which needs rows that nobody decides on"
+            )
             raise AssentError(f"a live run: {tries}; accepted: an experiment")
         for point in self.points:
             for method in self.compared(model):
                 method.check(problem, point)
 
 
-def describe(problem: Problem, plan: RunPlan, settings: Settings, live: Problem | None = None) -> dict[str, Any]:
+def describe(
+    problem: Problem, plan: RunPlan, settings: Settings, live: Problem | None = None
+) -> dict[str, Any]:
     """Return all that a run depends on, as JSON; two equal ones give equal runs."""
     method_settings = plan.method.model_dump(mode="json")
     return {

@@ -1,17 +1,18 @@
 """How good a run's recommendations are, with an interval, and the least budget that keeps the quality.
 
-Quality is NDCG@k on test rows of the split, for each person the mean over the seeds. A ratio of two qualities,
-q = mean a / mean b over n people, has the variance
+Quality is NDCG@k on test rows of the split, for each person the mean over the seeds. A ratio of two
+qualities, q = mean a / mean b over n people, has the variance
 
     Var(a − q b) / (n mean(b)²)  +  the variance of the ratio between S seeds / S
 
 The first term is chance between people, paired; the second is what another seed would have given. Intervals
 are of 95 %.
 
-`least_budget` searches the least budget at which a model ranks *validation* rows at least `keep` times as well
-as one of everything. The budget counts as good enough if that is to be expected of other rows of as many people
-with the chance `confidence`: the margin has the noise of both the rows that judge and the others, √2 standard
-errors. Methods select without what validation rows say, as far as they can (`Method.untold_within`).
+`least_budget` searches the least budget at which a model ranks *validation* rows at least `keep` times as
+well as one of everything. The budget counts as good enough if that is to be expected of other rows of as many
+people with the chance `confidence`: the margin has the noise of both the rows that judge and the others, √2
+standard errors. Methods select without what validation rows say, as far as they can
+(`Method.untold_within`).
 """
 
 import math

@@ -1,13 +1,13 @@
 """Fitting a run into one folder (`folder` says what it holds).
 
-A *live* run decides on every interaction and publishes a model trained on all that is disclosed. Its quality is
-measured on a split of the log, with the same method at the same operating point:
+A *live* run decides on every interaction and publishes a model trained on all that is disclosed. Its quality
+is measured on a split of the log, with the same method at the same operating point:
 
     split     tune → decide → train → test, with several seeds where one is noisy
     all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
 
-An *experiment* ends with the split: nobody's latest interactions are decided on, and its model is the one that
-was tested.
+An *experiment* ends with the split: nobody's latest interactions are decided on, and its model is the one
+that was tested.
 """
 
 import warnings
@@ -39,6 +39,7 @@ from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Least, Quality, least_budget, measure_quality
 from assent.runs.tables import held_out_table, selection_table
+from assent.support.arrays import Bools
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings, Trained
 from assent.training.stored import as_files
@@ -106,9 +107,7 @@ def _fit(
         files.write_json(FRONTIER, compared)
     with lab.progress.task("report", 1):
         page = build_report(
-            report_data(
-                description, decided.tuning, records, compared, table, decided.certificate, quality
-            )
+            report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
         )
     files.write(REPORT, page.encode())
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
@@ -155,7 +154,7 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided) -> _Decided
     """Decide on every row, as was tried on the split, and train on all that is disclosed."""
     everybody = replace(lab, problem=live, settings=tried.at_all.settings)
     choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
-    final, trained = published(lab, live, choice)
+    final, trained = published(lab, live, choice.selection)
     checked = {name: tried.certificate[name] for name in _CHECKED if name in tried.certificate}
     broken = wishes_broken(players_of(live), choice.selection)
     return replace(
@@ -167,22 +166,27 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided) -> _Decided
     )
 
 
-def published(lab: Lab, live: Problem, choice: Choice) -> tuple[Tuned, Trained]:
-    """Return the settings found on disclosed rows, and the model that is trained on all of them.
+def published(lab: Lab, live: Problem, selection: Bools) -> tuple[Tuned, Trained]:
+    """Return the settings found on disclosed rows, `selection[Z]`, and the model trained on all of them.
 
     The lab's settings are those asked for. Nothing here looks at a withheld row.
     """
-    split = replace(lab, problem=disclosed_split(live, choice.selection))
+    split = replace(lab, problem=disclosed_split(live, selection))
     final = tuned(split, everything(split.problem))
     settings = final.settings
     if len(split.problem.valid):
         judged = Training(everything(split.problem), label="length of the training", settings=settings)
         [at_length] = split.train([judged])
-        length = {"stop_after": max(1, at_length.epochs)}
-        settings = settings.model_copy(update={"training": settings.training.model_copy(update=length)})
-    whole = replace(lab, problem=disclosed_whole(live, choice.selection))
+        settings = stopped_after(settings, at_length.epochs)
+    whole = replace(lab, problem=disclosed_whole(live, selection))
     [trained] = whole.train([Training(everything(whole.problem), label="final model", settings=settings)])
     return final, trained
+
+
+def stopped_after(settings: Settings, epochs: int) -> Settings:
+    """Return the settings of a training that ends after so many epochs, at least one."""
+    training = settings.training.model_copy(update={"stop_after": max(1, epochs)})
+    return settings.model_copy(update={"training": training})
 
 
 def _operating_point(plan: RunPlan, decided: _Decided, least: Least | None) -> dict[str, Any]:

@@ -43,8 +43,7 @@ def selection_table(
             "together": pl.Int64,
         },
     )
-    given = _minded(log).drop("unwillingness")
-    return _with_items(table.join(given, on=["user", "item"], how="left", maintain_order="left"), log)
+    return described(table, log)
 
 
 def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons | None:
@@ -66,15 +65,18 @@ def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
         },
         schema_overrides={"held_out_for": pl.String},
     )
-    return _with_items(table.join(_minded(log), on=["user", "item"], how="left", maintain_order="left"), log)
+    return described(table, log)
 
 
-def _minded(log: Interactions) -> pl.DataFrame:
-    """The unwillingness of each pair of user and item, where it comes from, and whether it was given."""
-    return log.minded.with_columns(given=~pl.col("source").str.starts_with("rest:"))
+def described(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:
+    """The rows of `table` (user, item and more) with what the log says of each.
 
-
-def _with_items(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:
-    """The table with the title and the categories of each row's item."""
-    about = table.join(log.items, on="item", how="left", maintain_order="left")
+    That is the unwillingness, unless the table has it, where it comes from, when it was said, whether it was
+    given, and the title and the categories of the item.
+    """
+    minded = log.minded.with_columns(given=~pl.col("source").str.starts_with("rest:"))
+    if "unwillingness" in table.columns:
+        minded = minded.drop("unwillingness")
+    about = table.join(minded, on=["user", "item"], how="left", maintain_order="left")
+    about = about.join(log.items, on="item", how="left", maintain_order="left")
     return about.with_columns(pl.col("category").fill_null([]))

@@ -5,8 +5,8 @@ figures that can be computed again from other files. With the log: its problem, 
 the model. By training again: the bytes of the final model.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isclose
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,6 +16,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from assent.data.interactions import Interactions
+from assent.data.live import disclosed_whole
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import evaluate, validation_losses
 from assent.evaluation.metrics import RewardForm
@@ -24,7 +25,7 @@ from assent.game.certificate import with_truth
 from assent.game.players import players_of
 from assent.game.prices import break_even_prices
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.lab import Lab, Training
+from assent.lab.lab import Lab, Training, everything
 from assent.models import MODELS
 from assent.models.losses import Loss
 from assent.report.page import build_report
@@ -35,6 +36,7 @@ from assent.runs.folder import (
     FRONTIER,
     MARKER,
     OPTIONAL,
+    QUALITY,
     REPLACED,
     REPORT,
     TUNING,
@@ -43,10 +45,12 @@ from assent.runs.folder import (
     read_held_out,
     read_mapping,
     read_records,
+    read_sealed,
     read_selection,
 )
 from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, made_with, read_manifest
-from assent.runs.run import held_out_table, report_data
+from assent.runs.run import report_data, stopped_after
+from assent.runs.tables import described, held_out_table
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
 from assent.training import Settings, Trained
@@ -57,9 +61,11 @@ _CLOSE = 1e-6
 """Relative difference up to which metrics of another machine are the same."""
 _EXACT = 1e-9
 """The same for sums of figures that are in the files."""
-_SELECTION, _HELD_OUT, _METRICS, _CERTIFICATE = (
-    "selection.parquet", "held_out.parquet", "metrics.json", "certificate.json"
+_SELECTION, _HELD_OUT, _SEALED, _METRICS, _CERTIFICATE = (
+    "selection.parquet", "held_out.parquet", "sealed.parquet", "metrics.json", "certificate.json"
 )  # fmt: skip
+_SAID_OF_ROWS = ("given", "source", "said", "title", "category")
+"""Columns that say something of a row, and do not tell which it is."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ def verify(
     log: Interactions | None = None,
     problem: Problem | None = None,
     *,
+    live: Problem | None = None,
     again: bool = False,
     model: str | None = None,
     executor: Executor = SERIAL,
@@ -85,8 +92,10 @@ def verify(
 ) -> list[Finding]:
     """Return what is wrong with the run in a folder; an empty list if nothing is.
 
-    With `log` and `problem`, made as for the fit, rows and metrics are compared with them. With `again`, the
-    final model is trained again on the disclosed rows and its bytes are compared. A model of your own is
+    With `log` and `problem`, and `live` for a live run, made as for the fit, rows and metrics are compared
+    with them. With `again`, the final model is trained again on the disclosed rows, to compare its bytes. The
+    metrics of a live run are those of models on the split, which are not kept: they are not computed
+    again. A model of your own is
     named by `model`, as `package.module:Class`: its code is run. A folder that holds no run is refused.
     """
     folder = Path(run)
@@ -101,10 +110,12 @@ def verify(
     checked = _Verification(folder, model)
     with progress.task("checking the files", 1):
         checked.folder_alone()
-    if log is not None and problem is not None and checked.fits(log, problem):
-        checked.metrics_again(problem, progress)
+    live = live if checked.is_live else None
+    if log is not None and problem is not None and checked.fits(log, problem, live):
+        if live is None:
+            checked.metrics_again(problem, progress)
         if again:
-            checked.model_again(problem, executor, progress)
+            checked.model_again(live or problem, executor, progress)
     return checked.findings
 
 
@@ -113,7 +124,7 @@ def not_checked(*, data: bool, again: bool) -> list[str]:
     sentences = []
     if not data:
         sentences.append(
-            "Not checked without the log: that these are its rows, and the metrics of the model."
+            "Not checked without the log: that these are its rows and, of an experiment, the metrics."
         )
     if not again:
         sentences.append("Not checked without training again: that the disclosed rows give this model.")
@@ -135,8 +146,10 @@ class _Verification:
     manifest: Manifest | None = None
     selection: pl.DataFrame | None = None
     held_out: pl.DataFrame | None = None
+    sealed: pl.DataFrame | None = None
     records: list[dict[str, Any]] | None = None
     certificate: dict[str, Any] | None = None
+    quality: dict[str, Any] | None = None
     trained: Trained | None = None
 
     def note(self, file: str, what: str) -> None:
@@ -151,6 +164,11 @@ class _Verification:
             self.note(file, str(error).removeprefix(f"{self.folder / file}: "))
             return None
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the run is live."""
+        return self.description is not None and self.description.get("live") is not None
+
     def folder_alone(self) -> None:
         """Check what can be checked without the log."""
         self.description = self.tried(MARKER, lambda: read_description(self.folder))
@@ -163,10 +181,13 @@ class _Verification:
         self._check_files(manifest)
         self.selection = self.tried(_SELECTION, lambda: read_selection(manifest))
         self.held_out = self.tried(_HELD_OUT, lambda: read_held_out(manifest))
+        self.sealed = self.tried(_SEALED, lambda: read_sealed(manifest))
         self.records = self.tried(_METRICS, lambda: read_records(manifest, _METRICS))
         self.certificate = self.tried(_CERTIFICATE, lambda: read_mapping(manifest, _CERTIFICATE))
+        self.quality = self.tried(QUALITY, lambda: read_mapping(manifest, QUALITY))
         self._check_settings(manifest)
         self._check_selection(manifest)
+        self._check_sealed()
         self._check_metrics()
         self._check_certificate()
         self._check_model(manifest)
@@ -199,38 +220,90 @@ class _Verification:
         pairs = table.select("user", "item")
         if pairs.is_duplicated().any():
             self.note(_SELECTION, "somebody's interaction is there twice")
-        if held_out is not None and pairs.join(held_out, on=["user", "item"], how="semi").height:
-            self.note(_SELECTION, "has interactions that are held out")
+        if held_out is not None:
+            both = pairs.join(held_out, on=["user", "item"], how="semi").height
+            if both and not self.is_live:
+                self.note(_SELECTION, "has interactions that are held out")
+            if both < held_out.height and self.is_live:
+                self.note(_SELECTION, "lacks interactions that measured quality")
         valued = table.filter(pl.col("value").is_not_null())
         prices = break_even_prices(valued["value"].to_numpy(), valued["unwillingness"].to_numpy())
         if not np.array_equal(valued["price"].to_numpy(), prices):
             self.note(_SELECTION, "break-even prices do not follow from values and unwillingness")
 
+    def _check_sealed(self) -> None:
+        """Check that what was turned away at the door is nowhere else."""
+        for file, table in ((_SELECTION, self.selection), (_HELD_OUT, self.held_out)):
+            if table is None or self.sealed is None:
+                continue
+            if table.join(self.sealed, on=["user", "item"], how="semi").height:
+                self.note(file, f"has interactions that {_SEALED} says were turned away")
+
     def _check_metrics(self) -> None:
-        """Check the method, the violation and its share, of the run and of All and Nothing."""
+        """Check the methods, the violation and its share, of the run and of All and Nothing.
+
+        What a live run's method disclosed of the split is not kept: of its violation only the share is known.
+        """
         table, held_out, records, settings = self.selection, self.held_out, self.records, self.description
         if table is None or held_out is None or records is None or settings is None:
             return
         method = settings.get("method")
-        expected = [method, *(name for name in REFERENCES if name != method)]
-        if [each["method"] for each in records] != expected:
-            self.note(_METRICS, f"has not the methods {', '.join(map(str, expected))}")
+        seeds = sorted({each["seed"] for each in records})
+        found = [(each["method"], each["seed"]) for each in records]
+        names = [method, *(name for name in REFERENCES if name != method)]
+        needed = [name for name in names if name != "all" or not self.is_live or ("all", seeds[0]) in found]
+        if found != [(name, seed) for name in needed for seed in seeds] or seeds[0] != settings.get("seed"):
+            self.note(
+                _METRICS, f"has not the methods {', '.join(map(str, needed))}, each with the same seeds"
+            )
             return
         people = len({*table["user"], *held_out["user"]})
-        disclosed = float(table.filter("disclosed")["unwillingness"].sum()) / max(people, 1)
-        everything = float(table["unwillingness"].sum()) / max(people, 1)
+        trained_on = table.join(held_out, on=["user", "item"], how="anti")
+        disclosed = float(trained_on.filter("disclosed")["unwillingness"].sum()) / max(people, 1)
+        everything = float(trained_on["unwillingness"].sum()) / max(people, 1)
         for record in records:
             own = {"all": everything, "nothing": 0.0}.get(record["method"], disclosed)
+            if self.is_live and record["method"] not in REFERENCES:
+                own = record["violation"]
             share = own / everything if everything else 0.0
             self._compare(_METRICS, record, {"violation": own, "violation_share": share}, _EXACT)
-            self._equal(_METRICS, record, settings, ("dataset", "model", "price", "seed"))
+            self._equal(_METRICS, record, settings, ("dataset", "model", "price"))
         self._equal(_METRICS, records[0], settings, ("objective",))
+        self._check_quality(records, seeds)
         budget = settings.get("budget")
         if isinstance(budget, int | float) and method not in REFERENCES:
             owners = table["user"].rank("dense").cast(pl.Int64).to_numpy() - 1
             allowed = Budget(budget, owners, table["unwillingness"].to_numpy(), people)
             if not allowed.allows(table["disclosed"].to_numpy()):
                 self.note(_SELECTION, f"discloses more than {budget:.0%} of the violation, the budget")
+
+    def _check_quality(self, records: Sequence[Mapping[str, Any]], seeds: Sequence[int]) -> None:
+        """Check the qualities whose intervals the run shows."""
+        quality = self.quality
+        if quality is None:
+            return
+        if quality.get("seeds") != seeds:
+            self.note(QUALITY, f"has not the seeds {', '.join(map(str, seeds))}")
+        ndcgs = {each["method"]: list[float]() for each in records}
+        for each in records:
+            ndcgs[each["method"]].append(each["ndcg"])
+        means = {name: float(np.mean(values)) for name, values in ndcgs.items()}
+        own, base = means[records[0]["method"]], means.get("all")
+        expected = {
+            "reached": own,
+            "kept": own / base if base else None,
+            "above_nothing": own - means["nothing"],
+        }
+        for name, value in expected.items():
+            match quality.get(name), value:
+                case {"mean": int() | float() as mean}, float() if isclose(
+                    mean, value, rel_tol=_CLOSE, abs_tol=_CLOSE
+                ):
+                    pass
+                case None, None:
+                    pass
+                case _:
+                    self.note(QUALITY, f"{name} is not what {_METRICS} has")
 
     def _check_certificate(self) -> None:
         """Check the figure of the certificate that follows from others."""
@@ -298,47 +371,66 @@ class _Verification:
     def _check_report(self, manifest: Manifest) -> None:
         """Draw the report again from the other files; only the same assent draws the same bytes."""
         table, records, settings = self.selection, self.records, self.description
-        certificate = self.certificate
+        certificate, quality = self.certificate, self.quality
         compared: list[dict[str, Any]] | None = []
         if FRONTIER in manifest.files:
             compared = self.tried(FRONTIER, lambda: read_records(manifest, FRONTIER))
-        if table is None or records is None or settings is None or certificate is None or compared is None:
+        if table is None or records is None or settings is None:
+            return
+        if certificate is None or quality is None or compared is None:
             return
         if not manifest.is_made_here or self.findings:
             return
         tuning = read_mapping(manifest, TUNING)
         try:
-            page = build_report(report_data(settings, tuning, records, compared, table, certificate))
+            page = build_report(report_data(settings, tuning, records, compared, table, certificate, quality))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             self.note(f"{_CERTIFICATE} or {TUNING}", "damaged: no report can be drawn from them")
             return
         if self.tried(REPORT, lambda: manifest.read(REPORT)) not in (None, page.encode()):
             self.note(REPORT, "does not show what the other files say")
 
-    def fits(self, log: Interactions, problem: Problem) -> bool:
-        """Whether the run is of this problem: its fingerprint, and every row."""
-        settings, table, held_out = self.description, self.selection, self.held_out
-        if settings is None or table is None or held_out is None:
+    def fits(self, log: Interactions, problem: Problem, live: Problem | None) -> bool:
+        """Whether the run is of these problems: their fingerprints, and every row."""
+        settings, table, held_out, sealed = self.description, self.selection, self.held_out, self.sealed
+        if settings is None or table is None or held_out is None or sealed is None:
             return False
-        if problem.fingerprint() != settings.get("fingerprint"):
+        if self.is_live and live is None:
+            raise AssentError(f"{self.folder}: a live run; accepted: live too, the log's live_problem")
+        given = problem.fingerprint(), None if live is None else live.fingerprint()
+        if given != (settings.get("fingerprint"), settings.get("live")):
             keys = ("dataset", "protocol", "split_seed", "negatives", "unwillingness", "rest")
             said = ", ".join(f"{key} {settings.get(key)}" for key in keys if settings.get(key) is not None)
             self.note(MARKER, f"of another problem than this log gives; the fit had {said}")
             return False
+        decided = live or problem
         rows = pl.DataFrame(
             {
-                "user": problem.user_ids[problem.train.users],
-                "item": problem.item_ids[problem.train.items],
-                "unwillingness": problem.unwillingness,
+                "user": decided.user_ids[decided.train.users],
+                "item": decided.item_ids[decided.train.items],
+                "unwillingness": decided.unwillingness,
             }
         )
-        before = len(self.findings)
-        if not table.select(rows.columns).equals(rows):
-            self.note(_SELECTION, "has other rows than the log's training interactions")
-        expected = held_out_table(log, problem)
-        if held_out.columns != expected.columns or not held_out.equals(expected):
-            self.note(_HELD_OUT, "has other rows than the log's held-out interactions")
-        return len(self.findings) == before
+        pair = ["user", "item"]
+        are_same = [
+            self._is_of_log(_SELECTION, table, described(rows, log), "interactions"),
+            self._is_of_log(_HELD_OUT, held_out, held_out_table(log, problem), "held-out interactions"),
+            self._is_of_log(_SEALED, sealed.sort(pair), log.sealed.sort(pair), "never and closed ones"),
+        ]
+        return all(are_same)
+
+    def _is_of_log(self, file: str, found: pl.DataFrame, expected: pl.DataFrame, which: str) -> bool:
+        """Whether the rows of a table are those of the log; what else differs is noted too."""
+        about = [name for name in expected.columns if name in _SAID_OF_ROWS]
+        rows = expected.drop(about)
+        if not found.select(rows.columns).equals(rows):
+            self.note(file, f"has other rows than the log's {which}")
+            return False
+        for name in about:
+            if not found[name].equals(expected[name]):
+                hint = "; without a time of its own it is when the file was last changed"
+                self.note(file, f"column {name} is not what the log says{hint if name == 'said' else ''}")
+        return True
 
     def metrics_again(self, problem: Problem, progress: Progress) -> None:
         """Evaluate the model again."""
@@ -371,7 +463,7 @@ class _Verification:
         self._compare(_CERTIFICATE, certificate, {"true_reward": cast(float, true)}, _CLOSE)
 
     def model_again(self, problem: Problem, executor: Executor, progress: Progress) -> None:
-        """Train the final model again and compare its files."""
+        """Train the final model again on the disclosed rows of the problem, and compare its files."""
         manifest, settings, trained = self.manifest, self.description, self.trained
         if manifest is None or settings is None or trained is None or self.selection is None:
             return
@@ -387,9 +479,12 @@ class _Verification:
         except ValidationError as error:
             self.note(MARKER, f"has no settings of a training ({error.errors()[0]['msg']})")
             return
-        lab = Lab(problem, chosen, trained.seed, executor=executor, progress=progress)
         selection = self.selection["disclosed"].to_numpy()
-        [once_more] = lab.train([Training(selection, label="final model")])
+        lab = Lab(problem, chosen, trained.seed, executor=executor, progress=progress)
+        if problem.judges is not None:
+            lab = replace(lab, problem=disclosed_whole(problem, selection))
+            chosen, selection = stopped_after(chosen, trained.epochs), everything(lab.problem)
+        [once_more] = lab.train([Training(selection, label="final model", settings=chosen)])
         for name, content in as_files(once_more, "model").items():
             if self.tried(name, lambda name=name: manifest.read(name)) not in (None, content):  # type: ignore[misc]
                 here = made_with()

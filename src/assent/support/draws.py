@@ -93,7 +93,8 @@ class Urn:
     def draw_distinct(self, keys: Keys, users: Ints, starts: Ints, items: Ints, count: int) -> Ints:
         """Draw `count` distinct items per key that `users[n]` do not have: [n, count].
 
-        Every order of such items is equally likely. Each user must lack at least `count` items. User u has
+        Every order of such items is equally likely. Where a user lacks fewer than `count` items, those are
+        repeated in the order drawn; where they lack none, all are −1. User u has the distinct
         `items[starts[u] : starts[u + 1]]`.
         """
         n_items = int(self.cells.max(initial=-1)) + 1
@@ -156,10 +157,15 @@ def _draw_distinct(
     found, mask = np.empty((len(keys), count), dtype=np.int64), np.uint64(len(cells) - 1)
     met = np.full(n_items, -1, dtype=np.int64)  # the last key for which an item may not be drawn any more
     for n in range(len(keys)):
-        for k in range(starts[users[n]], starts[users[n] + 1]):
+        first, last = starts[users[n]], starts[users[n] + 1]
+        for k in range(first, last):
             met[items[k]] = n
+        lacked = n_items - (last - first)
         state = keys[n]
         for m in range(count):
+            if m >= lacked:
+                found[n, m] = found[n, m - lacked] if lacked else -1
+                continue
             item = -1
             while item < 0 or met[item] == n:
                 item = cells[mixed_key(state) & mask]

@@ -4,14 +4,14 @@
     Closed above a limit             edits of rows above the limit
     Withheld stays out of the model  edits of withheld rows, given the decisions
 
-`everything` runs the whole way for the first two: reader, split, method, tuning, training, evaluation,
-recommendations. `model_given` runs it with given decisions for the third. Each step can be replaced, so that
-tests can show that a leaky one is found.
+`everything` runs the whole way of a live run for the first two: reader, split, method, tuning, training,
+evaluation; then the decisions on all rows, the published model, recommendations. `model_given` runs it with
+given decisions for the third. Each step can be replaced, so that tests can show that a leaky one is found.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,15 +19,17 @@ import numpy as np
 import polars as pl
 
 from assent.data.interactions import Interactions
+from assent.data.live import live_problem
 from assent.data.problem import Problem, make_problem
 from assent.data.readers import read_interactions
 from assent.evaluation.evaluate import evaluate
 from assent.lab import Lab, Training
 from assent.lab.tuning import tuned
 from assent.methods import Method, make_method
+from assent.runs.run import published
 from assent.support.arrays import Bools, Floats
 from assent.support.files import as_json
-from assent.training import Settings, Trained
+from assent.training import Settings
 from assent.training.stored import as_files
 
 CLOSED = 0.8
@@ -53,6 +55,7 @@ class Way:
     method: Method = field(default_factory=lambda: make_method("worth", source="structure"))
     read: Callable[..., Interactions] = read_interactions
     split: Callable[[Interactions], Problem] = lambda log: make_problem(log, "paper-tables", negatives=5)
+    undivided: Callable[[Interactions], Problem] = lambda log: live_problem(log, negatives=5)
 
 
 def some_log(seed: int) -> pl.DataFrame:
@@ -81,7 +84,7 @@ def some_log(seed: int) -> pl.DataFrame:
 def edited(table: pl.DataFrame, which: Bools, promise: Promise, rng: np.random.Generator) -> pl.DataFrame:
     """Edit some of the rows `which[rows]` at random: drop them, change cells, add rows, change the order.
 
-    Cells of rows that are turned away may become any nonsense. Withheld rows stay before those held out.
+    Cells of rows that are turned away may become any nonsense.
     """
     chosen = which & (rng.random(len(which)) < rng.choice([0.1, 0.5, 1.0]))
     dropped = chosen & (rng.random(len(which)) < 0.3)
@@ -135,51 +138,49 @@ def rows_of(promise: Promise, table: pl.DataFrame, disclosed: Pairs) -> Bools:
         return np.equal(unwillingness, 1)
     if promise is Promise.CLOSED:
         return unwillingness > CLOSED
-    early = (table["time"].cast(pl.Int64) < ROWS - 2).to_list()
-    pairs = table.select("user", "item").iter_rows()
-    return np.array([is_early and pair not in disclosed for is_early, pair in zip(early, pairs, strict=True)])
+    return np.array([pair not in disclosed for pair in table.select("user", "item").iter_rows()])
 
 
-def _read(table: pl.DataFrame, folder: Path, way: Way, closed: float | None) -> tuple[Interactions, Problem]:
+def _read(table: pl.DataFrame, folder: Path, way: Way, closed: float | None) -> Interactions:
     file = folder / "log.csv"
     table.write_csv(file)
-    log = way.read(file, closed=closed)
-    return log, way.split(log)
+    return way.read(file, closed=closed)
 
 
 def everything(table: pl.DataFrame, folder: Path, way: Way, closed: float | None) -> tuple[Files, Pairs]:
     """Go the whole way; return all that promises 1 and 3 are about, as bytes, and what is disclosed."""
-    log, problem = _read(table, folder, way, closed)
+    log = _read(table, folder, way, closed)
+    problem, live = way.split(log), way.undivided(log)
     lab = Lab(problem, way.settings)
-    choice = way.method.within(lab, 0.5)
-    trained = _trained(lab, choice.selection)
-    figures = evaluate(problem, trained, choice.selection, price=0.1)
-    users, items = problem.user_ids[problem.train.users], problem.item_ids[problem.train.items]
-    pairs = list(zip(users.tolist(), items.tolist(), strict=True))
-    best = trained.recommend(problem.user_ids.tolist(), 3)
+    tried = way.method.within(lab, 0.5)
+    found = tuned(lab, tried.selection)
+    [tested] = lab.train([Training(tried.selection, settings=found.settings)])
+    choice = way.method.as_found(tried).within(replace(lab, problem=live), 0.5)
+    _, trained = published(lab, live, choice.selection)
+    best = trained.recommend(live.user_ids.tolist(), 3)
     shown = best.join(log.items, on="item", how="left", maintain_order="left")
+    pairs = _pairs(live)
     files = as_files(trained, "model") | {
+        **as_files(tested, "tested"),
         "decisions": as_json([[*pair, bool(o)] for pair, o in zip(pairs, choice.selection, strict=True)]),
-        "values": b"" if choice.values is None else choice.values.tobytes(),
-        "figures": as_json(figures),
+        "values": b"".join(each.values.tobytes() for each in (tried, choice) if each.values is not None),
+        "figures": as_json(evaluate(problem, tested, tried.selection, price=0.1)),
         "recommendations": json.dumps(shown.to_dicts()).encode(),
     }
     return files, frozenset(pair for pair, o in zip(pairs, choice.selection, strict=True) if o)
 
 
 def model_given(table: pl.DataFrame, folder: Path, way: Way, disclosed: Pairs) -> Files:
-    """Go the way with given decisions; return the model's files, none if a disclosed row is held out now."""
-    _, problem = _read(table, folder, way, None)
+    """Go the way with given decisions; return the model's files."""
+    live = way.undivided(_read(table, folder, way, None))
+    chosen = np.array([pair in disclosed for pair in _pairs(live)])
+    return as_files(published(Lab(live, way.settings), live, chosen)[1], "model")
+
+
+def _pairs(problem: Problem) -> list[tuple[str, str]]:
+    """User and item of every training row."""
     users, items = problem.user_ids[problem.train.users], problem.item_ids[problem.train.items]
-    chosen = [pair in disclosed for pair in zip(users.tolist(), items.tolist(), strict=True)]
-    if sum(chosen) < len(disclosed):
-        return {}
-    return as_files(_trained(Lab(problem, way.settings), np.array(chosen)), "model")
-
-
-def _trained(lab: Lab, selection: Bools) -> Trained:
-    found = tuned(lab, selection)
-    return lab.train([Training(selection, settings=found.settings)])[0]
+    return list(zip(users.tolist(), items.tolist(), strict=True))
 
 
 def differences(promise: Promise, way: Way, folder: Path, *, edits: int, seed: int = 0) -> list[str]:

@@ -56,7 +56,9 @@ class WorthSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source = Field(Source.COMBINED, description="where worth comes from")
-    trials: tuple[trial.Trial, ...] = Field((), description="what trials found before; none: sources are tried")
+    trials: tuple[trial.Trial, ...] = Field(
+        (), description="what trials found before; none: sources are tried"
+    )
     folds: int = Field(3, ge=2, description="parts that the training rows are dealt into")
     influence: InfluenceSettings = Field(InfluenceSettings(), description="how influence is computed")
     reward: RewardForm = Field(RewardForm.SUM, description="validation loss that counts: sum or mean")
@@ -148,9 +150,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
             said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
             means = {level: each.mean for level, each in measured.items()}
             measured.clear()
-        trials = list(settings.trials)
-        if not trials:
-            trials, cost = _tried(lab, said[objective], clock, cost)
+        trials, cost = _tried(lab, settings, said[objective], clock, cost)
         facts["value_trials"] = [each.facts() for each in trials]
 
     # 6. Combine, while others withdraw.
@@ -167,10 +167,9 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
                 values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
                 error = units[objective] * structure[objective].errors
             case Source.COMBINED:
-                if settings.untold:
-                    said = {level: trial.untold(each) for level, each in said.items()}
+                heard = trial.untold if settings.untold else dict
                 values = {
-                    level: trial.combine(each, trials, problem.unwillingness, mean=means[level])
+                    level: trial.combine(heard(each), trials, problem.unwillingness, mean=means[level])
                     for level, each in said.items()
                 }
                 error = trial.errors(said[objective], trials, values[objective])
@@ -246,12 +245,15 @@ class Measuring:
 
 
 def _tried(
-    lab: Lab, said: Mapping[trial.Kind, trial.Opinion], clock: Clock, cost: Cost
+    lab: Lab, settings: WorthSettings, said: Mapping[trial.Kind, trial.Opinion], clock: Clock, cost: Cost
 ) -> tuple[list[trial.Trial], Cost]:
     """Train on what each source selects within each budget; the trials, and `cost` with the trainings.
 
-    Sources select by what they say without the validation rows, which trial.judge them.
+    Sources select by what they say without the validation rows, which trial.judge them. Nothing is trained
+    where the trials are known before.
     """
+    if settings.trials:
+        return list(settings.trials), cost
     problem, minded = lab.problem, lab.problem.unwillingness
     with clock:
         scores = {

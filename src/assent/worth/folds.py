@@ -6,7 +6,8 @@ is the mean over the anchors that disclose it; the anchor that withholds it woul
 itself.
 
 In a live problem the validation rows are training rows too, which are valued like the others. They are in no
-fold (`NO_FOLD`): no anchor is trained on them, and what such a row does for itself is not counted.
+fold (`NO_FOLD`): no anchor is trained on them. They are valued by what they do to the rows of folds alone, as
+what they do to validation rows is mostly what they do for themselves.
 
 `deal` and `targets` make the folds, `measure` takes the influence at one anchor, `pooled` combines all folds
 into one value per interaction.
@@ -128,6 +129,30 @@ def pool(
     )
 
 
+def _of_judges(
+    parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats
+) -> list[tuple[Floats, Floats]]:
+    """Both parts at each anchor, comparable for rows in no fold: nothing on validation rows, and on the fold
+
+        m + s/s' (x − m'),
+
+    where x is what was measured, per row that it was measured on. A model fits the rows that it was trained
+    on, so that they pull less than rows it has not seen, and x is too large. Rows of the anchor's own fold
+    are unseen too: on validation rows they have the mean m' and the standard deviation s', seen ones m and s.
+    """
+    judges, found = fold == NO_FOLD, []
+    for t, (on_valid, on_held) in enumerate(parts):
+        rates = np.divide(on_valid, n_valid, out=np.zeros(len(fold)), where=n_valid > 0)
+        (mean, spread), (unseen_mean, unseen_spread) = (
+            (float(rates[which].mean()), float(rates[which].std())) if which.any() else (0.0, 0.0)
+            for which in ((fold != t) & ~judges & (n_valid > 0), (fold == t) & (n_valid > 0))
+        )
+        scale = spread / unseen_spread if unseen_spread > 0 else 1.0
+        alike = n_held[t] * (mean - scale * unseen_mean) + scale * on_held
+        found.append((np.where(judges, 0.0, on_valid), np.where(judges, alike, on_held)))
+    return found
+
+
 def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float) -> tuple[Shrunk, Shrunk]:
     """Values of `rows` to their owners and to everybody; `fold[Z]` is the fold of each row.
 
@@ -140,15 +165,18 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float)
     placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])
     of_owner, in_all = n_valid[rows.users], np.full(len(fold), n_valid.sum())
-    itself = fold == NO_FOLD  # its owner's only validation row is the row itself
-    owns = [(np.where(itself, 0.0, each.own_valid), each.own_held) for each in measured]
-    socials = [
-        (np.where(itself, each.social_valid - each.own_valid, each.social_valid), each.social_held)
-        for each in measured
-    ]
-    n_held_in_all = np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold)))
-    on_owner = pool(owns, fold, np.where(itself, 0.0, of_owner), n_held[:, rows.users], of_owner)
-    on_all = pool(socials, fold, np.where(itself, in_all - of_owner, in_all), n_held_in_all, in_all)
+    judges = fold == NO_FOLD
+    owns = [(each.own_valid, each.own_held) for each in measured]
+    socials = [(each.social_valid, each.social_held) for each in measured]
+    n_own, n_social = (
+        n_held[:, rows.users],
+        np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold))),
+    )
+    if judges.any():
+        owns = _of_judges(owns, fold, of_owner, n_own)
+        socials = _of_judges(socials, fold, in_all, n_social)
+    on_owner = pool(owns, fold, np.where(judges, 0.0, of_owner), n_own, of_owner)
+    on_all = pool(socials, fold, np.where(judges, 0.0, in_all), n_social, in_all)
     own, social = shrink(on_owner, placed, clusters), shrink(on_all, placed, clusters)
     missing = max(cost - float(social.values.mean()), 0.0)
     count = min(missing / social.error, 1.0) if social.error > 0 else 0.0
