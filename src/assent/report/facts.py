@@ -107,7 +107,9 @@ def _operating_point(data: ReportData) -> list[str]:
         return [f"The run was to disclose {goal}: at most {_part(budget)} of what people mind."]
     if budget is not None:
         return [f"The run was to disclose at most {_part(budget)} of what people mind."]
-    price = f"a price of {number(asked['price'] if asked['price'] is not None else data.settings['price'])}"
+    if not data.estimated:
+        return []
+    price = f"a price of {number(asked['price'])}"
     return [f"The run was to disclose what is worth {price} for each unit of unwillingness."]
 
 
