@@ -28,7 +28,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from assent.cli.log import Event, json_line
+from assent.cli.log import Event, json_line, without_ids
 from assent.results.words import printable
 from assent.support.errors import AssentError
 from assent.support.progress import Advance, Left, Phase, Progress, Stage, Whole
@@ -75,7 +75,7 @@ def run_guarded(command: Callable[[], object], *, as_json: bool = False) -> None
         with _other_logs() if as_json else nullcontext():
             command()
     except AssentError as error:
-        _fail(with_dashes(str(error)))
+        _fail(_with_options(str(error)))
     except Exception as error:
         if lacks_memory(error):
             _fail(f"{NO_MEMORY}; accepted: a smaller log, fewer jobs, or more memory")
@@ -90,9 +90,11 @@ def run_guarded(command: Callable[[], object], *, as_json: bool = False) -> None
 
 
 def _place(error: Exception) -> str:
-    """The kind of an error and where it comes from, without its text, which may hold ids."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"
+    """The kind of an error and the places that led to it, without its text, which may hold ids."""
+    places = [
+        f"{Path(each.filename).name}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)
+    ]
+    return f"{type(error).__name__} at {', '.join(places)}"
 
 
 @contextmanager
@@ -109,7 +111,7 @@ def _other_logs() -> Iterator[None]:
 
 _ARGUMENTS = (
     "closed", "columns", "duplicates", "folder", "items", "min_rating", "negatives", "out", "prior", "query",
-    "rest", "scale", "user_budget", "user_floor", "utility", "wishes_columns",
+    "rest", "scale", "user_budget", "user_floor", "utility",
 )  # fmt: skip
 """Arguments of the library that are options here."""
 
@@ -132,6 +134,7 @@ def with_dashes(message: str) -> str:
         ("folder=", "--data-dir="),
     ):
         message = message.replace(python, option)
+    message = re.sub(r"wishes_columns=\{'(\w+)': '([^']*)'\}", r"--wishes-columns \1=\2", message)
     message = re.sub(r"columns=\{'(\w+)': '([^']*)'\}", r"--columns \1=\2", message)
     for name in _ARGUMENTS:
         option = f"--{name.replace('_', '-')}"
@@ -144,13 +147,18 @@ def with_dashes(message: str) -> str:
     return message
 
 
+def _with_options(message: str) -> str:
+    """The library's message for stderr; ids leave it first, because options are written without quotes."""
+    return with_dashes(without_ids(message) if _state.is_json else message)
+
+
 def _fail(message: str) -> Never:
     log("error", message)
     sys.exit(WRONG_INPUT)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    log("warning", with_dashes(str(message)))
+    log("warning", _with_options(str(message)))
 
 
 def notice(message: str) -> None:

@@ -44,6 +44,7 @@ def json_line(event: Event, message: str, stage: Stage | None = None, now: datet
 def without_ids(message: str) -> str:
     """Return a message in one line, with `HIDDEN` for what it quotes from data."""
     whole = " ".join(message.encode("utf-8", "replace").decode().split())
+    whole = re.sub(r"^((?:--)?user) .*(?=: not in this run)", rf"\1 {HIDDEN}", whole)
     return _PARTS.sub(lambda found: found[0] if found["kept"] else _hidden(found[0]), whole)
 
 

@@ -6,8 +6,8 @@ can say "never".
 """
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -30,6 +30,9 @@ RESTS: Final = "own-mean, mean, or a number such as 0.5"
 """What `rest` accepts."""
 _WEIGHT: Final = 2.0
 """Everybody's mean counts as much as so many of a person's own interactions."""
+WISH_ROLES: Final = ("user", "item", "unwillingness", "willingness", "time")
+"""What columns of a file of wishes may hold."""
+_NAMING: Final = "wishes_columns={{{role!r}: {name!r}}}"
 _CLOCK: Final = "%Y-%m-%dT%H:%M:%SZ"
 _LATEST: Final = 253_402_300_799.0
 """The last second of the year 9999: later times are no seconds since 1970."""
@@ -53,6 +56,8 @@ class Consent:
     """Whether rules and wishes may be about nothing that is in the log."""
     gaps: bool = False
     """Whether interactions about which nothing is said have no unwillingness, instead of `rest`."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns of a file of wishes that the caller named, by role, one of `WISH_ROLES`."""
 
     @property
     def is_demanded(self) -> bool:
@@ -63,6 +68,9 @@ class Consent:
         if self.closed is not None and not 0 <= self.closed <= 1:
             accepted = "a number from 0 to 1; interactions above it are withheld unread"
             raise AssentError(f"closed={self.closed}: accepted: {accepted}")
+        if self.columns and not (self.source or "").startswith("file:"):
+            how = ", ".join(_NAMING.format(role=role, name=name) for role, name in self.columns.items())
+            raise AssentError(f"{how}: there is no file of wishes; accepted: with unwillingness=file:PATH")
 
 
 @dataclass(frozen=True)
@@ -182,13 +190,15 @@ def assign(
     closed: float | None = None,
     scale: Scale | str = Scale.UNIT,
     allow_unmatched: bool = False,
+    wishes_columns: Mapping[str, str] | None = None,
 ) -> Interactions:
     """Return a log in memory with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
 
     `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
     error. Rows of unwillingness 1, and above the limit `closed`, are sealed. Titles and categories stay as
     they were read; `read_interactions` with the source keeps those of such rows out too. `scale` is that of a
-    file of wishes. With `allow_unmatched`, rules and wishes may be about nothing that is in the log.
+    file of wishes, and `wishes_columns` names its columns by role. With `allow_unmatched`, rules and wishes
+    may be about nothing that is in the log.
     """
     table = interactions.table
 
@@ -203,7 +213,8 @@ def assign(
         column if COLUMN in table.columns else None,
         lambda: Kinds.of_items(table["item"], interactions.items),
     )
-    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched)
+    named = dict(wishes_columns or {})
+    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, columns=named)
     return interactions.judged(judge(rows, consent))
 
 
@@ -364,7 +375,7 @@ def _file(request: Request) -> Answer:
     are an error, or a warning if they are allowed. A column of times says when each wish was made.
     """
     pair, path, rows, consent = ["user", "item"], request.argument, request.rows, request.consent
-    log, side = pl.DataFrame({"user": rows.users, "item": rows.items}), _wishes(path, consent.scale)
+    log, side = pl.DataFrame({"user": rows.users, "item": rows.items}), _wishes(path, consent)
     is_for_others = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
     otherwise, named = side.filter(is_for_others), side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
@@ -386,14 +397,17 @@ def _file(request: Request) -> Answer:
     return Answer(found[COLUMN], found["said"])
 
 
-def _wishes(path: str, scale: Scale) -> pl.DataFrame:
+def _wishes(path: str, consent: Consent) -> pl.DataFrame:
     """The wishes of a file: user, item, unwillingness, and when each was said."""
-    table, roles = read_table(Path(path), LOG_FILES), Roles({})
+    table, roles = read_table(Path(path), LOG_FILES), Roles(consent.columns, _NAMING, WISH_ROLES)
     users, items = (table.ids(roles.find_needed(table, role)) for role in ("user", "item"))
     column, time = roles.find_minded(table), roles.find(table, "time")
     if column is None:
-        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
-    values = table.unwillingness(column[0], scale=scale)
+        named = _NAMING.format(role=COLUMN, name="NAME")
+        accepted = f"the columns user, item and {COLUMN}, or name it with {named}"
+        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: {accepted}")
+    name, is_reversed = column
+    values = table.unwillingness(name, scale=consent.scale, is_reversed=is_reversed)
     changed = pl.Series([modified(path)], dtype=pl.String).new_from_index(0, len(users))
     said = changed if time is None else _clock(table.times(time), path)
     return once_each(pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said}), path)

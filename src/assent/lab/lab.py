@@ -87,7 +87,8 @@ class Lab:
         lacking = zip(keys, tasks, found, strict=True)
         missing = list({digest(key): task for key, task, entry in lacking if entry is None}.values())
         if len(missing) > 1:
-            executor, lab = (self.executor, self._for_workers) if self.executor.workers > 1 else (SERIAL, self)
+            beside = self.executor.workers > 1
+            executor, lab = (self.executor, self._for_workers) if beside else (SERIAL, self)
             with self.progress.task(label or missing[0].label, len(missing)) as advance, threads_for_rows(1):
                 executor.map(_compute_one, missing, lab, advance)
         elif missing:
