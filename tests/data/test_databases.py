@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import Assent
 
 from assent import AssentError, Interactions, read_interactions
 from assent.data.databases import database
-from tests.conftest import Assent
 
 ROWS = [
     ("ann", "f1", 3.0, 0.2),

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import Assent
 
 from assent import AssentError, assign, read_interactions
-from tests.conftest import Assent
 
 LOG = "user,item\nann,f1\nann,f2\nbob,f1\n"
 WISHES = "member,film,mind,when\nann,f1,0.9,2026-03-01\n*,*,0.2,2026-04-01\nbob,f1,1,2026-05-01\n"

@@ -68,44 +68,44 @@ def run_guarded(command: Callable[[], object], *, as_json: bool = False) -> None
 
     With `as_json`, stderr gets nothing but lines of JSON, errors of the program included.
     """
-    _state.is_json = as_json
     warnings.showwarning = _show_warning
     sweep()
-    try:
-        with _other_logs() if as_json else nullcontext():
+    with _logging_json() if as_json else nullcontext():
+        try:
             command()
-    except AssentError as error:
-        _fail(_with_options(str(error)))
-    except Exception as error:
-        if lacks_memory(error):
-            _fail(f"{NO_MEMORY}; accepted: a smaller log, fewer jobs, or more memory")
-        if isinstance(error, OSError):
-            _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
-        if not as_json:
-            raise
-        if hasattr(error, "format_message"):  # typer's errors of usage
-            _fail(error.format_message())
-        log("error", f"an error in assent itself: {_place(error)}")
-        sys.exit(UNFORESEEN)
+        except AssentError as error:
+            _fail(_with_options(str(error)))
+        except Exception as error:
+            if lacks_memory(error):
+                _fail(f"{NO_MEMORY}; accepted: a smaller log, fewer jobs, or more memory")
+            if isinstance(error, OSError):
+                _fail(f"{error.filename or 'file system'}: {error.strerror or error}")
+            if not as_json:
+                raise
+            if hasattr(error, "format_message"):  # typer's errors of usage
+                _fail(error.format_message())
+            log("error", f"an error in assent itself: {_place(error)}")
+            sys.exit(UNFORESEEN)
 
 
 def _place(error: Exception) -> str:
     """The kind of an error and the places that led to it, without its text, which may hold ids."""
-    places = [
-        f"{Path(each.filename).name}:{each.lineno}" for each in traceback.extract_tb(error.__traceback__)
-    ]
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
     return f"{type(error).__name__} at {', '.join(places)}"
 
 
 @contextmanager
-def _other_logs() -> Iterator[None]:
-    """Log what libraries log meanwhile."""
+def _logging_json() -> Iterator[None]:
+    """Write lines of JSON to stderr, also of what libraries log."""
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: log("notice", record.getMessage())  # type: ignore[method-assign]
     logging.getLogger().addHandler(handler)
+    _state.is_json = True
     try:
         yield
     finally:
+        _state.is_json = False
         logging.getLogger().removeHandler(handler)
 
 
@@ -243,6 +243,10 @@ class TerminalProgress(Whole):
             stage = self.stage
             label = f"all: {printable(stage.phase)}" if stage.phase else "all"
             self._bars.update(self._whole, completed=stage.share, description=label)
+
+    def began(self, name: str) -> None:
+        """Show the phase at once."""
+        self._bars.refresh()
 
 
 class _Count(MofNCompleteColumn):

@@ -16,11 +16,12 @@ LEVELS: Final[dict[Event, str]] = {"warning": "warning", "error": "error"}
 """Levels of events; the others are info."""
 HIDDEN: Final = "'…'"
 """Stands for what was quoted."""
-_QUOTE: Final = r"""(?<!\w)(?P<quote>['"])(?:\\.|(?!(?P=quote)(?!\w)).)*(?:(?P=quote)|$)"""
-"""From an opening quote, which no letter precedes, to the quote that closes it, or else to the end: of a long
-value, messages show the beginning. Apostrophes, as in "people's", open nothing."""
-_KEPT: Final = r"""columns=\{[^{}]*\}|(?:\bcolumn |\b(?:columns|duplicates|rest|role|scale|utility)=)"""
-_PARTS: Final = re.compile(rf"(?P<kept>{_KEPT})(?:'[^']*')?|{_QUOTE}", re.DOTALL)
+_COLUMN: Final = r"""\bcolumn (?:'[^']*'|"[^"]*")(?! occurs twice)"""
+"""The name of a column; where one occurs twice, the first line may be no header, but people's data."""
+_ARGUMENT: Final = r"columns=\{[^{}]*\}|\b(?:duplicates|rest|role|scale|utility)='[^']*'|'--[a-z-]+'"
+_QUOTED: Final = r"""(?<!\w)(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?:(?P=quote)|$)"""
+"""What stands in quotes, which no letter precedes: apostrophes, as in "people's", open none."""
+_PARTS: Final = re.compile(rf"(?P<kept>{_COLUMN}|{_ARGUMENT})|{_QUOTED}")
 
 
 def json_line(event: Event, message: str, stage: Stage | None = None, now: datetime | None = None) -> str:
@@ -45,12 +46,7 @@ def without_ids(message: str) -> str:
     """Return a message in one line, with `HIDDEN` for what it quotes from data."""
     whole = " ".join(message.encode("utf-8", "replace").decode().split())
     whole = re.sub(r"^((?:--)?user) .*(?=: not in this run)", rf"\1 {HIDDEN}", whole)
-    return _PARTS.sub(lambda found: found[0] if found["kept"] else _hidden(found[0]), whole)
-
-
-def _hidden(quoted: str) -> str:
-    """The name of an option as it is; anything else in quotes may be an id."""
-    return quoted if re.fullmatch(r"'--[a-z-]+'", quoted) else HIDDEN
+    return _PARTS.sub(lambda found: found["kept"] or HIDDEN, whole)
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -278,7 +278,10 @@ def no_values(height: int, dtype: pl.DataType) -> pl.Series:
 def quoted(value: object) -> str:
     """Quote a value for a message, in one line of at most 80 characters."""
     whole = " ".join(repr(value).split())
-    return whole if len(whole) <= 80 else f"{whole[:77]}..."
+    if len(whole) <= 80:
+        return whole
+    end = whole[-1] if isinstance(value, str) else ""
+    return f"{whole[: 77 - len(end)]}...{end}"
 
 
 def listed(names: list[str]) -> str:

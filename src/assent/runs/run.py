@@ -31,7 +31,7 @@ from assent.runs.compare import frontier, parse_methods
 from assent.runs.folder import FORMAT, FRONTIER, REPORT, TUNING, WORK, Run, open_run
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of, record
-from assent.support.progress import SILENT, Progress
+from assent.support.progress import SILENT, Progress, phases
 from assent.training import Settings
 from assent.training.stored import as_files
 
@@ -174,44 +174,54 @@ def fit(
 
 def _fit(log: Interactions, lab: Lab, files: RunFiles, plan: RunPlan, description: dict[str, Any]) -> Run:
     problem, method, price, asked = lab.problem, plan.method, plan.price, lab
-    at_all = tuned(asked, everything(problem))
-    lab = asked.with_settings(at_all.settings)
-    choice = method.at_price(lab, price) if plan.budget is None else method.within(lab, plan.budget)
-    if problem.wishes.are_plain:
-        _warn_if_price_decides_little(choice)
-    others = [make_method(name) for name in REFERENCES if name != method.name]
-    choices = [choice, *(each.at_price(lab, price) for each in others)]
-    searches = [tuned(asked, each.selection) for each in choices]
-    labels = ["final model", *(each.name for each in others)]
-    trainings = [
-        Training(each.selection, label=label, settings=search.settings)
-        for each, label, search in zip(choices, labels, searches, strict=True)
-    ]
-    models = lab.train(trainings, "final model, All and Nothing")
-    choices = [
-        replace(each, cost=each.cost + search.cost) for each, search in zip(choices, searches, strict=True)
-    ]
-    choices[0] = choice = replace(choices[0], cost=choices[0].cost + at_all.cost)
-    tuning = {"all": at_all.facts(), "disclosed": searches[0].facts()}
-    files.write_json(TUNING, tuning)
-    for name, content in as_files(models[0], "model").items():
-        files.write(name, content)
-    table = selection_table(log, problem, choice, plan.budget)
-    files.write_table("selection.parquet", table)
-    files.write_table("held_out.parquet", held_out_table(log, problem))
-    files.write_table("sealed.parquet", log.sealed)
-    certificate = certificate_of(lab, method, choice, models[0], price)
-    files.write_json("certificate.json", certificate)
-    records = [
-        record(lab, who, chosen, trained, price=price, k=plan.k)
-        for who, chosen, trained in zip([method, *others], choices, models, strict=True)
-    ]
-    files.write_json("metrics.json", records)
-    compared = _compare(asked, plan) if plan.points else []
-    if compared:
-        files.write_json(FRONTIER, compared)
-    with lab.progress.task("report", 1):
-        page = build_report(report_data(description, tuning, records, compared, table, certificate))
+    with phases(lab.progress, _weights(plan)) as phase:
+        with phase("tuning"):
+            at_all = tuned(asked, everything(problem))
+        lab = asked.with_settings(at_all.settings)
+        with phase("decision"):
+            choice = method.at_price(lab, price) if plan.budget is None else method.within(lab, plan.budget)
+        if problem.wishes.are_plain:
+            _warn_if_price_decides_little(choice)
+        others = [make_method(name) for name in REFERENCES if name != method.name]
+        choices = [choice, *(each.at_price(lab, price) for each in others)]
+        with phase("tuning of the final models"):
+            searches = [tuned(asked, each.selection) for each in choices]
+        labels = ["final model", *(each.name for each in others)]
+        trainings = [
+            Training(each.selection, label=label, settings=search.settings)
+            for each, label, search in zip(choices, labels, searches, strict=True)
+        ]
+        with phase("final models"):
+            models = lab.train(trainings, "final model, All and Nothing")
+        choices = [
+            replace(each, cost=each.cost + search.cost)
+            for each, search in zip(choices, searches, strict=True)
+        ]
+        choices[0] = choice = replace(choices[0], cost=choices[0].cost + at_all.cost)
+        tuning = {"all": at_all.facts(), "disclosed": searches[0].facts()}
+        files.write_json(TUNING, tuning)
+        for name, content in as_files(models[0], "model").items():
+            files.write(name, content)
+        table = selection_table(log, problem, choice, plan.budget)
+        files.write_table("selection.parquet", table)
+        files.write_table("held_out.parquet", held_out_table(log, problem))
+        files.write_table("sealed.parquet", log.sealed)
+        with phase("quality"):
+            certificate = certificate_of(lab, method, choice, models[0], price)
+            files.write_json("certificate.json", certificate)
+            records = [
+                record(lab, who, chosen, trained, price=price, k=plan.k)
+                for who, chosen, trained in zip([method, *others], choices, models, strict=True)
+            ]
+            files.write_json("metrics.json", records)
+        compared: list[dict[str, Any]] = []
+        if plan.points:
+            with phase("frontier"):
+                compared = _compare(asked, plan)
+        if compared:
+            files.write_json(FRONTIER, compared)
+        with phase("report"), lab.progress.task("report", 1):
+            page = build_report(report_data(description, tuning, records, compared, table, certificate))
     files.write(REPORT, page.encode())
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
     # store is deleted only once all else is written: a run that is killed before goes on from it.
@@ -219,6 +229,13 @@ def _fit(log: Interactions, lab: Lab, files: RunFiles, plan: RunPlan, descriptio
     forget_replaced(files.folder)
     files.finish(problem=description["fingerprint"], decisions=hash_of_decisions(table))
     return open_run(files.folder, lab.settings.model)
+
+
+def _weights(plan: RunPlan) -> dict[str, float]:
+    """The phases of a fit, and roughly how long each takes."""
+    cells = len(plan.points) * plan.frontier_seeds
+    weights = {"tuning": 2, "decision": 10, "tuning of the final models": 5, "final models": 4, "quality": 1}
+    return {**weights, **({"frontier": 10.0 * cells} if cells else {}), "report": 1}
 
 
 def report_data(
