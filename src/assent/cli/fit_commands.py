@@ -28,6 +28,7 @@ from assent.runs.measure import merged
 from assent.runs.plan import USUAL_CONFIDENCE, RunPlan
 from assent.runs.run import fit
 from assent.support.errors import AssentError
+from assent.support.progress import phases
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
@@ -131,9 +132,10 @@ def fit_command(
     asked.check([made, *compared_methods])
     wishes.check([made, *compared_methods])
     progress = watcher()
-    with work.executor() as executor:
-        log, problem, source = given.make(progress, wishes)
-        live = None if experiment else given.live(log, wishes)
+    with phases(progress, {"reading": 1, "fitting": 20}) as phase, work.executor() as executor:
+        with phase("reading"):
+            log, problem, source = given.make(progress, wishes)
+            live = None if experiment else given.live(log, wishes)
         plan = RunPlan(
             method=made,
             price=price,
@@ -151,17 +153,18 @@ def fit_command(
             frontier_seeds=frontier_seeds,
             frontier_methods=tuple(compared_methods),
         )
-        run = fit(
-            log,
-            problem,
-            out,
-            plan,
-            asked.settings,
-            live=live,
-            replace=output.replace,
-            executor=executor,
-            progress=progress,
-        )
+        with phase("fitting"):
+            run = fit(
+                log,
+                problem,
+                out,
+                plan,
+                asked.settings,
+                live=live,
+                replace=output.replace,
+                executor=executor,
+                progress=progress,
+            )
     _show(run, output, f"{problem.name}, all methods within budgets", [made])
 
 

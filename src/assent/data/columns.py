@@ -107,6 +107,8 @@ class Table:
     """The number of each row in the file; None if they are all there."""
     names_in: Callable[[pl.Series], list[str]] | None = None
     """The columns that some rows have, by a mask; None if all rows have all."""
+    is_ordered: bool = True
+    """Whether the order of rows means anything."""
 
     def __post_init__(self) -> None:
         if not self.height and self.numbers is None:
@@ -123,6 +125,7 @@ class Table:
             cache(lambda name: cells(name, kept)),
             None,
             numbers,
+            is_ordered=self.is_ordered,
         )
 
     def number(self, row: int) -> int:
@@ -191,6 +194,12 @@ class Table:
         self._demand(name, ~is_bad, accepted)
         self._tell_of_scale(name, values, numbers, scale, is_reversed=is_reversed)
         return 1.0 - numbers if is_reversed else numbers
+
+    def ratings(self, name: str) -> pl.Series:
+        """A column as Float64, never null."""
+        ratings = _numbers(_uncoded(self.column(name)))
+        self._demand(name, ratings.is_finite(), "a number in every row that may be read")
+        return ratings
 
     def times(self, name: str) -> pl.Series:
         """A column as Float64, dates as seconds since 1970; null in all rows or in none.
@@ -278,7 +287,10 @@ def no_values(height: int, dtype: pl.DataType) -> pl.Series:
 def quoted(value: object) -> str:
     """Quote a value for a message, in one line of at most 80 characters."""
     whole = " ".join(repr(value).split())
-    return whole if len(whole) <= 80 else f"{whole[:77]}..."
+    if len(whole) <= 80:
+        return whole
+    end = whole[-1] if isinstance(value, str) else ""
+    return f"{whole[: 77 - len(end)]}...{end}"
 
 
 def listed(names: list[str]) -> str:
