@@ -11,6 +11,7 @@ from assent.game.players import Players
 from assent.game.prices import break_even_prices
 from assent.game.reasons import reasons_of
 from assent.report.data import ReportData
+from assent.support.statistics import Interval, mean_and_error
 
 SEEDS = (1, 2, 3)
 FRONTIER: Mapping[tuple[str, str], Sequence[float]] = {
@@ -55,9 +56,11 @@ def run_records(
     everything: float = 0.40,
     nothing: float = 0.05,
     seeds: Sequence[int] = SEEDS,
+    reference: bool = True,
 ) -> list[dict[str, Any]]:
-    """A run's own table: its method, All and Nothing."""
-    ends = [("all", "", 1.0, everything), ("nothing", "", 0.0, nothing)]
+    """A run's own table: its method, All with a `reference`, and Nothing."""
+    ends = [("all", "", 1.0, everything)] if reference else []
+    ends += [("nothing", "", 0.0, nothing)]
     own = [] if way in (("all", ""), ("nothing", "")) else [(*way, violation_share, ndcg)]
     return [record(*what, seed) for what in (*own, *ends) for seed in seeds]
 
@@ -91,7 +94,9 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
             "given": True,
             "disclosed": disclosed,
             "value": influence,
-            "uncertainty": 0.1 * abs(influence),
+            "uncertainty": np.where(np.arange(rows) % 3 == 0, 2.0, 0.1) * abs(influence),
+            "worth_owner": 0.5 * influence,
+            "worth_everybody": influence,
             "price": break_even_prices(influence, unwillingness),
             "reason": why.reasons,
             "cost": why.costs,
@@ -103,12 +108,47 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
 
 def without_estimates(table: pl.DataFrame) -> pl.DataFrame:
     """The selection as a method without estimates gives it."""
-    estimated = ("value", "uncertainty", "price", "reason", "cost", "together")
+    estimated = (
+        "value", "uncertainty", "worth_owner", "worth_everybody", "price", "reason", "cost", "together",
+    )  # fmt: skip
     return table.with_columns(pl.lit(None, dtype=table.schema[column]).alias(column) for column in estimated)
 
 
+def quality_of(
+    records: Sequence[Mapping[str, Any]], way: tuple[str, str] = ("ifrqe++", "welfare"), **asked: Any
+) -> dict[str, Any]:
+    """What a run says about the quality of its records, with intervals over seeds alone."""
+    ndcgs = {
+        method: np.array([r["ndcg"] for r in records if (r["method"], r["objective"]) == whose])
+        for method, whose in {"own": way, "all": ("all", ""), "nothing": ("nothing", "")}.items()
+    }
+    own, everything, nothing = ndcgs["own"], ndcgs["all"], ndcgs["nothing"]
+    kept = None
+    if everything.any():
+        ratio = own.mean() / everything.mean()
+        kept = interval(ratio + (own - ratio * everything) / everything.mean())
+    point = {"budget": 0.5, "price": 0.7, "keep_quality": None, "confidence": None, "tried": []}
+    return {
+        "seeds": sorted({r["seed"] for r in records}),
+        "people": 50,
+        "reached": interval(own),
+        "kept": kept,
+        "above_nothing": interval(own - nothing),
+        "operating_point": point | asked,
+    }
+
+
+def interval(values: Any) -> dict[str, float]:
+    """The interval of a mean over seeds."""
+    mean, error = mean_and_error(values)
+    return vars(Interval.around(mean, (error or 0.0) ** 2))
+
+
 def report_data(**changes: Any) -> ReportData:
-    """A whole run, with some fields changed."""
+    """A whole run, with some fields changed; its quality is that of its records unless it is given."""
+    if "quality" not in changes:
+        way = (changes.get("method", "ifrqe++"), changes.get("objective", "welfare"))
+        changes["quality"] = quality_of(changes.get("records", run_records()), way)
     data = ReportData(
         dataset="toy",
         protocol="paper-tables",
@@ -124,5 +164,6 @@ def report_data(**changes: Any) -> ReportData:
         records=run_records(),
         frontier=frontier_records(),
         selection=selection(),
+        quality={},
     )
     return replace(data, **changes)

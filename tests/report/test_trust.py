@@ -1,11 +1,13 @@
-"""The certificate in sentences."""
+"""How far to trust a run, in plain words and in figures."""
 
 from typing import Any
 
 import pytest
 
-from assent.report.facts import certificate_facts
+from assent.report.facts import certificate_facts, trust_facts
 from assent.results.words import THIN
+
+from .cases import quality_of, report_data, run_records
 
 RELIABLE = {"explained": 0.34, "measurement": 0.21, "agreement": 0.437, "count": 1.0, "error": 0.25}
 NOISE = {"explained": 0.0, "measurement": 0.0, "agreement": 0.01, "count": 0.0, "error": 0.0}
@@ -107,3 +109,77 @@ def test_anchors_at_the_solution_are_named() -> None:
     assert only(certificate).startswith("Anchor 4 is the nearest to what was decided. Of 3 joint selections")
     placed = only(certificate | {"anchors_at_solution": 1})
     assert "(1 anchor of 4 placed where the solution lay)" in placed
+
+
+def trusted(certificate: dict[str, Any], objective: str = "welfare", **settings: Any) -> list[str]:
+    """What is said to people who do not know the methods, beyond how quality was measured."""
+    data = report_data(
+        certificate=certificate, objective=objective, settings=settings, quality=quality_of(run_records())
+    )
+    measured, *facts = trust_facts(data)
+    assert measured.startswith(
+        "The quality was measured on 50 people, 3 times, each with other random numbers"
+    )
+    return [fact.replace(THIN, " ") for fact in facts]
+
+
+def test_how_far_single_values_can_be_trusted_is_said_plainly() -> None:
+    for agreement, words in ((0.05, "hardly agree"), (0.437, "agree in part"), (0.9, "agree well")):
+        (fact,) = trusted({"value_social": RELIABLE | {"agreement": agreement}})
+        assert f"The two {words}." in fact
+        assert "a single interaction is a rough guess" in fact
+    (noise,) = trusted({"value_social": NOISE, "value_own": RELIABLE})
+    assert "one could not be told from another" in noise
+    (own,) = trusted({"value_social": NOISE, "value_own": RELIABLE}, "nash")
+    assert "rough guess" in own
+
+
+def test_what_was_tried_out_is_said_plainly() -> None:
+    kinds = ("unwillingness", "measured", "structure")
+    trials = [
+        {"budget": budget}
+        | {kind: {"ndcg": 0.3, "weight": w} for kind, w in zip(kinds, weights, strict=True)}
+        for budget, weights in ((0.5, (0.1, 0.2, 0.7)), (0.2, (1.0, 0.0, 0.0)))
+    ]
+    (fact,) = trusted({"value_trials": trials})
+    assert fact.startswith("Three ways of choosing were tried out: by what people mind least, by what was")
+    assert fact.endswith(
+        "within half of what people mind, the choice by what connects people most counts most; within 20 "
+        "% of what people mind, the choice by what people mind least counts alone."
+    )
+    (both,) = trusted({"value_trials": [trials[0], trials[0] | {"budget": 0.2}]})
+    assert both.endswith(
+        "within half and 20 % of what people mind, the choice by what connects people most counts most."
+    )
+
+
+def test_that_nobody_gains_is_said_plainly_and_so_is_who_gives() -> None:
+    gains = {"largest_gain": 0.0, "mean_gain": 0.0, "largest_gain_share": 0.0}
+    assert trusted(gains) == [
+        "By these estimates nobody could make things better for all together by deciding otherwise."
+    ]
+    assert trusted(gains, "nash") == [
+        "By these estimates nobody could make things better for themselves by deciding otherwise."
+    ]
+    (still,) = trusted(gains | {"largest_gain_share": 0.05})
+    assert "somebody could still make things better for all together" in still
+    _, given = trusted(gains | {"own_gainers": 1234})
+    assert given.startswith("Other decisions would be better for 1,234 people themselves")
+
+
+def test_what_deciding_alone_would_cost_and_how_good_the_forecast_was() -> None:
+    anarchy, forecast = trusted({"price_of_anarchy": 1.25, "prediction_error": 0.031})
+    assert anarchy == "If everybody decided for themselves alone, people together would be 25.0 % worse off."
+    assert forecast.endswith("The forecast was 3.1 % off.")
+    assert trusted({"price_of_anarchy": 1.0}) == []
+
+
+def test_limits_of_single_people_are_kept_or_not() -> None:
+    broken = {"floors_missed": 2, "budgets_exceeded": 1}
+    assert trusted(broken) == [
+        "Less is used of 2 people than they asked for.",
+        "More is used of 1 person than they allow.",
+    ]
+    whole, asked = dict.fromkeys(broken, 0), {"users_with_budget": 3, "users_with_floor": None}
+    assert trusted(whole, wishes=asked) == ["The limits that people set for themselves are all kept."]
+    assert trusted(whole, wishes=dict.fromkeys(asked)) == []

@@ -1,86 +1,134 @@
-from dataclasses import replace
+from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.report.data import Kept, kept, spread
+from assent.report.data import ReportData
 from assent.report.facts import frontier_facts, headline, in_figures
 from assent.results.words import MINUS, THIN, decimals_for, fixed, listed, minded, number, percent, share
-from assent.support.statistics import mean_and_error
 
-from .cases import SEEDS, frontier_records, record, report_data, run_records
+from .cases import frontier_records, quality_of, report_data, run_records, selection
 
 
 def spaced(text: str) -> str:
     return text.replace(THIN, " ")
 
 
+def measured(
+    kept: tuple[float, float, float] | None = None,
+    above: tuple[float, float, float] = (0.34, 0.3, 0.38),
+    **changes: Any,
+) -> ReportData:
+    """A run with these intervals of its quality: a share of All's, and the difference from Nothing's."""
+    names = ("mean", "low", "high")
+    found = quality_of(run_records()) | {"kept": kept and dict(zip(names, kept, strict=True))}
+    found |= {"above_nothing": dict(zip(names, above, strict=True))}
+    half = selection().with_columns(disclosed=pl.int_range(pl.len()) % 2 == 0, unwillingness=pl.lit(0.4))
+    return report_data(quality=found, selection=half, **changes)
+
+
 @pytest.mark.parametrize(
-    ("ndcg", "said"),
+    ("kept", "said"),
     [
-        (0.44, "raises the recommendation quality by 10 %"),
-        (0.4005, "keeps the recommendation quality: 100.1 % of it"),
-        (0.388, "keeps 97 % of the recommendation quality"),
-        (0.30, "loses 25 % of the recommendation quality"),
-        (0.10, "loses most of the recommendation quality: only 25 % is left"),
+        ((1.1, 1.02, 1.18), "raises the quality of recommendations by 10 %"),
+        ((1.1, 0.98, 1.22), "makes no measurable difference to the quality of recommendations"),
+        ((0.97, 0.93, 1.0), "makes no measurable difference to the quality of recommendations"),
+        ((0.97, 0.95, 0.99), "keeps 97 % of the quality of recommendations"),
+        ((0.75, 0.7, 0.8), "loses 25 % of the quality of recommendations"),
+        ((0.25, 0.2, 0.3), "loses most of the quality of recommendations: only 25 % is left"),
     ],
 )
-def test_the_headline_is_as_plain_in_bad_times_as_in_good(ndcg: float, said: str) -> None:
-    records = [r | {"ndcg": {"all": 0.4, "nothing": 0.05}.get(r["method"], ndcg)} for r in run_records()]
-    found = spaced(headline(report_data(records=records)))
-    assert found == f"Using 50 % of what people would rather not share {said}"
+def test_the_headline_is_as_plain_in_bad_times_as_in_good(
+    kept: tuple[float, float, float], said: str
+) -> None:
+    data = measured(kept)
+    assert spaced(headline(data)) == f"Using 50 % of what people would rather not share {said}"
+    low, high = (round(100 * limit) for limit in kept[1:])
+    assert f"The quality is between {low} % and {high} % of that with everything." in map(
+        spaced, in_figures(data)
+    )
 
 
-def test_a_rise_within_the_standard_error_is_not_called_one() -> None:
-    own = [
-        record("ifrqe++", "welfare", 0.5, 0.0, s) | {"ndcg": q}
-        for s, q in zip(SEEDS, (0.36, 0.47, 0.40), strict=True)
-    ]
-    others = [r for r in run_records() if r["method"] in ("all", "nothing")]
-    data = report_data(records=[*own, *others])
-    assert "keeps the recommendation quality" in headline(data)
-    assert "The difference from using everything is within one standard error." in in_figures(data)
+@pytest.mark.parametrize("kept", [None, (0.9, 0.8, 1.0)])
+def test_no_better_than_nothing_is_the_headline(kept: tuple[float, float, float] | None) -> None:
+    assert headline(measured(kept, (-0.1, -0.15, -0.05))).endswith("worse than using nothing does")
+    for limits in ((0.1, -0.05, 0.25), (-0.01, -0.02, 0.0)):
+        assert "does not make recommendations measurably better" in headline(measured(kept, limits))
 
 
-def test_with_one_seed_the_spread_of_all_stands_for_chance() -> None:
-    ends = [record("all", "", 1.0, 0.4, s, point=1.0) | {"ndcg": 0.4 + 0.02 * (s - 2)} for s in SEEDS]
-    data = report_data(records=run_records(seeds=[2], ndcg=0.41), frontier=ends)
-    assert spread(data) == pytest.approx(0.05)
-    assert "keeps the recommendation quality" in headline(data)
-    assert any("±5.0 % between seeds" in spaced(sentence) for sentence in in_figures(data))
-    assert "raises the recommendation quality" in headline(replace(data, frontier=[]))
+def test_a_coarse_measurement_is_said_to_be() -> None:
+    said = " ".join(in_figures(measured((0.95, 0.8, 1.1))))
+    assert "So chance may hide that up to 20 % is lost" in spaced(said)
+    for kept in ((0.98, 0.93, 1.03), (0.8, 0.7, 0.9)):
+        assert "chance may hide" not in " ".join(in_figures(measured(kept)))
+
+
+@pytest.mark.parametrize(
+    ("above", "said"), [((0.34, 0.3, 0.38), "7.8 times as good as"), ((0.09, 0.05, 0.13), "30 % better than")]
+)
+def test_without_all_the_headline_measures_by_nothing(above: tuple[float, float, float], said: str) -> None:
+    data = measured(None, above, records=run_records(reference=False))
+    assert spaced(headline(data)).endswith(f"makes recommendations {said} using nothing does")
+    figures, unmeasured, _ = in_figures(data)
+    assert spaced(figures).startswith("The quality is 39.0 %, between 38.8 % and 39.2 %, against ")
+    assert "was not measured" in unmeasured
 
 
 def test_runs_of_all_and_nothing_have_their_own_headlines() -> None:
     for method, said in (("all", "Everything is used"), ("nothing", "Using nothing loses most")):
         data = report_data(method=method, objective="", records=run_records((method, "")))
         assert headline(data).startswith(said)
+        assert not any("The run was" in sentence for sentence in in_figures(data))
+    live = report_data(method="nothing", objective="", records=run_records(("nothing", ""), reference=False))
+    assert headline(live) == "Nothing is used of what people did"
 
 
-def test_the_lede_has_the_figures_with_their_errors() -> None:
-    data = report_data()
-    mean, error = mean_and_error([r["ndcg"] for r in data.of(data.way)])
-    assert error is not None
-    assert f"NDCG@5 is {100 * mean:.1f} ± {100 * error:.1f} %," in spaced(in_figures(data)[0])
-
-
-def test_shares_of_a_quality_that_nothing_nearly_has_are_not_left_to_flatter() -> None:
+def test_what_nothing_would_keep_is_said_in_the_same_unit() -> None:
     said = in_figures(report_data(records=run_records(ndcg=0.35, nothing=0.30)))
-    assert any("it keeps 50" in sentence for sentence in said)
+    assert "Using nothing would keep 75 % of it." in map(spaced, said)
     said = in_figures(report_data(records=run_records(nothing=0.39)))
     assert any("hardly better than with nothing" in sentence for sentence in said)
-    said = in_figures(report_data(records=run_records(ndcg=0.04)))
-    assert "That is no better than using nothing." in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"budget": 0.5}, "The run was to disclose at most half of what people mind."),
+        ({"budget": 0.3}, "The run was to disclose at most 30 % of what people mind."),
+        (
+            {"keep_quality": 0.95, "confidence": 0.9, "budget": 0.25},
+            "The run was to disclose the least that keeps 95 % of the quality, in nine of ten cases: at "
+            "most a quarter of what people mind.",
+        ),
+        (
+            {"keep_quality": 0.95, "confidence": 0.99, "budget": 0.25},
+            "The run was to disclose the least that keeps 95 % of the quality, in 99 of 100 cases: at most a "
+            "quarter of what people mind.",
+        ),
+        (
+            {"budget": None, "price": 2.0},
+            "The run was to disclose what is worth a price of 2.00 for each unit of unwillingness.",
+        ),
+        (
+            {"budget": None, "price": None},
+            "The run was to disclose what is worth a price of 0.500 for each unit of unwillingness.",
+        ),
+    ],
+)
+def test_the_operating_point_is_said_in_words(asked: dict[str, Any], said: str) -> None:
+    data = report_data(quality=quality_of(run_records(), **asked))
+    assert spaced(in_figures(data)[-1]) == said
 
 
 def test_frontier_facts_tell_ahead_from_level_and_behind() -> None:
     facts = [spaced(fact) for fact in frontier_facts(report_data())]
     assert facts == [
         "IFRQE++ (welfare) keeps at least 95 % of All’s quality down to 50 % of All’s violation.",
-        "Against Threshold: ahead at 25 % (by 3.0 points of NDCG@5); level at 50 %; "
-        "behind at 75 % (by 1.0 points of NDCG@5).",
-        "Against Random: ahead at every point (most at 25 %, by 6.0 points of NDCG@5).",
+        "Against Threshold: ahead at 25 % (by 7.5 % of All’s quality); level at 50 %; "
+        "behind at 75 % (by 2.5 % of All’s quality).",
+        "Against Random: ahead at every point (most at 25 %, by 15.0 % of All’s quality).",
         "Ahead, better or behind means: by more than one standard error of the difference, over 3 seeds, "
         "which are few.",
     ]
@@ -111,19 +159,11 @@ def test_points_or_seeds_that_do_not_meet_are_not_compared() -> None:
     assert any("cannot be compared" in fact for fact in frontier_facts(report_data(frontier=moved)))
 
 
-def test_kept_is_exact_where_the_ratio_is() -> None:
-    everything = [record("all", "", 1.0, 0.4, seed) for seed in SEEDS]
-    half = [r | {"ndcg": r["ndcg"] / 2} for r in everything]
-    found = kept(half, everything)
-    assert found is not None
-    assert found.ratio == pytest.approx(0.5)
-    assert found.error == pytest.approx(0, abs=1e-12)
-    assert kept(half[:1], everything) == Kept(
-        half[0]["ndcg"] / (sum(r["ndcg"] for r in everything) / 3), None
-    )
-    apart = kept(half[:1], everything[1:])
-    assert apart is not None
-    assert apart.error is None
+def test_a_frontier_without_quality_compares_nothing() -> None:
+    empty = [r | {"ndcg": 0.0} for r in frontier_records()]
+    assert frontier_facts(report_data(frontier=empty)) == [
+        "Even with everything, no test item is found: there is nothing to compare."
+    ]
 
 
 @given(st.floats(0, 1, allow_subnormal=False))

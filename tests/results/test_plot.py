@@ -19,6 +19,7 @@ from assent.results.plot import (
 )
 from assent.results.records import ALL, METHOD, NOTHING, WAYS, name
 from assent.results.table import Amount, Row, Table
+from assent.support.statistics import Interval
 
 A, B, C = (Amount(value) for value in (1.0, 2.0, 3.0))
 ROWS = [
@@ -98,7 +99,7 @@ def test_quality_is_drawn_against_violation_with_all_and_nothing_last() -> None:
     assert chart.series[0].y[0].mean == pytest.approx(0.405)
     assert chart.y == "NDCG@5"
     assert "this run" not in chart.svg()
-    assert "this run" in quality_chart(records(all=0.5, nothing=0.3), run=(0.5, 0.4)).svg()
+    assert "this run" in quality_chart(records(all=0.5, nothing=0.3), run=(0.5, Interval(0.4, 0.3, 0.5))).svg()
 
 
 def test_nothing_far_below_is_left_out_and_named() -> None:

@@ -1,5 +1,7 @@
 """`assent recommend` and `assent explain`: what a run means for one person."""
 
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +12,8 @@ from assent.cli.command import OutputOptions, spread
 from assent.cli.console import say, show_table
 from assent.data.interactions import NEVER
 from assent.data.unwillingness import in_words as source_in_words
-from assent.report.sections import in_words
-from assent.results.words import minded, not_given, number
+from assent.report.sections import UNSURE, in_words, is_unsure
+from assent.results.words import minded, not_given, number, plural
 from assent.runs.folder import Run, open_run
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
@@ -24,7 +26,6 @@ OwnModel = Annotated[
     ),
 ]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
-_HIGH = 1e6
 
 
 @spread
@@ -78,7 +79,7 @@ def _why_nothing(run: Run, user: str) -> str:
 def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     """Print what was used of a user's interactions, what was not, and why.
 
-    What is held out for validation and test is shown too: nobody decides on it. So is what was never used.
+    What was never used is listed too, and so is what measured the quality of recommendations.
 
     Examples:
 
@@ -91,56 +92,86 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
     held_out, sealed = (each.filter(pl.col("user") == user) for each in (opened.held_out, opened.sealed))
     # With a given split, somebody may have no interaction to train on; others may have said never to all.
     table = opened.rows_of(user, needed=held_out.is_empty() and sealed.is_empty())
-    own = opened.records[0]
-    price = float(own["price"] if own["decision_price"] is None else own["decision_price"])
-    words = in_words(table, own["objective"])
-    decided = table.with_columns(pl.Series("words", words, dtype=pl.String))
-    kept_out = held_out.select(pl.exclude("held_out_for"), words=pl.format("held out for {}", "held_out_for"))
-    unread = pl.when(pl.col("reason") == NEVER).then(pl.lit("never used")).otherwise(pl.lit(_unread(opened)))
-    unused = sealed.select(pl.exclude("reason"), words=unread)
-    rows = pl.concat([decided, kept_out, unused], how="diagonal").to_dicts()
-    columns = ["interaction", "unwilling-\nness", "value", "break-even\nprice"]
-    lines = [_explained(row) for row in rows]
-    show_table(f"interactions of {user}, price {price:g}", columns, lines, ruled=True)
-    disclosed = table.filter(pl.col("disclosed"))
-    paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
-    used = f"{disclosed.height} of {table.height} interactions are used"
-    say(f"{used}; they carry {number(paid)} of {number(total)} unwillingness.")
-    if held_out.height:
-        say(f"{held_out.height} more are held out, to validate and test on.")
-    if sealed.height:
-        say(f"{sealed.height} more are shown to nobody else: nothing in this run depends on them.")
+    rows = _rows(opened, table, held_out, sealed)
+    columns = ["interaction", "unwilling-\nness", "worth to\nits owner", "worth to\neverybody"]
+    show_table(f"interactions of {user}", columns, [_explained(row, opened) for row in rows], ruled=True)
+    for sentence in _summary(opened, table, held_out, sealed):
+        say(sentence)
     output.write([_finite(row) for row in rows], private=True)
 
 
-def _unread(run: Run) -> str:
-    """Why interactions above the limit are not used, in words."""
+def _rows(
+    run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.DataFrame
+) -> list[dict[str, Any]]:
+    """Every interaction of a person once: what was decided on, what only measured quality, what was not "
+    "read."""
+    words = in_words(table, run.settings["objective"])
+    key, measured = ["user", "item"], held_out.select("user", "item", "held_out_for")
+    decided = table.with_columns(pl.Series("words", words, dtype=pl.String)).join(
+        measured, on=key, how="left"
+    )
+    apart = held_out.join(table, on=key, how="anti").with_columns(words=pl.lit("not decided on"))
     limit = run.settings["closed"]
-    return f"withheld unread, above the limit{'' if limit is None else f' {limit:g}'}"
+    above = f"withheld unread, above the limit{'' if limit is None else f' {limit:g}'}"
+    reason = (
+        pl.when(pl.col("reason") == NEVER).then(pl.lit("never used, and not read")).otherwise(pl.lit(above))
+    )
+    unread = sealed.select(pl.exclude("reason"), words=reason)
+    return pl.concat([decided, apart, unread], how="diagonal").to_dicts()
 
 
-def _explained(row: dict[str, Any]) -> list[str | tuple[str, ...]]:
+def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.DataFrame) -> Iterator[str]:
+    """Sentences below the table: what is used in all, what worth means, what else was done with the rows."""
+    disclosed = table.filter("disclosed")
+    paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
+    if table.height:
+        used = f"{disclosed.height} of {_count(table)} decided on are used"
+        yield f"{used}; they carry {number(paid)} of {number(total)} unwillingness."
+    price = run.quality["operating_point"]["price"]
+    if price is not None and table["value"].null_count() < table.height:
+        yield (
+            "Worth is counted as loss that the model is spared. One unit of unwillingness costs "
+            f"{number(price)} of that."
+        )
+    if held_out.height:
+        only = "" if run.is_live else " Nobody decided on them, and the model has not learnt from them."
+        yield f"To measure the quality of recommendations, in aggregate: {_count(held_out)}.{only}"
+    if sealed.height:
+        yield f"Not read: {_count(sealed)}. Nobody else is shown this, and nothing in this run depends on it."
+    if not disclosed.height:
+        yield "Nothing of theirs is used: the model does not know them, as if they had never been here."
+
+
+def _count(rows: pl.DataFrame) -> str:
+    return plural(rows.height, "interaction")
+
+
+def _explained(row: dict[str, Any], run: Run) -> list[str | tuple[str, ...]]:
     """A line of the table: the item, below it what was decided and why, and who says what is minded."""
     decision = {True: "disclosed: ", False: "withheld: ", None: ""}[row["disclosed"]]
     kind, _, rest = row["source"].partition(":")
     source = "" if kind == "rest" else source_in_words(row["source"])
     if source and row["said"]:
         source += f" ({row['said'][:10]})"
+    also = "also " if row["disclosed"] is not None else ""
+    measured = f"{also}measured the quality of recommendations, in aggregate" if row["held_out_for"] else ""
+    decides = "worth_owner" if run.settings["objective"] == "nash" else "worth_everybody"
+    worths = (_worth(row, each, decides=each == decides) for each in ("worth_owner", "worth_everybody"))
     return [
-        tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", source])),
+        tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", measured, source])),
         (minded(row["unwillingness"]), *([not_given(rest)] if kind == "rest" else [])),
-        "–" if row["value"] is None else (f"{row['value']:+.3f}", *_give_or_take(row)),
-        "–" if row["price"] is None else _priced(row["price"]),
+        *worths,
     ]
 
 
-def _priced(price: float) -> str:
-    """A break-even price with three decimals; a very high one in powers of ten."""
-    return f"{price:.3f}" if price < _HIGH else number(price)
-
-
-def _give_or_take(row: dict[str, Any]) -> list[str]:
-    return [] if row["uncertainty"] is None else [f"± {row['uncertainty']:.3f}"]
+def _worth(row: dict[str, Any], worth: str, *, decides: bool) -> str | tuple[str, ...]:
+    """What an interaction is worth to somebody, with its error where that is known."""
+    if row[worth] is None:
+        return "–"
+    if is_unsure(row, worth):
+        return tuple(textwrap.wrap(UNSURE, 13))
+    error = [f"± {row['uncertainty']:.3f}"] if decides and row["uncertainty"] is not None else []
+    return (f"{row[worth]:+.3f}", *error)
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,10 @@ class Choice:
     """How far the decision can be trusted (`game.certificate`); empty where nothing is solved."""
     values: Floats | None = None
     """[Z], what disclosing each interaction is worth in units of the loss; None where none is estimated."""
+    worth_owner: Floats | None = None
+    """[Z], what it is worth to its owner; None where that is not told apart."""
+    worth_everybody: Floats | None = None
+    """[Z], what it is worth to everybody; None where that is not told apart."""
     errors: Floats | None = None
     """[Z], how far the truth may be from `values`, as a standard deviation; None where that is unknown."""
     drawn: bool = False
@@ -145,11 +149,16 @@ class GameMethod(Method):
         with clock:
             certificate = certify(estimates, found, objective=self.objective, price=price, **certain)
             guessed = int(unsure(estimates, found.selection, self.objective).sum())
+        at = certificate.nearest_anchor - 1
+        worth = {Objective.NASH: estimates.own[at], Objective.WELFARE: estimates.social[at]}
+        worth[self.objective] = found.values
         return Choice(
             found.selection,
             price,
             {**asdict(certificate), "gains_estimated": guessed},
             values=found.values,
+            worth_owner=worth[Objective.NASH],
+            worth_everybody=worth[Objective.WELFARE],
             cost=cost + Cost.of("deciding", clock.seconds),
         )
 

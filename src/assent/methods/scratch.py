@@ -100,4 +100,4 @@ def own_values(owners: Ints, tried: Bools, losses: Floats, rounds: Ints, *, ridg
 
 def _choice(selection: Bools, price: float, values: Floats, explorer: Explorer) -> Choice:
     certificate = {"explored": float(explorer.tried)}
-    return Choice(selection, price, certificate, values=values, cost=explorer.cost)
+    return Choice(selection, price, certificate, values=values, worth_owner=values, cost=explorer.cost)

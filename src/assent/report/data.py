@@ -112,26 +112,14 @@ def reference(data: ReportData, way: Way) -> list[Flat]:
 
 
 def charted(data: ReportData) -> list[Flat]:
-    """The records of the chart: the frontier, the run's method first, then methods that only the run has.
+    """The records of the chart: the frontier, the run's method first, then All and Nothing.
 
-    Where All's quality is known, the quality of every record is a share of it, with the same seeds.
+    Where All's quality is known, the quality of each record is a share of it.
     """
     measured = [record for record in data.frontier if way_of(record) not in ENDS]
-    known = {*ENDS, *map(way_of, measured)}
-    own = [record for record in data.records if way_of(record) not in known]
     ends = [record for way in ENDS for record in reference(data, way)]
-    measured.sort(key=lambda record: way_of(record) != data.way)
-    if data.kept is None:
-        return [*measured, *own, *ends]
-    return [
-        *_in_shares([*measured, *ends], reference(data, ALL)),
-        *_in_shares(own, data.of(ALL)),
-    ]
-
-
-def _in_shares(records: Sequence[Flat], everything: Sequence[Flat]) -> list[Flat]:
-    """The records with their quality as a share of All's."""
-    base = mean(everything)
+    records = [*sorted(measured, key=lambda record: way_of(record) != data.way), *ends]
+    base = 1.0 if data.kept is None else mean(reference(data, ALL))
     return [{**record, QUALITY: record[QUALITY] / base if base else 0.0} for record in records]
 
 

@@ -3,6 +3,7 @@
 All sentences are computed from the figures, and are as plain where these are bad.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ _FEW_SEEDS = 3
 """Up to so many seeds, a standard error is itself little more than a guess."""
 AIMED_AT = 0.01
 """The largest gain by deviating, as a share of the mean reward, that a solution should leave."""
+_HARDLY = 0.0005
+"""Share by which people would be worse off that is not worth a sentence."""
 _SIMPLE = {0.25: "a quarter", 0.5: "half", 0.75: "three quarters"}
 _OF_TEN = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -84,11 +87,9 @@ def between(interval: Interval) -> str:
 
 
 def in_figures(data: ReportData) -> list[str]:
-    """The sentences below the headline: the figures behind it, and what they are worth."""
-    return [
-        *_operating_point(data),
-        *(_without_all(data) if data.kept is None else _with_all(data, data.kept)),
-    ]
+    """The sentences below the headline: the figures behind it, and what the run was asked for."""
+    figures = _without_all(data) if data.kept is None else _with_all(data, data.kept)
+    return [*figures, *_operating_point(data)]
 
 
 def _operating_point(data: ReportData) -> list[str]:
@@ -107,7 +108,7 @@ def _operating_point(data: ReportData) -> list[str]:
     if budget is not None:
         return [f"The run was to disclose at most {_part(budget)} of what people mind."]
     price = f"a price of {number(asked['price'] if asked['price'] is not None else data.settings['price'])}"
-    return [f"The run was to disclose what is worth {price} per unit of unwillingness."]
+    return [f"The run was to disclose what is worth {price} for each unit of unwillingness."]
 
 
 def _part(fraction: float) -> str:
@@ -118,11 +119,11 @@ def _with_all(data: ReportData, kept: Interval) -> list[str]:
     """Shares of All's quality: the run's interval, and what Nothing would have."""
     everything, nothing = mean(data.of(ALL)), mean(data.of(NOTHING))
     left = f"Using nothing would keep {share(nothing / everything)} of it."
-    facts = [] if data.way in ENDS else [f"Their quality is {between(kept)} of the quality with everything."]
+    facts = [] if data.way in ENDS else [f"The quality is {between(kept)} of that with everything."]
     if data.way not in ENDS and kept.low <= 1 <= kept.high and kept.low < _COARSE:
         facts.append(
-            f"So chance may hide a loss of up to {percent(1 - max(0.0, kept.low))}; "
-            "more people, or more seeds, would tell."
+            f"So chance may hide that up to {percent(1 - max(0.0, kept.low))} is lost; "
+            "more people or more seeds would tell."
         )
     if everything < _CLEAR_LIFT * nothing:
         left = (
@@ -137,11 +138,13 @@ def _without_all(data: ReportData) -> list[str]:
     reached, nothing = data.reached, data.reached.mean - data.above_nothing.mean
     decimals = decimals_for([100 * reached.mean, 100 * nothing])
     limits = " and ".join(percent(max(0.0, each), decimals) for each in (reached.low, reached.high))
-    figure = f"Their quality ({data.metric}) is {percent(reached.mean, decimals)}, between {limits}"
+    figure = f"The quality is {percent(reached.mean, decimals)}, between {limits}"
     against = "" if data.way == NOTHING else f", against {percent(nothing, decimals)} with nothing"
     if data.of(ALL):
         return [f"{figure}{against}.", "Even a model of everything finds no test item."]
-    unmeasured = "What everything would give was not measured: that takes a model of what people withhold."
+    unmeasured = (
+        "What using everything would give was not measured: it takes a model of what people withhold."
+    )
     return [f"{figure}{against}.", unmeasured]
 
 
@@ -182,7 +185,7 @@ def frontier_facts(data: ReportData) -> list[str]:
 
 
 def _against(rival: str, amounts: Mapping[float, Amount], base: float) -> str:
-    """Where the run's method is ahead of another, level, or behind, and by how much of All's quality at most."""
+    """Where the run's method is ahead of another, level, or behind; by how much of All's quality at most."""
     points = sorted(amounts, reverse=True)
     known = {point: amounts[point] for point in points if amounts[point].difference is not None}
     if not known:
@@ -216,6 +219,108 @@ def _certainty(n_seeds: int) -> str:
         "Ahead, better or behind means: by more than one standard error of the difference, "
         f"over {plural(n_seeds, 'seed')}{few}."
     )
+
+
+def trust_facts(data: ReportData) -> list[str]:
+    """How far to trust the run, for people who do not know the methods; figures that it lacks are left "
+    "out."""
+    seeds, people = len(data.quality["seeds"]), plural(data.quality["people"], "person", "people")
+    times = "once" if seeds == 1 else f"{plural(seeds, 'time')}, each with other random numbers"
+    facts = [
+        f"The quality was measured on {people}, {times}. The limits around it count both kinds of chance."
+    ]
+    certificate = data.certificate
+    reliability = certificate.get("value_own" if data.objective == "nash" else "value_social")
+    if isinstance(reliability, Mapping):
+        facts.append(_agreement(reliability))
+    trials = certificate.get("value_trials")
+    if isinstance(trials, Sequence) and trials:
+        facts.append(_tried_out(trials))
+    figures = {key: value for key, value in certificate.items() if isinstance(value, int | float)}
+    if "largest_gain" in figures:
+        facts += _nobody_gains(figures, is_welfare=data.objective == "welfare")
+    if figures.get("price_of_anarchy", 0.0) > 1 + _HARDLY:
+        more = percent(figures["price_of_anarchy"] - 1, 1)
+        facts.append(f"If everybody decided for themselves alone, people together would be {more} worse off.")
+    if "prediction_error" in figures:
+        facts.append(
+            "What people get out of these decisions was forecast before a model was trained on them. The "
+            f"forecast was {percent(figures['prediction_error'], 1)} off."
+        )
+    return [*facts, *_limits_kept(data.settings.get("wishes"), figures)]
+
+
+def _agreement(reliability: Mapping[str, float]) -> str:
+    """How far to trust what each interaction is said to be worth."""
+    if not reliability["explained"] and not reliability["measurement"]:
+        return (
+            "What each interaction is worth was measured, but one could not be told from another: chance was "
+            "larger than the differences."
+        )
+    levels = ((0.2, "hardly agree"), (0.6, "agree in part"), (math.inf, "agree well"))
+    agree = next(words for limit, words in levels if reliability["agreement"] < limit)
+    return (
+        f"What each interaction is worth was measured twice, on different data. The two {agree}. So what is "
+        "said of a single interaction is a rough guess; what is said of many together is known far better."
+    )
+
+
+_WAYS_TO_CHOOSE = {
+    "unwillingness": "by what people mind least",
+    "measured": "by what was measured to help most",
+    "structure": "by what connects people most",
+}
+"""Ways of choosing that are tried out (`worth.trial.Kind`), for people who do not know the methods."""
+
+
+def _tried_out(trials: Sequence[Mapping[str, Any]]) -> str:
+    """Which ways of choosing were tried out, and which of them decide."""
+    ways, budgets = listed([*_WAYS_TO_CHOOSE.values()]), dict[str, list[str]]()
+    for trial in trials:
+        counts = {kind: trial[kind]["weight"] for kind in _WAYS_TO_CHOOSE}
+        most = max(counts, key=lambda kind: counts[kind])
+        how = "counts alone" if counts[most] == 1 else "counts most"
+        budgets.setdefault(f"the choice {_WAYS_TO_CHOOSE[most]} {how}", []).append(_part(trial["budget"]))
+    decides = "; ".join(
+        f"within {listed(within)} of what people mind, {how}" for how, within in budgets.items()
+    )
+    return (
+        f"Three ways of choosing were tried out: {ways}. Models were trained on what each would choose, "
+        "and ranked what people did next. Only what was reliably better than the first has a part in the "
+        f"decisions: {decides}."
+    )
+
+
+def _nobody_gains(figures: Mapping[str, float], *, is_welfare: bool) -> list[str]:
+    """Whether other decisions of one person would be better, by the estimates."""
+    whom = "for all together" if is_welfare else "for themselves"
+    facts = [f"By these estimates nobody could make things better {whom} by deciding otherwise."]
+    if figures.get("largest_gain_share", 0.0) > AIMED_AT:
+        facts = [
+            f"By these estimates somebody could still make things better {whom} by deciding otherwise: by "
+            f"up to {percent(figures['largest_gain_share'], 1)} of what a person gets."
+        ]
+    if is_welfare and figures.get("own_gainers"):
+        people = f"{int(figures['own_gainers']):,}"
+        facts.append(
+            f"Other decisions would be better for {people} people themselves: what is used of them helps "
+            "others more than them."
+        )
+    return facts
+
+
+def _limits_kept(wishes: object, figures: Mapping[str, float]) -> list[str]:
+    """Whether the limits and floors that people set for themselves are kept."""
+    missed, exceeded = (int(figures.get(key, 0)) for key in ("floors_missed", "budgets_exceeded"))
+    facts = []
+    if missed:
+        facts.append(f"Less is used of {plural(missed, 'person', 'people')} than they asked for.")
+    if exceeded:
+        facts.append(f"More is used of {plural(exceeded, 'person', 'people')} than they allow.")
+    asked = isinstance(wishes, Mapping) and (
+        wishes.get("users_with_budget") or wishes.get("users_with_floor")
+    )
+    return facts or (["The limits that people set for themselves are all kept."] if asked else [])
 
 
 def certificate_facts(certificate: Mapping[str, object]) -> list[str]:

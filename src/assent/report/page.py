@@ -5,15 +5,16 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 
 from assent.report.data import ReportData, check
-from assent.report.facts import (
-    between,
-    certificate_facts,
-    headline,
-    in_figures,
-    relative,
+from assent.report.facts import between, certificate_facts, headline, in_figures, relative, trust_facts
+from assent.report.glossary import Glossary
+from assent.report.sections import (
+    Section,
+    examples_section,
+    frontier_section,
+    methods_section,
+    withheld_section,
 )
-from assent.report.sections import examples_section, frontier_section, methods_section, withheld_section
-from assent.results.records import NOTHING, name
+from assent.results.records import NOTHING, k_of, name
 from assent.results.words import NONE, decimals_for, fixed, listed, number, percent, plural, share
 from assent.results.writers import Html, bullets, header, join, section, tag, void
 
@@ -22,20 +23,21 @@ _RANKED = {
     "paper-text": "the last fifth of each person’s interactions was ranked among all items",
     "full": "each person’s last interaction was ranked among all items",
 }
-_GLOSSARY = {
-    "interaction": "one thing that one person did with one item, at one time.",
-    "unwillingness": "how much its owner minds its use, from 0 (use it freely) to 1 (never use it).",
-    "selection": "the decision for each interaction: disclosed, or withheld from the recommender altogether.",
-    "price": "how much recommendation loss one unit of unwillingness is held to be worth. "
-    "A high price withholds more.",
-    "violation": "the unwillingness that a selection discloses, summed per person and averaged over people.",
-    "reward": "what a person gets: minus their loss on the validation interactions, minus price times the "
-    "unwillingness that is disclosed of them.",
+_HELD_OUT = {
+    "paper-tables": "each person’s two latest interactions",
+    "paper-text": "the latest three tenths of each person’s interactions",
+    "full": "each person’s two latest interactions",
 }
+_BY_THE_LOG = "the interactions that the log’s own split sets apart"
+_NEVER = (
+    "What people marked “never” was turned away before anything was read. It is in no model and in no "
+    "figure, not even in All’s. What it would have added is unknown by design: nobody looks at it, so "
+    "nobody can know."
+)
 _LIMITS = (
-    "Quality was measured on held-out interactions of a log. How people would react to the "
-    "recommendations, or to being asked, is not in it.",
-    "What people marked as “never” was left out from the start: it is in no figure, not even in All’s.",
+    "Quality was measured on past interactions of a log. How people would react to the recommendations, "
+    "or to being asked, is not in it.",
+    _NEVER,
     "A value is an estimate of what one interaction does to a loss. It can be wrong for single interactions, "
     "and does not add up exactly over many.",
 )
@@ -45,25 +47,45 @@ _SAMPLED = (
 )
 
 
-def background_section(data: ReportData) -> Html:
-    """Settings and seeds, glossary, limits."""
-    users, items = (data.selection[column].n_unique() for column in ("user", "item"))
-    seeds = sorted({record["seed"] for record in (*data.records, *data.frontier)})
-    ranked = f" ({_RANKED[data.protocol]})" if data.protocol in _RANKED else ""
-    done = (
-        f"{data.dataset}: {plural(data.selection.height, 'training interaction')} of {plural(users, 'user')} "
-        f"with {plural(items, 'item')}. Protocol {data.protocol}{ranked}. "
-        f"Models were trained with {plural(len(seeds), 'seed')}: {listed([str(seed) for seed in seeds])}."
-    )
-    return section(
-        "What was done",
-        tag("p", done),
-        tag("div", *_setting_tables(data.settings), class_="settings"),
-        tag("h3", "Six words"),
-        tag("dl", *(join([tag("dt", word), tag("dd", text)]) for word, text in _GLOSSARY.items())),
+def background_section(data: ReportData) -> Section:
+    """What was done with which interactions, settings and seeds, limits."""
+    content = [
+        *(tag("p", paragraph) for paragraph in _done(data)),
         tag("h3", "What this cannot tell"),
         bullets([*_LIMITS, _SAMPLED] if "paper-tables" in data.protocol else _LIMITS),
-    )
+        tag("h3", "Settings"),
+        tag("div", *_setting_tables(data.settings), class_="settings"),
+    ]
+    return Section("What was done", join(content))
+
+
+def _done(data: ReportData) -> list[str]:
+    """Which interactions were decided on, trained on and measured with."""
+    users, items = (data.selection[column].n_unique() for column in ("user", "item"))
+    disclosed, rows = int(data.selection["disclosed"].sum()), plural(data.selection.height, "interaction")
+    log = f"{data.dataset}: {rows} of {plural(users, 'person', 'people')} with {plural(items, 'item')}"
+    held_out = _HELD_OUT.get(data.protocol, _BY_THE_LOG)
+    ranked = f": {_RANKED[data.protocol]}" if data.protocol in _RANKED else ""
+    seeds = sorted({record["seed"] for record in (*data.records, *data.frontier)})
+    drawn = f"Models were trained with {plural(len(seeds), 'seed')}: {listed([str(seed) for seed in seeds])}."
+    if not data.is_live:
+        return [
+            f"{log} were decided on. This is an experiment: {held_out} measured the quality, in aggregate. "
+            "Nobody decided on them, and the model has not learnt from them.",
+            f"Protocol {data.protocol}{ranked}. {drawn}",
+        ]
+    return [
+        f"{log} were decided on: every one that may be looked at, the latest too. The model that is "
+        f"published is trained on all {disclosed:,} that are disclosed. Its settings and the length of its "
+        "training were found on disclosed interactions alone.",
+        f"The quality was measured on a split, with models that are not kept. So {held_out} have also "
+        f"measured the quality, in aggregate. Protocol {data.protocol}{ranked}. {drawn}",
+    ]
+
+
+def trust_section(data: ReportData) -> Section:
+    """How far to trust the run, in plain words and in figures."""
+    return Section("How far to trust this", bullets(trust_facts(data)), certificate_facts(data.certificate))
 
 
 def _setting_tables(settings: Mapping[str, object]) -> Iterator[Html]:
@@ -110,18 +132,30 @@ def _spaced(key: str) -> str:
 def build_report(data: ReportData) -> str:
     """The whole report as one HTML file; the same data give the same bytes."""
     check(data)
-    facts = certificate_facts(data.certificate)
-    trust = section("How far to trust the decision", bullets(facts)) if facts else ""
-    return page(
-        f"assent report: {data.dataset}",
-        _opening(data),
+    glossary = Glossary(k_of(data.records))
+    opening = _opening(data)
+    sections = [
         frontier_section(data),
-        methods_section(data),
         withheld_section(data.selection),
         examples_section(data),
-        trust,
+        trust_section(data),
+        methods_section(data),
         background_section(data),
+    ]
+    return page(
+        f"assent report: {data.dataset}",
+        tag("header", *opening, glossary.of(*opening)),
+        *(_section(each, glossary) for each in sections),
     )
+
+
+def _section(each: Section, glossary: Glossary) -> Html:
+    """A section with the words that it uses first, and with what is folded away."""
+    words, folded = glossary.of(each.title, each.content), ""
+    if each.researchers:
+        more = bullets(each.researchers)
+        folded = tag("details", tag("summary", "For researchers"), glossary.of(more), more)
+    return section(each.title, words, each.content, folded)
 
 
 def page(title: str, *sections: str) -> str:
@@ -143,7 +177,7 @@ def page(title: str, *sections: str) -> str:
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _opening(data: ReportData) -> Html:
+def _opening(data: ReportData) -> list[Html]:
     """The headline, the figures behind it and three large ones."""
     (paid, everything), people = data.minded, data.selection["user"].n_unique()
     disclosed, rows = int(data.selection["disclosed"].sum()), data.selection.height
@@ -155,13 +189,12 @@ def _opening(data: ReportData) -> Html:
         _quality(data),
     ]
     kind = "live run" if data.is_live else "experiment"
-    return tag(
-        "header",
+    return [
         tag("p", f"assent report · {data.dataset} · {name(data.way)} · {kind}", class_="kicker"),
         tag("h1", f"{headline(data)}."),
         tag("p", " ".join(in_figures(data)), class_="lede"),
         tag("div", *cards, class_="cards"),
-    )
+    ]
 
 
 def _quality(data: ReportData) -> Html:

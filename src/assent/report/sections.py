@@ -5,16 +5,16 @@ Each table of what was withheld has a row per group: `group` (its label), `inter
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
 from assent.game.reasons import Reason
 from assent.report.data import ReportData, charted, mean, reference
 from assent.report.facts import between, frontier_facts
-from assent.results.records import ENDS, METHOD, Flat, described, name, named, way_of
+from assent.results.records import ALL, ENDS, METHOD, Flat, described, name, named, way_of
 from assent.results.table import Amount, Column, Table, metric_columns, tabulate
 from assent.results.words import (
     NONE,
@@ -28,7 +28,7 @@ from assent.results.words import (
     plural,
     share,
 )
-from assent.results.writers import Html, bullets, grid, header, html, join, section, tag
+from assent.results.writers import Html, bullets, grid, header, html, join, tag
 
 if TYPE_CHECKING:  # matplotlib takes long to load
     from assent.results.plot import Series
@@ -46,18 +46,32 @@ Not 1 and 0, so that each has decisions of both kinds to look at."""
 _TRIED = "tried on validation rows"
 
 _DECIDED = {
-    (Reason.CATEGORY, True): "its category is worth its cost on the whole",
-    (Reason.CATEGORY, False): "its category is not worth its cost on the whole",
-    (Reason.FLOOR, True): "its owner's floor asks for {}",
-    (Reason.OWN_BUDGET, False): "its owner's budget has no room left for {}",
-    (Reason.BUDGET, True): "the budget for all has room for {}",
-    (Reason.BUDGET, False): "the budget for all was used up before {}",
+    (Reason.WORTH, True): "expected to help {whom} more than its owner minds",
+    (Reason.COST, False): "expected to help {whom}, but less than its owner minds",
+    (Reason.NO_HELP, False): "not expected to help {whom}",
+    (Reason.CATEGORY, True): "its category as a whole is expected to help {whom} more than its owner minds",
+    (Reason.CATEGORY, False): "its category as a whole is expected to help {whom} less than its owner minds",
+    (Reason.FLOOR, True): "its owner wants so many to be used that {what} is needed",
+    (Reason.OWN_BUDGET, False): "its owner’s limit has no room left for {what}",
+    (Reason.BUDGET, True): "not expected to be worth it, but the limit for everybody had room for {what}",
+    (Reason.BUDGET, False): "the limit for everybody was used up before {what}",
     (Reason.LOT, True): "drawn by lot",
     (Reason.LOT, False): "the lot left it out",
-    (Reason.SEARCH, True): "part of the best selection that was found",
-    (Reason.SEARCH, False): "no part of the best selection that was found",
+    (Reason.SEARCH, True): "part of the best choice that was found",
+    (Reason.SEARCH, False): "not part of the best choice that was found",
 }
-"""What is said beside worth and cost where these do not explain a decision: by reason, and if disclosed."""
+"""Why an interaction was decided on so, by the reason and if it is disclosed."""
+UNSURE = "too uncertain to tell"
+"""Said of a worth whose error exceeds its size."""
+
+
+class Section(NamedTuple):
+    """A part of the report."""
+
+    title: str
+    content: Html
+    researchers: Sequence[str] = ()
+    """Sentences that are folded away."""
 
 
 def by_category(selection: pl.DataFrame) -> pl.DataFrame:
@@ -133,19 +147,24 @@ def finding(heading: str, groups: pl.DataFrame, average: float) -> str:
     return said.format(first=first, last=last, average=fixed(average, 2))
 
 
-def frontier_section(data: ReportData) -> Html:
+def frontier_section(data: ReportData) -> Section:
     """Quality against violation: the frontier where it was measured, and what the run itself measured."""
     from assent.results.plot import quality_chart
 
-    own, kept = data.of(data.way), data.kept or data.reached
-    measured = mean(own, "violation_share")
+    kept, measured = data.kept or data.reached, mean(data.of(data.way), "violation_share")
+    chart = quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept))
+    series, label = chart.series, f"quality ({data.metric})"
+    if data.kept is not None:
+        # All's quality is the unit, so that its own error means nothing here.
+        series = [replace(each, y=[Amount(1.0)]) if each.of == ALL else each for each in series]
+        label = "quality, share of All’s"
     chart = replace(
-        quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept)),
+        chart,
         x="disclosed, share of what people mind",
-        y=data.metric if data.kept is None else "quality, share of All’s",
+        y=label,
+        series=[*_tried(data), *series],
         whole=not data.frontier,
     )
-    chart = replace(chart, series=[*_tried(data), *chart.series])
     spoken = "; ".join(
         f"{each.label} {percent(y.mean or 0.0, 1)} at {share(float(x))}"
         for each in chart.series
@@ -154,11 +173,8 @@ def frontier_section(data: ReportData) -> Html:
     run = f"this run {percent(kept.mean, 1)}, {between(kept)}, at {share(measured)}"
     figure = chart.html(f"{chart.y} by what is disclosed: {spoken}; {run}.")
     facts = bullets(frontier_facts(data)) if data.frontier else _how_to_measure()
-    return section(
-        "What quality costs in disclosure",
-        tag("figure", figure, tag("figcaption", " ".join(_caption(data, measured)))),
-        facts,
-    )
+    drawn = tag("figure", figure, tag("figcaption", " ".join(_caption(data, measured))))
+    return Section("What quality costs in disclosure", join([drawn, facts]))
 
 
 def _tried(data: ReportData) -> list["Series"]:
@@ -184,7 +200,10 @@ def _caption(data: ReportData, measured: float) -> list[str]:
             said = [f"{'seed' if len(each) == 1 else 'seeds'} {listed([*map(str, each)])}" for each in seeds]
             words.append(f"Curves are measured with {said[0]}, this run with {said[1]}.")
     if _tried(data):
-        words.append("The small points are budgets that were tried, judged by other interactions.")
+        words.append(
+            "The small points are budgets that were tried to find this one, judged by other interactions "
+            "than the ring."
+        )
     return words
 
 
@@ -251,7 +270,7 @@ def _decided(record: Flat) -> float | None:
     return price if price is not None and math.isfinite(price) else None
 
 
-def methods_section(data: ReportData) -> Html:
+def methods_section(data: ReportData) -> Section:
     """Every figure of every method."""
     records = (*data.records, *data.frontier)
     ways = list(dict.fromkeys(map(way_of, records)))
@@ -268,21 +287,21 @@ def methods_section(data: ReportData) -> Html:
         "where it knows one.",
     ]
     meanings = (join([tag("b", label), f" {text}"]) for label, text in described(ways))
-    return section(
-        "The methods in figures",
+    content = [
         html(method_tables(data), "Figures of every method", ours={METHOD: name(data.way)}),
         *(tag("p", note, class_="note") for note in notes),
         tag("ul", *(tag("li", meaning) for meaning in meanings), class_="note"),
-    )
+    ]
+    return Section("The methods in figures", join(content))
 
 
-def withheld_section(selection: pl.DataFrame) -> Html:
+def withheld_section(selection: pl.DataFrame) -> Section:
     """What kind of interaction was withheld."""
     withheld = selection.height - int(selection["disclosed"].sum())
     title = "What was withheld"
     if withheld in (0, selection.height):
         what = "Every interaction was withheld" if withheld else "No interaction was withheld"
-        return section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
+        return Section(title, tag("p", f"{what}, so there are no kinds to tell apart."))
     average = float(selection.select(pl.col("unwillingness").mean()).item())
     tables = zip(
         FINDINGS,
@@ -291,21 +310,14 @@ def withheld_section(selection: pl.DataFrame) -> Html:
         strict=True,
     )
     all_of = plural(selection.height, "interaction")
-    return section(
-        title,
-        tag("p", f"{withheld:,} of {all_of} were withheld, {share(withheld / selection.height)} of all."),
-        *(
-            join(
-                [
-                    tag("h3", heading),
-                    tag("p", finding(heading, groups, average)),
-                    _kinds(heading, first, groups),
-                ]
-            )
-            for heading, first, groups in tables
-            if groups.height
-        ),
-    )
+    content = [
+        tag("p", f"{withheld:,} of {all_of} were withheld, {share(withheld / selection.height)} of all.")
+    ]
+    for heading, first, groups in tables:
+        if groups.height:
+            said = tag("p", finding(heading, groups, average))
+            content += [tag("h3", heading), said, _kinds(heading, first, groups)]
+    return Section(title, join(content))
 
 
 def _kinds(heading: str, first: str, groups: pl.DataFrame) -> Html:
@@ -322,7 +334,7 @@ def _kinds(heading: str, first: str, groups: pl.DataFrame) -> Html:
                 tag("td", fixed(row["unwillingness"], 2)),
             )
         )
-    top = (first, "Withheld", "Interactions", "Mean unwilling\u00adness")
+    top = (first, "Withheld", "Inter\u00adactions", "Mean unwilling\u00adness")
     return grid(top, [rows], heading, "kinds")
 
 
@@ -341,26 +353,30 @@ def example_users(selection: pl.DataFrame) -> list[str]:
 
 def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
     """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
-    columns = ("unwillingness", "disclosed", "value", "reason", "cost", "together")
+    columns = ("unwillingness", "disclosed", "reason", "together")
     return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
 
 
 def _in_words(row: dict[str, Any], objective: str) -> str:
     if row["reason"] is None:
-        return "no estimate"
-    worth = f"estimated not to help {'its owner' if objective == 'nash' else 'on the whole'}"
-    if row["value"] > 0:
-        worth = f"worth {number(row['value'])} loss units"
-    if Reason(row["reason"]) is Reason.NO_HELP:
-        return worth
-    cost = "nothing" if row["unwillingness"] == 0 else f"{number(row['cost'])} at this price"
-    what = "its category" if row["together"] > 1 else "it"
-    decided = _DECIDED.get((Reason(row["reason"]), row["disclosed"]), "").format(what)
-    verb = "costs" if row["disclosed"] else "would cost"
-    return f"{worth}, {verb} {cost}" + (f"; {decided}" if decided else "")
+        return "this method does not estimate what it is worth"
+    reason, whom = Reason(row["reason"]), "its owner" if objective == "nash" else "everybody"
+    said, what = _DECIDED.get((reason, row["disclosed"]), ""), "its category" if row["together"] > 1 else "it"
+    if reason is Reason.WORTH and row["unwillingness"] == 0:
+        return f"expected to help {whom}, and its owner does not mind"
+    return said.format(whom=whom, what=what)
 
 
-def examples_section(data: ReportData) -> Html:
+def is_unsure(row: dict[str, Any], worth: str = "value") -> bool:
+    """Whether the error of what an interaction is worth exceeds its size.
+
+    The error is known of the worth that decides, and stands for that of the other too.
+    """
+    value, error = row[worth], row["uncertainty"]
+    return value is not None and error is not None and error > abs(value)
+
+
+def examples_section(data: ReportData) -> Section:
     """Three people with the reason for each decision."""
     private = (
         "Whoever reads this sees these people’s interactions, the withheld ones too: "
@@ -368,7 +384,7 @@ def examples_section(data: ReportData) -> Html:
     )
     users = example_users(data.selection)
     title = ("One person as an example", "Two people as examples", "Three people as examples")[len(users) - 1]
-    return section(title, tag("p", private), *(_person(data, user) for user in users))
+    return Section(title, join([tag("p", private), *(_person(data, user) for user in users)]))
 
 
 def _person(data: ReportData, user: str) -> Html:
@@ -408,5 +424,7 @@ def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
             NONE if row[key] is None else number(row[key]) for key in ("value", "uncertainty", "price")
         )
         uncertain = "" if error == NONE else tag("small", f"± {error}")
+        if is_unsure(row):
+            uncertain = join([uncertain, tag("small", UNSURE)])
         cells += [tag("td", value, uncertain), tag("td", price)]
     return tag("tr", *cells)

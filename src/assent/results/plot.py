@@ -228,7 +228,7 @@ class QualityChart(Chart):
     run: tuple[float, Interval] | None = None
     """Violation and quality of the run that is marked."""
     whole: bool = False
-    """Whether the scale has Nothing however far below all others it is."""
+    """Whether the scale begins at 0."""
 
     def _draw(self, axes: Axes) -> None:
         for series, look in zip(self.series, self.looks, strict=True):
@@ -245,7 +245,9 @@ class QualityChart(Chart):
             axes.plot(*at, "o", markersize=19, zorder=5, label="this run", **ring)
             bar: Any = {"fmt": "none", "ecolor": ink, "elinewidth": 2, "capsize": 5}
             axes.errorbar(*at, yerr=100 * self.run[1].half, zorder=5, **bar)
-        if not self.whole:
+        if self.whole:
+            axes.set_ylim(bottom=0)
+        else:
             self._leave_out_nothing(axes)
         axes.set_xlim(-4, 104)
         for axis in (axes.xaxis, axes.yaxis):

@@ -72,9 +72,9 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
-def plural(n: int, singular: str) -> str:
-    """A count with its noun: 1 seed, 4 seeds."""
-    return f"{n:,} {singular}" if n == 1 else f"{n:,} {singular}s"
+def plural(n: int, singular: str, several: str = "") -> str:
+    """A count with its noun: 1 seed, 4 seeds; `several` is a plural without an s: 4 people."""
+    return f"{n:,} {singular}" if n == 1 else f"{n:,} {several or f'{singular}s'}"
 
 
 def printable(text: str) -> str:

@@ -1,7 +1,8 @@
 """The folder of a run:
 
     settings.json      what the run depends on, written first
-    selection.parquet  one row per interaction that was decided on: disclosed or withheld, value, price
+    selection.parquet  one row per interaction that was decided on: disclosed or withheld, what it is worth to
+                       its owner and to everybody, price
     held_out.parquet   one row per interaction that measured quality (validation or test) in the split; in a
                        live run it is decided on too, in an experiment it is not
     sealed.parquet     one row per interaction that was not read, for its owner alone: never, or closed
@@ -74,8 +75,9 @@ _SAID: Schema = {"source": pl.String, "said": pl.String}
 _ITEMS: Schema = {"title": pl.String, "category": pl.List(pl.String)}
 _SELECTION: Schema = {
     "user": pl.String, "item": pl.String, "unwillingness": pl.Float64, "disclosed": pl.Boolean,
-    "given": pl.Boolean, "value": pl.Float64, "uncertainty": pl.Float64, "price": pl.Float64,
-    "reason": pl.String, "cost": pl.Float64, "together": pl.Int64, **_SAID, **_ITEMS,
+    "given": pl.Boolean, "value": pl.Float64, "uncertainty": pl.Float64, "worth_owner": pl.Float64,
+    "worth_everybody": pl.Float64, "price": pl.Float64, "reason": pl.String, "cost": pl.Float64,
+    "together": pl.Int64, **_SAID, **_ITEMS,
 }  # fmt: skip
 _HELD_OUT: Schema = {
     "user": pl.String, "item": pl.String, "held_out_for": pl.String, "unwillingness": pl.Float64,
@@ -88,7 +90,10 @@ _SETTINGS = {
     "seed": (int,), "k": (list,), "training": (dict,),
 }  # fmt: skip
 """Settings that are read again, with the types that they may have."""
-_MAY_BE_NULL = ("value", "uncertainty", "price", "reason", "cost", "together", "title", "said")
+_MAY_BE_NULL = (
+    "value", "uncertainty", "worth_owner", "worth_everybody", "price", "reason", "cost", "together", "title",
+    "said",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,10 @@ class Run:
         """Return the user's training interactions; raise if there are none and some are `needed`."""
         rows = self.selection.filter(pl.col("user") == user)
         if needed and rows.is_empty():
-            raise AssentError(f"user {user}: not in this run; accepted: the id of somebody who is")
+            raise AssentError(
+                f"user {user}: not in this run, because its log has no interaction of theirs; "
+                "accepted: an id that the log has, letter by letter"
+            )
         return rows
 
     def recommend(self, user: str, k: int = 10) -> list[dict[str, Any]]:

@@ -18,7 +18,11 @@ def selection_table(
 
     `budget` is the share of All's violation that was to be kept within.
     """
-    nothing = np.full(len(problem.train), None)
+    nothing, numbers = (
+        np.full(len(problem.train), None),
+        {"value": choice.values, "uncertainty": choice.errors},
+    )
+    numbers |= {"worth_owner": choice.worth_owner, "worth_everybody": choice.worth_everybody}
     prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
     why = _reasons(problem, choice, budget)
     table = pl.DataFrame(
@@ -27,15 +31,14 @@ def selection_table(
             "item": problem.item_ids[problem.train.items],
             "unwillingness": problem.unwillingness,
             "disclosed": choice.selection,
-            "value": nothing if choice.values is None else choice.values,
-            "uncertainty": nothing if choice.errors is None else choice.errors,
+            **{name: nothing if each is None else each for name, each in numbers.items()},
             "price": nothing if prices is None else prices,
             "reason": nothing if why is None else why.reasons,
             "cost": nothing if why is None else why.costs,
             "together": nothing if why is None else why.together,
         },
         schema_overrides={
-            **dict.fromkeys(("value", "uncertainty", "price", "cost"), pl.Float64),
+            **dict.fromkeys((*numbers, "price", "cost"), pl.Float64),
             "reason": pl.String,
             "together": pl.Int64,
         },
@@ -52,7 +55,7 @@ def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons 
 
 
 def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
-    """One row per interaction of the split that measured quality: what it is, and what it measured."""
+    """One row per interaction that measured quality in the split: what it is and what it was held out for."""
     parts = {"validation": problem.valid, "test": problem.test}
     table = pl.DataFrame(
         {
