@@ -458,6 +458,7 @@ def test_a_fingerprint_names_every_input_of_a_problem() -> None:
         ],
         "valid_candidates": [_moved(problem.valid_candidates)],
         "test_candidates": [None, _moved(problem.test_candidates)],
+        "judges": [np.arange(len(problem.train)) == k for k in (0, 7)],
         "wishes": [Wishes(power=2.0), Wishes(floor=np.ones(problem.n_users, dtype=np.int64))],
         **{
             part: [

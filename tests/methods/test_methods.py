@@ -32,6 +32,7 @@ from assent.support.arrays import Bools, Ints, mix
 from assent.support.draws import Purpose
 from assent.support.errors import AssentError
 from assent.worth.estimate import Source
+from assent.worth.trial import Kind, Trial
 from tests.game.small_games import is_within
 from tests.methods.cases import ANCHORED, EVERY, VALUING, afresh, at_anchors, lab_of, over, quick, same, told
 from tests.small import QUICK, entries, small_problem, trained_in
@@ -385,10 +386,14 @@ def another(value: Any, annotation: Any) -> Any:
             return value + 1
         case float():
             return value / 2
-        case None if "InfluenceSettings" in str(annotation):
-            return InfluenceSettings()
-        case None if "int" in str(annotation):
-            return 2
+        case None | ():
+            weights = dict.fromkeys(Kind, 1 / 3)
+            others = {
+                "InfluenceSettings": InfluenceSettings(),
+                "Trial": (Trial(budget=0.5, qualities=weights, weights=weights),),
+                "int": 2,
+            }
+            return next(each for name, each in others.items() if name in str(annotation))
     raise AssertionError(f"tell this test another value than {value!r} of {annotation}")
 
 
@@ -510,7 +515,7 @@ def test_an_entry_of_the_registry_is_enough_for_the_command_line(
     short = ["--set", "training.epochs=2", "--negatives", 9, "--jobs", 1]
     out = tmp_path / "run"
     command = ["fit", tmp_path / "log.csv", "--method", "mine", "--set", "mine.part=0.25", "--out", out]
-    code, text, _ = assent(*command, *short)
+    code, text, _ = assent(*command, *short, "--price", 0.1)
     assert code == 0
     assert "mine" in text
     selection = pl.read_parquet(out / "selection.parquet")

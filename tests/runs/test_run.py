@@ -196,7 +196,12 @@ def test_the_description_has_all_that_a_run_depends_on(problem: Problem) -> None
     assert (base["method"], base["objective"]) == ("worth", "welfare")
     plans = [
         RunPlan(price=0.2),
-        RunPlan(budget=0.5),
+        RunPlan(budget=0.4),
+        RunPlan(budget=0.4, price=0.3),
+        RunPlan(keep_quality=0.9),
+        RunPlan(keep_quality=0.9, confidence=0.8),
+        RunPlan(reference=True),
+        RunPlan(seeds=2),
         RunPlan(seed=1),
         RunPlan(k=(10,)),
         RunPlan(unwillingness="random"),
@@ -209,7 +214,8 @@ def test_the_description_has_all_that_a_run_depends_on(problem: Problem) -> None
         RunPlan(method=make_method("worth", objective="nash")),
     ]
     described = [describe(problem, plan, Settings()) for plan in plans] + [
-        describe(problem, RunPlan(), QUICK)
+        describe(problem, RunPlan(), QUICK),
+        describe(problem, RunPlan(), Settings(), live=problem),
     ]
     for number, each in enumerate(described):
         assert each != base

@@ -169,7 +169,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "share": (record(violation_share=0.1), "metrics.json: violation_share of ifrqe is 0.1"),
     "method": (record(method="worth"), "metrics.json: has not the methods ifrqe, all, nothing"),
     "price": (record(price=0.1), "metrics.json: price is 0.1; settings.json has 0.05"),
-    "quality": (record(ndcg=0.99), "report.html: does not show what the other files say"),
+    "quality": (record(ndcg=0.99), "quality.json: reached is not what metrics.json has"),
     "report": (report, "report.html: does not show what the other files say"),
     "reward": (
         edited("certificate.json", lambda found: found | {"true_reward": -1.0}),

@@ -51,11 +51,11 @@ def spread(command: Command) -> Command:
     return called
 
 
-def between(low: float, high: float) -> Callable[[typer.CallbackParam, float], float]:
+def between(low: float, high: float) -> Callable[[typer.CallbackParam, float | None], float | None]:
     """A check of an option's number, in one line: from `low` to `high`."""
 
-    def check(param: typer.CallbackParam, value: float) -> float:
-        if not low <= value <= high:
+    def check(param: typer.CallbackParam, value: float | None) -> float | None:
+        if value is not None and not low <= value <= high:
             raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number from {low:g} to {high:g}")
         return value
 

@@ -56,10 +56,8 @@ def _table(problem: Problem, selection: Bools) -> pl.DataFrame:
 
 
 def _split(problem: Problem, table: pl.DataFrame) -> Problem:
-    negatives = problem.valid_candidates.shape[1] - 1
-    return build(
-        problem.name, table, Protocol.FULL, label="disclosed", seed=problem.seed, negatives=negatives
-    )
+    # A training draws the items itself that it ranks validation rows among.
+    return build(problem.name, table, Protocol.FULL, label="disclosed", seed=problem.seed, negatives=1)
 
 
 def _latest_apart(table: pl.DataFrame) -> pl.DataFrame:
