@@ -28,6 +28,12 @@ def test_every_form_of_a_rules_file_says_the_same(name: str, tmp_path: Path) -> 
     assert read_rules(str(path), "user") == Rules(str(path), {"ann": 0.25, "7": 1.0}, 0.5)
 
 
+def test_a_value_that_is_no_text_is_refused() -> None:
+    """As of a command line whose bytes are no UTF-8."""
+    with pytest.raises(AssentError, match=r"'ann' is '\\udc80'; accepted: a number from 0"):
+        read_rules("ann=\udc80", "user")
+
+
 def test_rules_as_text_and_as_parquet(tmp_path: Path) -> None:
     assert read_rules("a=b=0.25, 7 =1", "user") == Rules("'a=b=0.25, 7 =1'", {"a=b": 0.25, "7": 1.0}, None)
     path = tmp_path / "rules.parquet"

@@ -61,7 +61,7 @@ class Quantity:
         """Parse a number or a text; an `AssentError` begins with `place`."""
         number = self._number(value)
         if not 0 <= number <= self.largest or (self.is_whole and number % 1):
-            other = fitting_scale(pl.Series([str(value)]), value) if self.scale is Scale.UNIT else ""
+            other = fitting_scale(value) if self.scale is Scale.UNIT else ""
             raise AssentError(f"{place} is {quoted(value)}; accepted: {self.accepted}{other}")
         return number
 
