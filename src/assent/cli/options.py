@@ -1,5 +1,6 @@
 """The options that say what is read: the log, its split, people's wishes."""
 
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -209,7 +210,9 @@ class ProblemOptions(LogOptions):
 
     def live(self, log: Interactions, wishes: WishOptions) -> Problem:
         """Return the log's live problem, with the wishes."""
-        problem = live_problem(log, seed=self.seed, negatives=self.negatives)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few unseen items, which the split has told
+            problem = live_problem(log, seed=self.seed, negatives=self.negatives)
         return wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
 
     def _split(self, log: Interactions) -> Problem:

@@ -252,6 +252,12 @@ def report_data(
     )
 
 
+def report_of(run: Run) -> ReportData:
+    """Return what a finished run's report is made of."""
+    parts = run.records, run.frontier, run.selection, run.certificate, run.quality
+    return report_data(run.settings, run.tuning, *parts)
+
+
 def _warn_if_price_decides_little(choice: Choice) -> None:
     """Warn where the price is so low that unwillingness decides hardly anything."""
     if choice.values is None or not choice.price:
