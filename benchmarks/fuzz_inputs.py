@@ -30,6 +30,7 @@ from typer.testing import CliRunner
 
 from assent.cli.app import app
 from assent.cli.how import read_asked
+from assent.data.columns import Scale
 from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.problem import make_problem
@@ -174,7 +175,8 @@ def rules(rng: random.Random, folder: Path) -> None:
             read_rules(text, rng.choice(["user", "category"]))
         case "source":
             kind = rng.choice(["user", "category", "file", "constant", "simulated", ""])
-            assign(log, f"{kind}:{text}", rest=rng.choice([None, "mean", "0.5", text]))
+            rest, scale = rng.choice([None, "mean", "0.5", text]), rng.choice(list(Scale))
+            assign(log, f"{kind}:{text}", rest=rest, scale=scale)
         case _:
             asked: dict[str, Any] = {what: text}
             read_wishes(

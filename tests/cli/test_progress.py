@@ -1,8 +1,9 @@
-"""Who waits sees why, on a terminal; a pipe or a file gets notices alone."""
+"""Who waits sees why: bars on a terminal; a pipe or a file gets a line per phase."""
 
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,9 @@ import pytest
 from rich.console import Console
 
 from assent.cli import console, data_commands, fit_commands
-from assent.cli.console import TerminalProgress, watcher
-from assent.support.progress import SILENT, Advance
+from assent.cli.console import LineProgress, TerminalProgress, watcher
+from assent.support.errors import AssentError
+from assent.support.progress import Advance, phases
 from tests.cli.conftest import PRICED, QUICK
 from tests.conftest import Assent
 
@@ -37,7 +39,7 @@ class Watcher:
         yield advance
 
 
-def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) -> None:
+def test_a_pipe_gets_a_line_per_phase(log_file: Path, tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).with_name("assent")),
         "fit",
@@ -46,7 +48,14 @@ def test_a_pipe_gets_no_bars_and_no_blank_lines(log_file: Path, tmp_path: Path) 
         str(tmp_path / "run"),
     ]
     done = subprocess.run([*command, *PRICED], capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines() == [f"Report: {tmp_path / 'run' / 'report.html'}"]
+    *told, last = done.stderr.splitlines()
+    assert last == f"Report: {tmp_path / 'run' / 'report.html'}"
+    assert told[0].startswith("reading: done after ")
+    assert told[-1].startswith("report: done after ")
+    assert told[-1].partition(", ")[2].startswith("all done after ")
+    phases = [line.partition(":")[0] for line in told]
+    assert len(set(phases)) == len(phases)
+    assert done.stderr.isprintable() or set(done.stderr) - set(filter(str.isprintable, done.stderr)) == {"\n"}
 
 
 @pytest.mark.parametrize(("asked", "whole"), [({}, True), ({"COLUMNS": "60"}, False)])
@@ -63,17 +72,117 @@ def test_a_pipe_gets_tables_wide_enough_for_names(asked: dict[str, str], whole: 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_bars_are_for_terminals(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "err", Console(file=StringIO(), force_terminal=is_terminal))
-    assert isinstance(watcher(), TerminalProgress) is is_terminal
-    assert (watcher() is SILENT) is not is_terminal
+    assert isinstance(watcher(), TerminalProgress if is_terminal else LineProgress)
 
 
-def test_a_bar_has_the_time_left_of_unequal_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Console(file=StringIO(), force_terminal=True, width=120)
-    monkeypatch.setattr(console, "err", shown)
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    """What a terminal is shown."""
+    shown = StringIO()
+    monkeypatch.setattr(console, "err", Console(file=shown, force_terminal=True, width=120))
+    return shown
+
+
+def test_a_bar_has_the_time_left_of_unequal_steps(terminal: StringIO) -> None:
     bars = TerminalProgress()
     with bars.timed_task("cells", 3, lambda: 5400.0), bars.task("training", 2) as advance:
         advance()
-    assert "90 min left" in shown.file.getvalue()  # type: ignore[attr-defined]
+    assert "about 90 min left" in terminal.getvalue()
+
+
+def test_a_bar_is_for_the_whole(terminal: StringIO) -> None:
+    bars = TerminalProgress()
+    with phases(bars, {"reading": 1, "fitting": 3}) as phase:
+        with phase("reading"):
+            pass
+        with phase("fitting"), phases(bars, {"tuning": 1, "report": 1}) as part:
+            with part("tuning"), bars.task("rounds", 2) as advance:
+                advance()
+            with part("report"):
+                pass
+    shown = terminal.getvalue()
+    for seen in ("all: reading", "about 0 %", "all: tuning", "about 25 %", "all: report", "about 62 %"):
+        assert seen in shown
+
+
+class Lines:
+    """A watcher with a clock that is moved by hand, and what it has told."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self.now, self._capfd = 0.0, capfd
+        self.progress = LineProgress(every=3600.0, clock=lambda: self.now)
+
+    def told(self) -> list[str]:
+        return self._capfd.readouterr().err.splitlines()
+
+    def tick(self) -> list[str]:
+        self.progress.tick()
+        return self.told()
+
+
+@pytest.fixture
+def log(capfd: pytest.CaptureFixture[str]) -> Lines:
+    return Lines(capfd)
+
+
+def test_lines_tell_how_far_the_outermost_task_is(log: Lines) -> None:
+    progress = log.progress
+    with progress.task("cells", 8) as advance, progress.task("training", 5) as inner:
+        log.now = 120.0
+        assert log.tick() == ["cells: 0 of 8, 2 min"]
+        for _ in range(4):
+            inner()
+            advance()
+        log.now = 240.0
+        assert log.tick() == ["cells: 4 of 8, 4 min, about 4 min left"]
+    with progress.timed_task("cells", 3, lambda: 3600.0):
+        assert log.tick() == ["cells: 0 of 3, 4 min, about 60 min left"]
+    with progress.timed_task("cells", 3, lambda: 36 * 3600.0):
+        assert log.tick() == ["cells: 0 of 3, 4 min, about 36.0 h left"]
+    assert log.told() == []
+
+
+def test_lines_tell_when_phases_end(log: Lines) -> None:
+    with phases(log.progress, {"reading": 1, "fitting": 4}) as phase:
+        with phase("reading"), log.progress.task("reading log.csv", 1) as advance:
+            log.now = 3.0
+            advance()
+        assert log.told() == []  # there may be an error before the next work begins
+        with phase("fitting"), phases(log.progress, {"tuning": 1, "values": 3}) as part:
+            with part("tuning"):
+                log.now = 30.0
+            assert log.told() == ["reading: done after 3 s, about 20 % of all, about 12 s left"]
+            with part("values"), log.progress.task("folds", 2) as advance:
+                assert log.told() == ["tuning: done after 27 s, about 40 % of all, about 45 s left"]
+                log.now = 60.0
+                advance()
+                assert log.tick() == ["values, folds: 1 of 2, 60 s, about 70 % of all, about 26 s left"]
+                log.now = 300.0
+    assert log.told() == ["values: done after 4 min, all done after 5 min"]
+
+
+def test_an_error_is_told_alone(log: Lines) -> None:
+    def work() -> None:
+        with phases(log.progress, {"reading": 1, "fitting": 4}) as phase:
+            with phase("reading"):
+                pass
+            with phase("fitting"):
+                raise AssentError("no")
+
+    with pytest.raises(AssentError):
+        work()
+    assert log.told() == []
+
+
+def test_the_clock_tells_too(capfd: pytest.CaptureFixture[str]) -> None:
+    with LineProgress(every=0.001).task("cells", 2):
+        told = ""
+        for _ in range(6000):
+            told += capfd.readouterr().err
+            if "cells: 0 of 2, 0 s\n" in told:
+                return
+            time.sleep(0.01)
+    pytest.fail("nothing was told in a minute")
 
 
 def test_fit_tells_of_all_that_can_take_long(

@@ -1,11 +1,9 @@
 """`assent reproduce` as it is typed: what it writes, what it refuses, when it fails."""
 
-import time
 from pathlib import Path
 
 import pytest
 
-from assent.cli.console import LineProgress
 from tests.conftest import Assent
 
 TINY = [
@@ -136,34 +134,3 @@ def test_a_page_of_unknown_origin_is_kept(tmp_path: Path, assent: Assent) -> Non
     code, _, err = assent("reproduce", "overall", *TINY, "--out", tmp_path)
     assert code == 2
     assert "index.html: already exists" in err
-
-
-def test_a_log_gets_a_line_by_the_clock_with_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
-    err, now = "", 0.0
-    progress = LineProgress(every=0.01, clock=lambda: now)
-
-    def wait_for(line: str) -> bool:
-        nonlocal err
-        for _ in range(1000):
-            err += capfd.readouterr().err
-            if line in err.splitlines():
-                return True
-            time.sleep(0.01)
-        return False
-
-    with progress.task("cells", 8) as advance, progress.task("training", 5) as inner:
-        now = 120.0
-        assert wait_for("cells: 0 of 8, 2 min")
-        for _ in range(4):
-            inner()
-            advance()
-        now = 240.0
-        assert wait_for("cells: 4 of 8, 4 min, 4 min left")
-    with progress.timed_task("cells", 3, lambda: 3600.0):
-        assert wait_for("cells: 0 of 3, 0 min, 60 min left")
-    with progress.timed_task("cells", 3, lambda: 36 * 3600.0):
-        assert wait_for("cells: 0 of 3, 0 min, 1.5 days left")
-    assert "training" not in err
-    capfd.readouterr()
-    time.sleep(0.05)
-    assert capfd.readouterr().err == ""

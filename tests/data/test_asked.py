@@ -80,7 +80,7 @@ def test_a_prior_may_be_of_single_interactions(log: Interactions, problem: Probl
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("ann,i0,0.1\nann,i0,0.2", "row 2: ann and i0 occur twice; accepted: once"),
+        ("ann,i0,0.1\nann,i0,0.2", "row 2: 'ann' and 'i0' occur twice; accepted: once"),
         ("ann,*,0.1", "row 1: accepted: \\* for both user and item, or for neither"),
         ("ann,i0,much", "row 1, column 'prior' is 'much'; accepted: a probability"),
     ],
@@ -144,7 +144,7 @@ def test_a_category_is_one_decision_per_user(log: Interactions, problem: Problem
         ({"user_budget": "-1"}, r"user_budget is '-1'; accepted: a number from 0 on"),
         ({"user_floor": "1.5"}, r"user_floor is '1.5'; accepted: a whole number"),
         ({"prior": "1.5"}, r"prior is '1.5'; accepted: a probability from 0 to 1"),
-        ({"prior": "ann=2"}, r"ann=2: 'ann' is '2'; accepted: a probability"),
+        ({"prior": "ann=2"}, r"'ann=2': 'ann' is '2'; accepted: a probability"),
         ({"utility": "cubic"}, r"utility='cubic': accepted: linear, quadratic or power:P"),
         ({"utility": "power:0"}, r"utility: power 0; accepted: a number above 0"),
         ({"utility": "power:1e9"}, r"utility: power 1e\+09; accepted: a number above 0, at most 10"),

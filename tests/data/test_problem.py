@@ -321,7 +321,7 @@ def test_nobody_who_has_many_items_changes_what_others_are_ranked_among(
 ) -> None:
     known = sorted(set(interactions.table["item"]))
     kept = data.draw(st.sets(st.sampled_from(known), min_size=len(known) - 2))
-    rows = [("zoe", item, float(time), 0.5) for time, item in enumerate(sorted(kept))]
+    rows: list[Row] = [("zoe", item, float(time), 0.5) for time, item in enumerate(sorted(kept))]
     more = pl.concat([interactions.table, log(rows).table])
     alone = make_problem(interactions, protocol, negatives=negatives)
     beside = make_problem(replace(interactions, table=more), protocol, negatives=negatives)

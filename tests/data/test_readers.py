@@ -613,7 +613,7 @@ def test_roles_and_choices_that_there_are_not(tmp_path: Path) -> None:
     message = refusal(path, columns={"owner": "x"})
     assert message == (
         "columns={'owner': 'x'}: unknown role 'owner'; "
-        "accepted: user, item, time, unwillingness, willingness, category, title, split"
+        "accepted: user, item, time, unwillingness, willingness, category, title, split, rating"
     )
     assert refusal(path, duplicates="both") == "duplicates='both': accepted: error, first, last"
 

@@ -28,8 +28,14 @@ def test_every_form_of_a_rules_file_says_the_same(name: str, tmp_path: Path) -> 
     assert read_rules(str(path), "user") == Rules(str(path), {"ann": 0.25, "7": 1.0}, 0.5)
 
 
+def test_a_value_that_is_no_text_is_refused() -> None:
+    """As of a command line whose bytes are no UTF-8."""
+    with pytest.raises(AssentError, match=r"'ann' is '\\udc80'; accepted: a number from 0"):
+        read_rules("ann=\udc80", "user")
+
+
 def test_rules_as_text_and_as_parquet(tmp_path: Path) -> None:
-    assert read_rules("a=b=0.25, 7 =1", "user") == Rules("a=b=0.25, 7 =1", {"a=b": 0.25, "7": 1.0}, None)
+    assert read_rules("a=b=0.25, 7 =1", "user") == Rules("'a=b=0.25, 7 =1'", {"a=b": 0.25, "7": 1.0}, None)
     path = tmp_path / "rules.parquet"
     pl.DataFrame({"category": [7, 8], "unwillingness": [1, 0]}).write_parquet(path)
     assert read_rules(str(path), "category") == Rules(str(path), {"7": 1.0, "8": 0.0}, None)
@@ -161,7 +167,7 @@ def test_a_rule_for_nothing_is_refused_with_the_nearest_category() -> None:
     with pytest.raises(AssentError) as caught:
         rules.apply(genres, "category", "films")
     assert str(caught.value) == (
-        "Drma=1,comedy=1,Q=1,R=1,*=0.5: no category of films is called "
+        "'Drma=1,comedy=1,Q=1,R=1,*=0.5': no category of films is called "
         "'Drma' (did you mean 'Drama'?), 'Q', 'R' and 1 more; "
         "accepted: rules for a category that occurs, or allow_unmatched=True"
     )
@@ -245,7 +251,7 @@ def test_a_missing_rules_file_is_named(name: str, tmp_path: Path) -> None:
         ("=1", "'' is not a name"),
         ("a\0=1", "is not a name"),
         ("\udcff=1", "a name holds bytes that are not text"),
-        (f"{'x' * 999}=2", r"^x{77}\.\.\.: 'x{76}\.\.\. is '2'; accepted"),
+        (f"{'x' * 999}=2", r"^'x{75}\.\.\.': 'x{75}\.\.\.' is '2'; accepted"),
         ("ann=x", "'ann' is 'x'; accepted"),
     ],
 )

@@ -103,7 +103,7 @@ def test_other_rules_and_constants_are_read_by_the_scale_too(scale: str) -> None
     assert values(ANN_AND_BOB, f"constant:{ann}", scale=scale) == [of_ann] * 4
     categories = f"category:Strategy={ann},*={bob}"
     assert values(ANN_AND_BOB, categories, scale=scale) == [of_bob, of_ann, of_ann, of_ann]
-    for wrong in ("user:ann=-1,*=0", "constant:101", "category:*=x"):
+    for wrong in ("user:ann=-1,*=0", "constant:101", "category:*=x", "user:*=\udc80", "constant:\u0661"):
         with pytest.raises(AssentError) as caught:
             values(ANN_AND_BOB, wrong, scale=scale)
         assert str(caught.value).endswith(f"; accepted: {accepted}")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from hypothesis import given
@@ -280,3 +281,23 @@ def test_the_share_of_nothing_is_nothing(problem: Problem) -> None:
     free = replace(problem, unwillingness=np.zeros(len(problem.train)))
     record = evaluate(free, partly_known(problem), some_rows(problem), price=1.0)
     assert (record["violation"], record["violation_share"]) == (0, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*negatives=")
+def test_who_has_every_item_is_measured_alike_for_every_model_and_changes_nobody() -> None:
+    log = simulate(preference="learnable", users=40, items=50, seed=1)
+    items = log.table["item"].unique().sort()
+    rows = pl.DataFrame({"item": items}).with_columns(
+        user=pl.lit("zoe"), time=pl.int_range(len(items)).cast(pl.Float64), unwillingness=pl.lit(0.5)
+    )
+    more = replace(log, table=pl.concat([log.table, rows], how="diagonal"))
+    without, beside = (make_problem(each, "paper-tables", seed=3, negatives=30) for each in (log, more))
+    ndcgs = []
+    for seed in range(3):
+        trained = model_of(beside.user_ids.tolist(), beside.item_ids.tolist(), seed)
+        found, alone = (ranked_metrics(each, trained)["ndcg"] for each in (beside, without))
+        is_zoe = beside.user_ids[beside.test.users] == "zoe"
+        np.testing.assert_array_equal(found[~is_zoe], alone)
+        ndcgs.append(found[is_zoe].item())
+        assert np.isfinite(validation_losses(beside, trained)).all()
+    assert len(set(ndcgs)) == 1

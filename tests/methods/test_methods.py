@@ -32,9 +32,9 @@ from assent.support.arrays import Bools, Ints, mix
 from assent.support.draws import Purpose
 from assent.support.errors import AssentError
 from assent.worth.estimate import Source
+from assent.worth.trial import Kind, Trial
 from tests.game.small_games import is_within
 from tests.methods.cases import ANCHORED, EVERY, VALUING, afresh, at_anchors, lab_of, over, quick, same, told
-from assent.worth.trial import Kind, Trial
 from tests.small import QUICK, entries, small_problem, trained_in
 
 BUDGETS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -386,13 +386,14 @@ def another(value: Any, annotation: Any) -> Any:
             return value + 1
         case float():
             return value / 2
-        case ():
+        case None | ():
             weights = dict.fromkeys(Kind, 1 / 3)
-            return (Trial(budget=0.5, qualities=weights, weights=weights),)
-        case None if "InfluenceSettings" in str(annotation):
-            return InfluenceSettings()
-        case None if "int" in str(annotation):
-            return 2
+            others = {
+                "InfluenceSettings": InfluenceSettings(),
+                "Trial": (Trial(budget=0.5, qualities=weights, weights=weights),),
+                "int": 2,
+            }
+            return next(each for name, each in others.items() if name in str(annotation))
     raise AssertionError(f"tell this test another value than {value!r} of {annotation}")
 
 

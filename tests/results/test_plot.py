@@ -99,7 +99,9 @@ def test_quality_is_drawn_against_violation_with_all_and_nothing_last() -> None:
     assert chart.series[0].y[0].mean == pytest.approx(0.405)
     assert chart.y == "NDCG@5"
     assert "this run" not in chart.svg()
-    assert "this run" in quality_chart(records(all=0.5, nothing=0.3), run=(0.5, Interval(0.4, 0.3, 0.5))).svg()
+    assert (
+        "this run" in quality_chart(records(all=0.5, nothing=0.3), run=(0.5, Interval(0.4, 0.3, 0.5))).svg()
+    )
 
 
 def test_nothing_far_below_is_left_out_and_named() -> None:

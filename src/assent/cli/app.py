@@ -1,5 +1,6 @@
 """The commands by name. A command's module is loaded when the command is run, so that `--help` is fast."""
 
+import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
@@ -91,4 +92,5 @@ def _root(
 
 def main() -> None:
     """Run the `assent` command."""
-    run_guarded(lambda: app(standalone_mode=True))
+    as_json = "--log-json" in sys.argv[1:]  # before anything can be wrong with the other options
+    run_guarded(lambda: sys.exit(app(standalone_mode=not as_json)), as_json=as_json)

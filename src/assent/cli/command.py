@@ -62,9 +62,20 @@ def between(low: float, high: float) -> Callable[[typer.CallbackParam, float | N
     return check
 
 
+LogJson = Annotated[
+    bool,
+    typer.Option(
+        "--log-json",
+        help="Write progress, notices and errors to stderr as lines of JSON, without ids.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+"""`main` looks for it, before anything else is read."""
+
+
 @dataclass(frozen=True)
 class OutputOptions:
-    """Whether figures are written to a file too, and what they may replace."""
+    """Whether figures are written to a file too, what they may replace, and how stderr is written."""
 
     json: Annotated[
         Path | None,
@@ -73,6 +84,7 @@ class OutputOptions:
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace what is there.", rich_help_panel=_OUTPUT)
     ] = False
+    log_json: LogJson = False
 
     def check(self) -> None:
         """Refuse an existing file before the work begins."""

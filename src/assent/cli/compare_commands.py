@@ -41,11 +41,14 @@ from assent.runs.compare import USUAL, compare, frontier
 from assent.runs.lds import AVERAGED, LdsPlan, predict_orders
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_text
+from assent.support.progress import phases
 from assent.worth.estimate import Source
 
 CELLS = "cells"
 """Folder of the records that are done."""
 PICTURE = "frontier.svg"
+_WEIGHTS = {"reading": 1, "measuring": 30}
+"""The phases of these commands, and roughly how long each takes."""
 
 
 def no_file(path: Path | None) -> Path | None:
@@ -105,20 +108,22 @@ def frontier_command(
     wishes.check(chosen)
     budgets = parse_points(points, "--points")
     progress = watcher()
-    _, problem, _ = given.make(progress, wishes)
-    with work.executor() as executor:
-        records = frontier(
-            problem,
-            asked.settings,
-            methods=chosen,
-            points=budgets,
-            seeds=[given.seed + s for s in range(seeds)],
-            price=price,
-            k=how.ks,
-            store=Store(out / CELLS) if out else None,
-            executor=executor,
-            progress=progress,
-        )
+    with phases(progress, _WEIGHTS) as phase:
+        with phase("reading"):
+            _, problem, _ = given.make(progress, wishes)
+        with phase("measuring"), work.executor() as executor:
+            records = frontier(
+                problem,
+                asked.settings,
+                methods=chosen,
+                points=budgets,
+                seeds=[given.seed + s for s in range(seeds)],
+                price=price,
+                k=how.ks,
+                store=Store(out / CELLS) if out else None,
+                executor=executor,
+                progress=progress,
+            )
     title = f"{problem.name}, {how.model}, {problem.protocol}, {seeds} seeds from {given.seed}"
     show_frontier(records, title, reward_form(chosen))
     output.write(records)
@@ -206,18 +211,20 @@ def lds_command(
     if "source" in method.model_fields_set:
         raise AssentError("--set worth.source: all sources are judged in any case; accepted: leave it out")
     progress = watcher()
-    _, problem, _ = given.make(progress)
     plan = LdsPlan(selections, rate, truth_seeds, rows=rows, method=method)
-    with work.executor() as executor:
-        orders = predict_orders(
-            problem,
-            asked.settings,
-            plan,
-            seed=given.seed,
-            store=Store(out) if out else None,
-            executor=executor,
-            progress=progress,
-        )
+    with phases(progress, _WEIGHTS) as phase:
+        with phase("reading"):
+            _, problem, _ = given.make(progress)
+        with phase("measuring"), work.executor() as executor:
+            orders = predict_orders(
+                problem,
+                asked.settings,
+                plan,
+                seed=given.seed,
+                store=Store(out) if out else None,
+                executor=executor,
+                progress=progress,
+            )
     records = orders.records()
     table = [
         [
@@ -309,18 +316,20 @@ def compare_command(
     chosen, against = sets[0]
     wishes.check(chosen)
     progress = watcher()
-    _, problem, source = given.make(progress, wishes)
+    with phases(progress, _WEIGHTS) as phase:
+        with phase("reading"):
+            _, problem, source = given.make(progress, wishes)
+        with phase("measuring"), work.executor() as executor:
+            records = compare(
+                problem,
+                [(each.settings, members) for each, (members, _) in zip(asked, sets, strict=True)],
+                prices=at,
+                seeds=[given.seed + r for r in range(repeats)],
+                store=Store(out / CELLS) if out else None,
+                executor=executor,
+                progress=progress,
+            )
     notes = [*_notes(asked[0].settings.model, chosen), *_notes_on(problem, source, given.closed)]
-    with work.executor() as executor:
-        records = compare(
-            problem,
-            [(each.settings, members) for each, (members, _) in zip(asked, sets, strict=True)],
-            prices=at,
-            seeds=[given.seed + r for r in range(repeats)],
-            store=Store(out / CELLS) if out else None,
-            executor=executor,
-            progress=progress,
-        )
     settings = [each.settings for each in asked]
     comparison = Comparison(records, reward_form(chosen), against, notes, settings)
     _show(comparison)

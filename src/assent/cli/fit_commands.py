@@ -1,6 +1,6 @@
 """`assent fit`, `assent demo` and `assent settings`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,15 +19,16 @@ from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
 from assent.methods import METHODS, Method, influence_settings, make_method
 from assent.models import IALS, MODELS
-from assent.report.facts import certificate_facts
+from assent.report.facts import headline, in_figures
 from assent.results.records import DEAREST, METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
-from assent.runs.folder import Run
+from assent.runs.folder import REPORT, Run
 from assent.runs.measure import merged
 from assent.runs.plan import USUAL_CONFIDENCE, RunPlan
-from assent.runs.run import fit
+from assent.runs.run import fit, report_of
 from assent.support.errors import AssentError
+from assent.support.progress import phases
 
 DEMO_SEED = 7
 """Any seed tells the same story; this one is what the pictures in the docs show."""
@@ -131,9 +132,10 @@ def fit_command(
     asked.check([made, *compared_methods])
     wishes.check([made, *compared_methods])
     progress = watcher()
-    with work.executor() as executor:
-        log, problem, source = given.make(progress, wishes)
-        live = None if experiment else given.live(log, wishes)
+    with phases(progress, {"reading": 1, "fitting": 20}) as phase, work.executor() as executor:
+        with phase("reading"):
+            log, problem, source = given.make(progress, wishes)
+            live = None if experiment else given.live(log, wishes)
         plan = RunPlan(
             method=made,
             price=price,
@@ -151,17 +153,18 @@ def fit_command(
             frontier_seeds=frontier_seeds,
             frontier_methods=tuple(compared_methods),
         )
-        run = fit(
-            log,
-            problem,
-            out,
-            plan,
-            asked.settings,
-            live=live,
-            replace=output.replace,
-            executor=executor,
-            progress=progress,
-        )
+        with phase("fitting"):
+            run = fit(
+                log,
+                problem,
+                out,
+                plan,
+                asked.settings,
+                live=live,
+                replace=output.replace,
+                executor=executor,
+                progress=progress,
+            )
     _show(run, output, f"{problem.name}, all methods within budgets", [made])
 
 
@@ -257,24 +260,14 @@ def _settings_rows(settings: BaseModel, prefix: str = "") -> list[list[str]]:
     return rows
 
 
-def _tuning_facts(run: Run) -> list[str]:
-    """Return sentences that say which settings of the base model were found on validation rows."""
-    found = run.tuning
-    parts = {"all interactions": found["all"], "what is disclosed": found["disclosed"]}
-    facts = []
-    for rows, search in parts.items():
-        tried = [each["settings"] for each in search["attempts"]]
-        names = [name for name in search["found"] if len({str(each[name]) for each in tried}) > 1]
-        values = ", ".join(f"{name} {search['found'][name]:g}" for name in names)
-        if values:
-            facts.append(f"Settings found for a model of {rows}, in {len(tried)} attempts: {values}.")
-    return facts
-
-
 def _show_run(run: Run, form: RewardForm) -> None:
-    budget, price = run.settings["budget"], f"price {run.settings['price']:g}"
-    how = price if budget is None else f"within {budget:.0%} of the violation, rewards at {price}"
-    title = f"{run.settings['dataset']}, {run.settings['protocol']}, {how}"
+    """Print the headline, the figures and the settings found; the report has the rest."""
+    about = report_of(run)
+    say(f"{headline(about)}.")
+    for fact in in_figures(about):
+        say(fact)
+    price = f"rewards at price {run.settings['price']:g}"
+    title = f"{run.settings['dataset']}, {run.settings['protocol']}, {price}"
     columns = [
         Column("violation_share", "violation %", 100),
         *metric_columns("ndcg", run.records),
@@ -285,6 +278,14 @@ def _show_run(run: Run, form: RewardForm) -> None:
     show_table(*terminal(tabulate(named(run.records), {METHOD: "method"}, columns, title=title)))
     disclosed = int(run.selection["disclosed"].sum())
     say(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.")
-    for fact in (*_tuning_facts(run), *certificate_facts(run.certificate)):
-        say(fact)
-    notice(f"Report: {run.folder / 'report.html'}")
+    if settings := _settings_found(run.tuning["disclosed"]):
+        say(settings)
+    notice(f"Report: {run.folder / REPORT}")
+
+
+def _settings_found(search: Mapping[str, Any]) -> str | None:
+    """A sentence that says which settings of the final model were found on disclosed rows."""
+    tried = [each["settings"] for each in search["attempts"]]
+    names = [name for name in search["found"] if len({str(each[name]) for each in tried}) > 1]
+    values = ", ".join(f"{name} {search['found'][name]:g}" for name in names)
+    return f"Settings found for the model, in {len(tried)} attempts: {values}." if values else None

@@ -1,6 +1,7 @@
 """The options that say what is read: the log, its split, people's wishes."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 from assent.cli.command import between, option
 from assent.cli.console import notice
 from assent.data.columns import Scale
+from assent.data.databases import USUAL_TABLE, database, is_url
 from assent.data.door import RESTS
 from assent.data.interactions import NEVER, OWN_COLUMN, Interactions
 from assent.data.live import live_problem
@@ -18,7 +20,7 @@ from assent.data.problem import Problem, Protocol, make_problem, make_problem_fr
 from assent.data.readers import Duplicates, read_interactions
 from assent.data.roles import GUESSES
 from assent.data.rules import read_wishes
-from assent.data.unwillingness import SOURCES
+from assent.data.unwillingness import SOURCES, WISH_ROLES
 from assent.data.wishes import USUAL_PRIOR
 from assent.methods import Method
 from assent.methods.ifrqe import IFRQEpp
@@ -89,20 +91,29 @@ class LogOptions:
     """How DATA is read."""
 
     data: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="A csv, tsv, jsonl, parquet or RecBole .inter file, or a folder with one.",
+            help="A csv, tsv, jsonl, parquet or RecBole .inter file, a folder with one, or the URL of a "
+            "database: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
             show_default=False,
         ),
     ]
+    query: Annotated[
+        str | None,
+        _read(f"What to read from a database: SQL, or the name of a table. Default: {USUAL_TABLE}."),
+    ] = None
     columns: Annotated[
         str | None,
         _read(
             "What columns are called: user=, item=, time=, unwillingness= or, for one that says the reverse, "
-            "willingness=, category=, title=, and split= for one that says train, valid or test. Usual names "
-            "are found without; a column called split only where every row says one of these.",
+            "willingness=, category=, title=, rating=, and split= for one that says train, valid or test. "
+            "Usual names are found without; a column called split only where every row says one of these.",
             metavar="ROLE=NAME,...",
         ),
+    ] = None
+    min_rating: Annotated[
+        float | None,
+        _read("Use only rows that are rated at least this. Without it, ratings make no difference."),
     ] = None
     items: Annotated[Path | None, _read("File with titles and categories of the items.")] = None
     duplicates: Annotated[
@@ -119,10 +130,13 @@ class LogOptions:
     def read(self, progress: Progress, **consent: Any) -> Interactions:
         """Return the log; `consent` says where unwillingness comes from, and whether it may be missing."""
         columns = parse_columns(self.columns)
-        with progress.task(f"reading {self.data.name}", 1):
+        name = database(self.data).name if is_url(self.data) else Path(self.data).name
+        with progress.task(f"reading {name}", 1):
             return read_interactions(
                 self.data,
+                query=self.query,
                 columns=columns,
+                min_rating=self.min_rating,
                 items=self.items,
                 duplicates=self.duplicates,
                 scale=self.scale,
@@ -137,6 +151,14 @@ class ProblemOptions(LogOptions):
     unwillingness: Annotated[
         str | None,
         _split(f"Where unwillingness comes from: {SOURCES}. Default: the log's own column."),
+    ] = None
+    wishes_columns: Annotated[
+        str | None,
+        _split(
+            "What columns of a file of wishes are called: user=, item=, time=, unwillingness= or, for one "
+            "that says the reverse, willingness=.",
+            metavar="ROLE=NAME,...",
+        ),
     ] = None
     rest: Annotated[
         str | None,
@@ -169,6 +191,7 @@ class ProblemOptions(LogOptions):
         log = self.read(
             progress,
             unwillingness=source,
+            wishes_columns=parse_columns(self.wishes_columns, "--wishes-columns", WISH_ROLES),
             rest=self.rest,
             closed=self.closed,
             seed=self.seed,
@@ -187,7 +210,9 @@ class ProblemOptions(LogOptions):
 
     def live(self, log: Interactions, wishes: WishOptions) -> Problem:
         """Return the log's live problem, with the wishes."""
-        problem = live_problem(log, seed=self.seed, negatives=self.negatives)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few unseen items, which the split has told
+            problem = live_problem(log, seed=self.seed, negatives=self.negatives)
         return wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
 
     def _split(self, log: Interactions) -> Problem:
@@ -205,12 +230,14 @@ class ProblemOptions(LogOptions):
         return problem
 
 
-def parse_columns(text: str | None) -> dict[str, str]:
-    """Return the names of columns by role, from text like user=member,item=film."""
+def parse_columns(
+    text: str | None, option: str = "--columns", roles: Collection[str] = GUESSES
+) -> dict[str, str]:
+    """Return the names of columns by role, from text like user=member,item=film, given to `option`."""
     named = {}
     for part in text.split(",") if text else []:
         role, equals, name = part.partition("=")
-        if not (equals and name) or role.strip() not in GUESSES:
-            raise AssentError(f"--columns {part}: accepted: ROLE=NAME with a role of {', '.join(GUESSES)}")
+        if not (equals and name) or role.strip() not in roles:
+            raise AssentError(f"{option} {part}: accepted: ROLE=NAME with a role of {', '.join(roles)}")
         named[role.strip()] = name.strip()
     return named

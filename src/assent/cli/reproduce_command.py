@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from assent.cli.command import option
+from assent.cli.command import LogJson, option
 from assent.cli.compare_commands import check_result, no_file
-from assent.cli.console import notice, say, show_table, steady_watcher
+from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
 from assent.methods import merged
 from assent.reproduce import ITEMS, Chapter
@@ -64,6 +64,7 @@ def reproduce_command(
     replace: Annotated[
         bool, _option("Write the page over one that is not of `assent reproduce`.", "--replace")
     ] = False,
+    log_json: LogJson = False,
 ) -> None:
     """Run the paper's tables and figures again, and write them beside the paper's own numbers.
 
@@ -93,7 +94,7 @@ def reproduce_command(
             executor=executor,
             asked=asked,
             compute=not report_only,
-            progress=steady_watcher(),
+            progress=watcher(),
         )
     for sentence in found.notices:
         notice(sentence)

@@ -1,7 +1,6 @@
 """`assent verify`: whether a run is what its fit wrote."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ class GivenLog(ProblemOptions):
     """The log of a run, where it is given."""
 
     data: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="The log of the run; give the options of reading that the fit had.", show_default=False
         ),

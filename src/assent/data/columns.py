@@ -57,10 +57,10 @@ class Scale(StrEnum):
 
     def parse(self, value: object) -> float:
         """A single value in [0, 1], NaN if it is not on this scale."""
-        if not isinstance(value, str | int | float):
-            return math.nan
         # Numbers go by their text: it is exact, and holds whole numbers of any size.
-        [found] = self.read(pl.Series([value if isinstance(value, bool) else str(value)]))
+        if not isinstance(value, str | int | float) or not (text := str(value)).isascii():
+            return math.nan
+        [found] = self.read(pl.Series([value if isinstance(value, bool) else text]))
         return math.nan if found is None else float(found)
 
     def accepted(self, *, is_reversed: bool = False) -> str:
@@ -74,14 +74,15 @@ class Scale(StrEnum):
         }[self]
 
 
-def fitting_scale(values: pl.Series, cell: object) -> str:
+def fitting_scale(cell: object, column: pl.Series | None = None) -> str:
     """How a message goes on about a cell that is not from 0 to 1: the scale that its column seems to have."""
     text = str(cell).strip().lower()
     if text in TRUTHS:
         return ", or scale=flag for truth values"
-    if Scale.FIVE.read(values).null_count() == values.null_count():
+    is_step = not math.isnan(Scale.FIVE.parse(text))
+    if is_step and (column is None or Scale.FIVE.read(column).null_count() == column.null_count()):
         return ", or scale=five for 1 to 5"
-    if Scale.PERCENT.read(pl.Series([text])).null_count() == 0:
+    if not math.isnan(Scale.PERCENT.parse(text)):
         return ", or scale=percent for 0 to 100"
     if re.fullmatch("[0-9]+,[0-9]+ ?%?", text):
         return ", with a point for the comma, or scale=percent for 0 to 100"
@@ -107,6 +108,8 @@ class Table:
     """The number of each row in the file; None if they are all there."""
     names_in: Callable[[pl.Series], list[str]] | None = None
     """The columns that some rows have, by a mask; None if all rows have all."""
+    is_ordered: bool = True
+    """Whether the order of rows means anything."""
 
     def __post_init__(self) -> None:
         if not self.height and self.numbers is None:
@@ -123,6 +126,7 @@ class Table:
             cache(lambda name: cells(name, kept)),
             None,
             numbers,
+            is_ordered=self.is_ordered,
         )
 
     def number(self, row: int) -> int:
@@ -187,10 +191,16 @@ class Table:
             if is_empty[row]:
                 accepted += ", or gaps=True for empty ones"
             elif scale is Scale.UNIT:
-                accepted += fitting_scale(values, values[row])
+                accepted += fitting_scale(values[row], values)
         self._demand(name, ~is_bad, accepted)
         self._tell_of_scale(name, values, numbers, scale, is_reversed=is_reversed)
         return 1.0 - numbers if is_reversed else numbers
+
+    def ratings(self, name: str) -> pl.Series:
+        """A column as Float64, never null."""
+        ratings = _numbers(_uncoded(self.column(name)))
+        self._demand(name, ratings.is_finite(), "a number in every row that may be read")
+        return ratings
 
     def times(self, name: str) -> pl.Series:
         """A column as Float64, dates as seconds since 1970; null in all rows or in none.
@@ -278,7 +288,10 @@ def no_values(height: int, dtype: pl.DataType) -> pl.Series:
 def quoted(value: object) -> str:
     """Quote a value for a message, in one line of at most 80 characters."""
     whole = " ".join(repr(value).split())
-    return whole if len(whole) <= 80 else f"{whole[:77]}..."
+    if len(whole) <= 80:
+        return whole
+    end = whole[-1] if isinstance(value, str) else ""
+    return f"{whole[: 77 - len(end)]}...{end}"
 
 
 def listed(names: list[str]) -> str:

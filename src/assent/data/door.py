@@ -1,5 +1,6 @@
 """The door: what is said of each row, whether it may be read, and what stands for what nobody said."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -37,13 +38,15 @@ def assign(
     closed: float | None = None,
     scale: Scale | str = Scale.UNIT,
     allow_unmatched: bool = False,
+    wishes_columns: Mapping[str, str] | None = None,
 ) -> Interactions:
     """Return a log in memory with the unwillingness of `source`, one of `SOURCES`; `seed` is for draws.
 
     `rest`, one of `RESTS`, is for interactions about which the source says nothing; without it they are an
     error. Rows of unwillingness 1, and above the limit `closed`, are sealed. Titles and categories stay as
     they were read; `read_interactions` with the source keeps those of such rows out too. `scale` is that of
-    what the source says. With `allow_unmatched`, rules and wishes may be about nothing that is in the log.
+    what the source says, and `wishes_columns` names the columns of a file of wishes by role. With
+    `allow_unmatched`, rules and wishes may be about nothing that is in the log.
     """
     table = interactions.table
 
@@ -58,7 +61,8 @@ def assign(
         column if COLUMN in table.columns else None,
         lambda: Kinds.of_items(table["item"], interactions.items),
     )
-    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched)
+    named = dict(wishes_columns or {})
+    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, columns=named)
     return interactions.judged(judge(rows, consent))
 
 

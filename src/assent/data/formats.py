@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from assent.data.columns import Table, first_repeated, quoted, refuse_repeated, table_of
+from assent.data.databases import is_url, not_read
 from assent.support.arrays import Ints
 from assent.support.errors import AssentError
 
@@ -27,6 +28,8 @@ SEQUENCES: Final = ("token_seq", "float_seq")
 """Types in an atomic file's header whose cells hold several values, separated by spaces."""
 SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs"}
 """What may stand between the fields of a csv file, and how messages call it."""
+SQLITE: Final = (".db", ".sqlite", ".sqlite3")
+"""Usual suffixes of databases, which are named by a URL."""
 GREATEST_RATIO: Final = 200
 """How much larger than its file decompressed text may be. Logs of real rows come to 3 to 30."""
 SMALL: Final = 2**24
@@ -49,11 +52,16 @@ def stem_of(path: Path) -> str:
 def read_table(path: Path, accepted: Collection[str]) -> Table:
     """Read a file whose kind is one of `accepted`: of `TABLES`, `LOG_FILES` or `ITEM_FILES`."""
     kind = kind_of(path)
+    if is_url(path):
+        raise not_read(path)
     try:
         if not path.exists():
             raise AssentError(f"{path}: no such file or folder")
         if kind not in accepted:
-            raise AssentError(f"{path}: unknown kind of file {kind!r}; accepted: {', '.join(accepted)}")
+            or_else = f", or sqlite:///{path}" if kind in SQLITE else ""
+            raise AssentError(
+                f"{path}: unknown kind of file {kind!r}; accepted: {', '.join(accepted)}{or_else}"
+            )
         if not path.is_file():
             raise AssentError(f"{path}: not a file; accepted: a file of rows")
         data = path.read_bytes()

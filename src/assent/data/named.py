@@ -9,6 +9,7 @@ import ast
 import gzip
 import json
 import re
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -130,7 +131,9 @@ def _read_atomic(wanted: Named, file: Path) -> Interactions:
     """Read RecBole's file, with its file of items if there is one."""
     items = file.with_suffix(".item")
     try:
-        log = read_interactions(file, items=items if items.is_file() else None, duplicates="first")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*ratings are not looked at")  # nor does the paper
+            log = read_interactions(file, items=items if items.is_file() else None, duplicates="first")
     except AssentError as error:
         raise AssentError(f"{error}. {layout(wanted)}") from None
     return replace(log, name=wanted.name)

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import polars as pl
 
 from assent.data.columns import Scale, Table, listed, no_values, quoted, table_of
+from assent.data.databases import ACCEPTED, database, is_url
 from assent.data.door import judge
 from assent.data.formats import ITEM_FILES, LOG_FILES, kind_of, read_table, stem_of
 from assent.data.interactions import (
@@ -26,6 +27,7 @@ from assent.data.interactions import (
     known_items,
     turned_away,
 )
+from assent.data.ratings import rated_enough
 from assent.data.roles import Roles, plain, refuse_repeated_pairs
 from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, modified
 from assent.support.errors import AssentError
@@ -36,10 +38,13 @@ Duplicates = Literal["error", "first", "last"]
 def read_interactions(
     path: str | Path,
     *,
+    query: str | None = None,
     columns: Mapping[str, str] | None = None,
+    min_rating: float | None = None,
     items: str | Path | None = None,
     duplicates: Duplicates = "error",
     unwillingness: str | None = None,
+    wishes_columns: Mapping[str, str] | None = None,
     rest: str | None = None,
     closed: float | None = None,
     seed: int = 0,
@@ -49,6 +54,9 @@ def read_interactions(
 ) -> Interactions:
     """Read the log at `path`: a csv, tsv, jsonl, parquet or `.inter` file, or a folder that holds one.
 
+    `path` may also be the URL of a database, sqlite:///FILE or postgresql://USER@HOST/DATABASE, with `query`:
+    SQL, or the name of a table (`interactions`).
+
     `columns` names columns by role, such as {"user": "member", "item": "film"}; other roles are guessed from
     `GUESSES`. Categories and titles are columns of the file `items`, or of the log if there is none.
 
@@ -57,25 +65,37 @@ def read_interactions(
     they name a zone); plain numbers stay as they are. Categories are a list, or text split at `|`; an item on
     several rows has the first title and all categories of those rows. A split is kept as a column.
 
+    Ratings are not looked at: every row is an interaction. With `min_rating`, rows that are rated below it
+    are not used. What people said about them still counts, in `rest` and for other rows of the same pair.
+
     `unwillingness` is a source, one of `SOURCES`, with the `rest`, `seed` and `allow_unmatched` of `assign`;
-    without one it is the log's own column, if there is one. `scale` is how unwillingness is
-    written there. Rows of unwillingness 1, and above the limit `closed`, are turned away at the door: they
-    are in `sealed`, and nothing else depends on them. With `gaps`, an empty unwillingness is null; else it is
-    an error.
+    without one it is the log's own column, if there is one. `scale` is how unwillingness is written there;
+    `wishes_columns` names the columns of a file of wishes by role. Rows of unwillingness 1, and above the
+    limit `closed`, are turned away at the door: they are in `sealed`, and nothing else depends on them. With
+    `gaps`, an empty unwillingness is null; else it is an error.
 
     A (user, item) pair on several rows is an error, or `duplicates` keeps the row first or last in time. The
     kept row has the largest unwillingness of all of them, so that nobody becomes more willing.
     """
-    path = Path(path)
     roles = Roles(dict(columns or {}), "columns={{{role!r}: {name!r}}}")
-    is_folder = path.is_dir()
-    log_path = _log_in(path) if is_folder else path
-    items_path = _items_in(path, log_path) if is_folder and items is None else items
-    table = read_table(log_path, LOG_FILES)
-    known = None if items_path is None else read_table(Path(items_path), ITEM_FILES)
-    name = path.resolve().name if is_folder else stem_of(path)
-    consent = Consent(unwillingness, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps)
-    return _interactions(name, table, known, roles, duplicates, consent, modified(log_path))
+    named = dict(wishes_columns or {})
+    consent = Consent(
+        unwillingness, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps, columns=named
+    )
+    changed = None
+    if isinstance(path, str) and is_url(path):
+        source = database(path)
+        name, table = source.name, source.table(query)
+    elif query is not None:
+        raise AssentError(f"query={quoted(query)}: the log is no database; accepted: {ACCEPTED}")
+    else:
+        path = Path(path)
+        log_path = _log_in(path) if path.is_dir() else path
+        items = _items_in(path, log_path) if path.is_dir() and items is None else items
+        name, table = path.resolve().name if path.is_dir() else stem_of(path), read_table(log_path, LOG_FILES)
+        changed = modified(log_path)
+    known = None if items is None else read_table(Path(items), ITEM_FILES)
+    return _interactions(name, table, known, roles, duplicates, consent, changed, min_rating)
 
 
 def from_frame(
@@ -89,10 +109,13 @@ def from_frame(
     category: str | None = None,
     title: str | None = None,
     split: str | None = None,
+    rating: str | None = None,
+    min_rating: float | None = None,
     items: Any = None,
     name: str = "frame",
     duplicates: Duplicates = "error",
     source: str | None = None,
+    wishes_columns: Mapping[str, str] | None = None,
     rest: str | None = None,
     closed: float | None = None,
     seed: int = 0,
@@ -102,8 +125,8 @@ def from_frame(
 ) -> Interactions:
     """Take a log from a polars or pandas DataFrame, with the checks and rules of `read_interactions`.
 
-    `user` to `split` name columns; those that are None are guessed from `GUESSES`. `items` is a data frame of
-    titles and categories. `source` is that of unwillingness, if it is not a column. Messages call the log
+    `user` to `rating` name columns; those that are None are guessed from `GUESSES`. `items` is a data frame
+    of titles and categories. `source` is that of unwillingness, if it is not a column. Messages call the log
     `name` and count rows from 1.
     """
     named = {
@@ -115,11 +138,13 @@ def from_frame(
         "category": category,
         "title": title,
         "split": split,
+        "rating": rating,
     }
     roles = Roles({role: each for role, each in named.items() if each is not None}, "{role}={name!r}")
     known = None if items is None else table_of(items, f"{name} items")
-    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps)
-    return _interactions(name, table_of(frame, name), known, roles, duplicates, consent, changed=None)
+    wishes = dict(wishes_columns or {})
+    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps, columns=wishes)
+    return _interactions(name, table_of(frame, name), known, roles, duplicates, consent, None, min_rating)
 
 
 def _interactions(
@@ -130,8 +155,9 @@ def _interactions(
     duplicates: Duplicates,
     consent: Consent,
     changed: str | None,
+    min_rating: float | None,
 ) -> Interactions:
-    """Read a log, the door first; `changed` is when it was last changed."""
+    """Read a log, the door first, then ratings; `changed` is when it was last changed."""
     if duplicates not in get_args(Duplicates):
         raise AssentError(f"duplicates={duplicates!r}: accepted: {', '.join(get_args(Duplicates))}")
     table = _named_by_others(table, roles, consent)
@@ -142,11 +168,13 @@ def _interactions(
     known = None if items is None else _items_of_file(items, roles)
     rows = _arrivals(name, table, roles, ids, known, consent, changed)
     if rows.column is None and not consent.is_demanded:
-        return _read(name, table, roles, ids, known, duplicates)
+        used = rated_enough(table, roles, pl.repeat(True, table.height, eager=True), min_rating)
+        return _read(name, table.only(used), roles, ids.filter(used), known, duplicates)
     verdicts = judge(rows, consent)
     kept = verdicts["reason"].is_null()
-    log = ids.hstack(verdicts.drop("reason")).filter(kept)
-    read = _read(name, table.only(kept), roles, log, known, duplicates)
+    used = rated_enough(table, roles, kept, min_rating)
+    log = ids.hstack(verdicts.drop("reason")).filter(used)
+    read = _read(name, table.only(used), roles, log, known, duplicates)
     away = ids.hstack(verdicts).filter(~kept)
     return replace(read, sealed=_sealed(table.only(~kept), roles, away, known))
 
@@ -236,6 +264,9 @@ def _read(
 ) -> Interactions:
     """Read the rows of `table`, all of which may be read; their ids and unwillingness stand in `log`."""
     time, split = roles.find(table, "time"), _split(table, roles)
+    if time is None and not table.is_ordered:
+        accepted = f"a column of times, {roles.naming('time', 'NAME')}, or a query with order by"
+        raise AssentError(f"{table.origin}: rows of a database have no order; accepted: {accepted}")
     times = table.times(time) if time else no_values(table.height, pl.Float64())
     about = [times.alias("time"), *([] if split is None else [split.alias("split")])]
     whole = log.select("user", "item").hstack(about).hstack(log.drop("user", "item"))

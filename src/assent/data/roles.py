@@ -19,6 +19,7 @@ GUESSES: Final[dict[str, tuple[str, ...]]] = {
     "category": ("category", "categories", "genre", "genres", "class"),
     "title": ("title", "itemtitle", "itemname", "movietitle", "productname", "appname"),
     "split": ("split",),
+    "rating": ("rating", "ratings", "stars", "starrating", "score", "overall"),
 }
 """Roles of columns, and the usual names of each, best first: letters and digits only, in lower case.
 
@@ -58,23 +59,22 @@ def says_willing(name: str) -> bool | None:
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns that the caller named, by role, and how the caller names one: a format of `role` and `name`.
-
-    Without a format, columns cannot be named.
-    """
+    """Columns that the caller named, by role, and how the caller names one: a format of `role` and `name`."""
 
     named: Mapping[str, str]
-    example: str | None = None
+    example: str
+    accepted: tuple[str, ...] = tuple(GUESSES)
+    """The roles that there are."""
 
     def __post_init__(self) -> None:
         for role, name in self.named.items():
-            if role not in GUESSES:
+            if role not in self.accepted:
                 how = self.naming(role, name)
-                raise AssentError(f"{how}: unknown role {role!r}; accepted: {', '.join(GUESSES)}")
+                raise AssentError(f"{how}: unknown role {role!r}; accepted: {', '.join(self.accepted)}")
 
     def naming(self, role: str, name: str) -> str:
         """How the caller names a column."""
-        return (self.example or "").format(role=role, name=name)
+        return self.example.format(role=role, name=name)
 
     def find(self, table: Table, role: str, also: tuple[str, ...] = ()) -> str | None:
         """The column of `table` that plays a role: the named one, else the best guess, else None."""
@@ -96,8 +96,7 @@ class Roles:
         found = self.find(table, role, also)
         if found is None:
             accepted = f"{', '.join((*GUESSES[role], *also))} in any spelling such as {role.title()}_ID"
-            if self.example:
-                accepted += f", or name it with {self.naming(role, 'NAME')}"
+            accepted += f", or name it with {self.naming(role, 'NAME')}"
             which = f"which column is the {role}? columns: {listed(table.names)}"
             raise AssentError(f"{table.origin}: {which}; accepted: {accepted}")
         return found
@@ -130,8 +129,7 @@ class Roles:
 
     def _is_reverse(self, table: Table, name: str, role: str, other: str) -> AssentError:
         about = f"column {quoted(name)} seems to say the reverse of {role}"
-        as_named = f"read it as {other} with {self.naming(other, name)}"
-        accepted = as_named if self.example else f"a column {role}, that is 1 - {other}"
+        accepted = f"read it as {other} with {self.naming(other, name)}"
         return AssentError(f"{table.origin}: {about}; accepted: {accepted}")
 
 

@@ -61,7 +61,7 @@ class Quantity:
         """Parse a number or a text; an `AssentError` begins with `place`."""
         number = self._number(value)
         if not 0 <= number <= self.largest or (self.is_whole and number % 1):
-            other = fitting_scale(pl.Series([str(value)]), value) if self.scale is Scale.UNIT else ""
+            other = fitting_scale(value) if self.scale is Scale.UNIT else ""
             raise AssentError(f"{place} is {quoted(value)}; accepted: {self.accepted}{other}")
         return number
 
@@ -148,8 +148,7 @@ def read_rules(text: str, key: str, quantity: Quantity = UNWILLINGNESS) -> Rules
     elif kind in TABLES:
         entries = _of_table(text, key, quantity)
     else:
-        origin = repr(text)[1:-1]  # in one line
-        origin = origin if len(origin) <= 80 else f"{origin[:77]}..."
+        origin = quoted(text)
         entries = _of_text(text, origin, quantity)
     values: dict[str, float] = {}
     for name, (written, place, value) in zip(_normal(entries, origin), entries, strict=True):
@@ -191,9 +190,16 @@ def _of_yaml(path: str) -> list[_Entry]:
                 line = event.start_mark.line + 1 if event.start_mark else 1
                 raise AssentError(f"{path}: line {line}: not a plain mapping; accepted: {accepted}")
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise AssentError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+        raise AssentError(f"{path}: not valid YAML ({_yaml_problem(error)})") from None
     pairs = zip(cells[::2], cells[1::2], strict=True)
     return [(name, f"{path}: {quoted(name)}", value) for name, value in pairs]
+
+
+def _yaml_problem(error: Exception) -> str:
+    """What is wrong and in which line, without the line, which may name people."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        return f"line {error.problem_mark.line + 1}: {error.problem}"
+    return " ".join(str(error).split())
 
 
 def _of_json(path: str) -> list[_Entry]:
@@ -364,7 +370,8 @@ def _prior(text: str, log: Interactions, problem: Problem, *, allow_unmatched: b
     pairs = zip(table.ids("user"), table.ids("item"), strict=True)
     for row, (pair, place, value) in enumerate(zip(pairs, *_cells(table, PRIOR), strict=True), 1):
         if pair in given:
-            raise AssentError(f"{text}: row {row}: {' and '.join(pair)} occur twice; accepted: once")
+            both = " and ".join(map(quoted, pair))
+            raise AssentError(f"{text}: row {row}: {both} occur twice; accepted: once")
         if (pair[0] == EVERYTHING_ELSE) != (pair[1] == EVERYTHING_ELSE):
             raise AssentError(f"{text}: row {row}: accepted: * for both user and item, or for neither")
         given[pair] = PRIOR.parse(value, place)

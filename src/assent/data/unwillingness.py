@@ -6,8 +6,8 @@ can say "never".
 """
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -35,6 +35,9 @@ from assent.support.arrays import Keys, uniforms
 from assent.support.errors import AssentError
 
 COLUMN: Final = "unwillingness"
+WISH_ROLES: Final = ("user", "item", "unwillingness", "willingness", "time")
+"""What columns of a file of wishes may hold."""
+_NAMING: Final = "wishes_columns={{{role!r}: {name!r}}}"
 _CLOCK: Final = "%Y-%m-%dT%H:%M:%SZ"
 _LATEST: Final = 253_402_300_799.0
 """The last second of the year 9999: later times are no seconds since 1970."""
@@ -58,6 +61,8 @@ class Consent:
     """Whether rules and wishes may be about nothing that is in the log."""
     gaps: bool = False
     """Whether interactions about which nothing is said have no unwillingness, instead of `rest`."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns of a file of wishes that the caller named, by role, one of `WISH_ROLES`."""
 
     @property
     def is_demanded(self) -> bool:
@@ -69,6 +74,9 @@ class Consent:
         if self.closed is not None and not 0 <= self.closed <= 1:
             accepted = "a number from 0 to 1; interactions above it are withheld unread"
             raise AssentError(f"closed={self.closed}: accepted: {accepted}")
+        if self.columns and not (self.source or "").startswith("file:"):
+            how = ", ".join(_NAMING.format(role=role, name=name) for role, name in self.columns.items())
+            raise AssentError(f"{how}: there is no file of wishes; accepted: with unwillingness=file:PATH")
 
 
 @dataclass(frozen=True)
@@ -242,7 +250,7 @@ def _file(request: Request) -> Answer:
     are an error, or a warning if they are allowed. A column of times says when each wish was made.
     """
     pair, path, rows, consent = ["user", "item"], request.argument, request.rows, request.consent
-    log, side = pl.DataFrame({"user": rows.users, "item": rows.items}), _wishes(path, consent.scale)
+    log, side = pl.DataFrame({"user": rows.users, "item": rows.items}), _wishes(path, consent)
     is_for_others = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
     otherwise, named = side.filter(is_for_others), side.filter(~is_for_others)
     unknown = named.join(log, on=pair, how="anti", maintain_order="left")
@@ -264,14 +272,17 @@ def _file(request: Request) -> Answer:
     return Answer(found[COLUMN], found["said"])
 
 
-def _wishes(path: str, scale: Scale) -> pl.DataFrame:
+def _wishes(path: str, consent: Consent) -> pl.DataFrame:
     """The wishes of a file: user, item, unwillingness, and when each was said."""
-    table, roles = read_table(Path(path), LOG_FILES), Roles({})
+    table, roles = read_table(Path(path), LOG_FILES), Roles(consent.columns, _NAMING, WISH_ROLES)
     users, items = (table.ids(roles.find_needed(table, role)) for role in ("user", "item"))
     column, time = roles.find_minded(table), roles.find(table, "time")
     if column is None:
-        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: the columns user, item and {COLUMN}")
-    values = table.unwillingness(column[0], scale=scale)
+        named = _NAMING.format(role=COLUMN, name="NAME")
+        accepted = f"the columns user, item and {COLUMN}, or name it with {named}"
+        raise AssentError(f"{path}: no column {COLUMN!r}; accepted: {accepted}")
+    name, is_reversed = column
+    values = table.unwillingness(name, scale=consent.scale, is_reversed=is_reversed)
     changed = pl.Series([modified(path)], dtype=pl.String).new_from_index(0, len(users))
     said = changed if time is None else _clock(table.times(time), path)
     return once_each(pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said}), path)

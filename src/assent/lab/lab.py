@@ -79,16 +79,18 @@ class Lab:
     def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
         """Return the results of all tasks, in order; compute those that the store lacks.
 
-        With an executor of several workers, missing tasks are computed beside each other. `label` names the
-        progress bar; a single task shows its own.
+        With an executor of several workers, missing tasks are computed beside each other. `label` names what
+        progress shows; a single task shows its own.
         """
         keys = [task.key(self) for task in tasks]
         found = [self.store.get(key) for key in keys]
         lacking = zip(keys, tasks, found, strict=True)
         missing = list({digest(key): task for key, task, entry in lacking if entry is None}.values())
-        if len(missing) > 1 and self.executor.workers > 1:
-            with self.progress.task(label, len(missing)) as advance:
-                self.executor.map(_compute_one, missing, self._for_workers, advance)
+        if len(missing) > 1:
+            beside = self.executor.workers > 1
+            executor, lab = (self.executor, self._for_workers) if beside else (SERIAL, self)
+            with self.progress.task(label or missing[0].label, len(missing)) as advance, threads_for_rows(1):
+                executor.map(_compute_one, missing, lab, advance)
         elif missing:
             with threads_for_rows(self.executor.workers):  # one task may use them all
                 SERIAL.map(_compute_one, missing, self, lambda: None)

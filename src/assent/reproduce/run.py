@@ -35,7 +35,7 @@ from assent.runs.measure import Cell as MethodCell
 from assent.runs.measure import run_groups
 from assent.support.errors import AssentError
 from assent.support.files import write_with
-from assent.support.progress import SILENT, Progress
+from assent.support.progress import SILENT, Progress, phases
 from assent.support.runtime import code_state
 from assent.training import Settings
 
@@ -246,20 +246,23 @@ def reproduce(
     records are there.
     """
     where = Where(data, out / DATA)
-    plan, missing = _with_data(plan, where, progress)
-    cells = Cells(Store(out / CELLS), where)
-    wanted: list[tuple[Item, list[Cell]]] = []
-    for item in items:
-        try:
-            wanted.append((item, item.cells(plan)))
-        except AssentError as error:
-            missing.append(str(error))
-    failed: list[str] = []
-    if compute:
-        cells.store.sweep()
-        late = sorted(wanted, key=lambda each: each[0].last)
-        own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
-        failed = cells.compute(own, executor=executor, progress=progress)
+    with phases(progress, {"reading data sets": 1, "computing": 50}) as phase:
+        with phase("reading data sets"):
+            plan, missing = _with_data(plan, where, progress)
+        cells = Cells(Store(out / CELLS), where)
+        wanted: list[tuple[Item, list[Cell]]] = []
+        for item in items:
+            try:
+                wanted.append((item, item.cells(plan)))
+            except AssentError as error:
+                missing.append(str(error))
+        failed: list[str] = []
+        with phase("computing"):
+            if compute:
+                cells.store.sweep()
+                late = sorted(wanted, key=lambda each: each[0].last)
+                own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
+                failed = cells.compute(own, executor=executor, progress=progress)
     chapters, kept_files = [], []
     everything: dict[Path, Entry] = {}
     for item, some in wanted:

@@ -35,7 +35,7 @@ from assent.models.losses import Loss
 from assent.results.words import listed
 from assent.support.arrays import Bools, Floats, Ints, mixed, slices, sum_by
 from assent.support.draws import Purpose, lots
-from assent.support.progress import SILENT, Progress
+from assent.support.progress import SILENT, Phase, Progress, phases
 from assent.training import Settings
 from assent.worth.estimate import Source, fold_trainings, model_of_everything
 
@@ -230,6 +230,10 @@ class Orders:
         }
 
 
+_WEIGHTS = {"tuning": 1, "retraining": 10, "one anchor": 4, "folds": 6}
+"""The phases, and roughly how long each takes."""
+
+
 def predict_orders(
     problem: Problem,
     settings: Settings,
@@ -246,26 +250,37 @@ def predict_orders(
     """
     plan.method.check(problem)
     asked = Lab(problem, settings, seed, store or Store.temporary(), executor, progress)
-    lab = asked.with_settings(tuned(asked, everything(problem)).settings)
+    with phases(progress, _WEIGHTS) as phase:
+        with phase("tuning"):
+            lab = asked.with_settings(tuned(asked, everything(problem)).settings)
+        return _predict_orders(lab, plan, phase)
+
+
+def _predict_orders(lab: Lab, plan: LdsPlan, phase: Phase) -> Orders:
+    """Retrain and predict with the settings of the lab."""
+    problem, model, seed = lab.problem, lab.settings.model, lab.seed
     method, judged = plan.method, plan.rows.of(problem)
-    influence = method.influence_for(settings.model)
+    influence = method.influence_for(model)
     drawn = np.array(
         [lots(problem.row_keys, seed, Purpose.LDS, number) < plan.rate for number in range(plan.selections)]
     )
     seeds = [seed + 1 + s for s in range(plan.seeds + 1)]
     trainings = [Retrained(selection, other, influence.loss) for selection in drawn for other in seeds]
-    entries = lab.run(trainings, "retraining on random selections")
+    with phase("retraining"):
+        entries = lab.run(trainings, "retraining on random selections")
     losses = np.array([entry.arrays[plan.rows.value] for entry in entries])
     by_seed = losses.reshape(len(drawn), len(seeds), -1)
     weights = method.reward.weights(judged.samples(problem.n_users))
     truth, yardstick = (
         Predicted(each, each @ weights) for each in (by_seed[:, :-1].mean(axis=1), by_seed[:, -1])
     )
-    estimators = [each for each in plan.estimators if knows(model_class(settings.model), each)]
-    single = _at_one_anchor(lab, plan, influence, estimators, drawn)
-    predicted = {RETRAINED: yardstick, **_over_folds(lab, method, influence, drawn), **single}
+    estimators = [each for each in plan.estimators if knows(model_class(model), each)]
+    with phase("one anchor"):
+        single = _at_one_anchor(lab, plan, influence, estimators, drawn)
+    with phase("folds"):
+        predicted = {RETRAINED: yardstick, **_over_folds(lab, method, influence, drawn), **single}
     users = np.intersect1d(problem.valid.users, judged.rows.users)
-    return Orders(problem.name, settings.model, seed, plan.rows, predicted, truth, users)
+    return Orders(problem.name, model, seed, plan.rows, predicted, truth, users)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Least, Quality, least_budget, measure_quality
 from assent.runs.tables import held_out_table, selection_table
 from assent.support.arrays import Bools
-from assent.support.progress import SILENT, Progress
+from assent.support.progress import SILENT, Phase, Progress, phases
 from assent.training import Settings, Trained
 from assent.training.stored import as_files
 
@@ -76,7 +76,24 @@ def fit(
     with claimed(folder, description, replace=replace) as files:
         store = Store(folder / WORK)
         lab = Lab(problem, settings, plan.seed, store, executor, progress)
-        return _fit(log, lab, live, files, plan, description)
+        with phases(progress, _weights(plan, live=live is not None)) as phase:
+            return _fit(log, lab, live, files, plan, description, phase)
+
+
+def _weights(plan: RunPlan, *, live: bool) -> dict[str, float]:
+    """The phases of a fit, and roughly how long each takes."""
+    cells = len(plan.points) * plan.frontier_seeds
+    weights = {
+        "tuning": 2.0,
+        "budget": 12.0 * (plan.keep_quality is not None),
+        "decision": 10.0,
+        "quality": 8.0 * (plan.seeds or (2 if live else 1)),
+        "decision on all": 6.0 * live,
+        "final model": 4.0 * live,
+        "frontier": 10.0 * cells,
+        "report": 1.0,
+    }
+    return {name: weight for name, weight in weights.items() if weight}
 
 
 def _fit(
@@ -86,10 +103,11 @@ def _fit(
     files: RunFiles,
     plan: RunPlan,
     description: dict[str, Any],
+    phase: Phase,
 ) -> Run:
     problem = lab.problem
-    tried = _on_split(lab, plan, live=live is not None)
-    decided = tried if live is None else _on_all(lab, live, plan, tried)
+    tried = _on_split(lab, plan, phase, live=live is not None)
+    decided = tried if live is None else _on_all(lab, live, plan, tried, phase)
     files.write_json(TUNING, decided.tuning)
     for name, content in as_files(decided.trained, "model").items():
         files.write(name, content)
@@ -102,10 +120,12 @@ def _fit(
     files.write_json("metrics.json", records)
     quality = tried.quality.facts() | {"operating_point": _operating_point(plan, decided, tried.least)}
     files.write_json(QUALITY, quality)
-    compared = _compare(lab, plan) if plan.points else []
-    if compared:
+    compared = []
+    if plan.points:
+        with phase("frontier"):
+            compared = _compare(lab, plan)
         files.write_json(FRONTIER, compared)
-    with lab.progress.task("report", 1):
+    with phase("report"), lab.progress.task("report", 1):
         page = build_report(
             report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
         )
@@ -132,29 +152,35 @@ class _Decided:
     least: Least | None = None
 
 
-def _on_split(lab: Lab, plan: RunPlan, *, live: bool) -> _Decided:
+def _on_split(lab: Lab, plan: RunPlan, phase: Phase, *, live: bool) -> _Decided:
     """Decide, train and measure on the split."""
-    at_all = tuned(lab, everything(lab.problem))
+    with phase("tuning"):
+        at_all = tuned(lab, everything(lab.problem))
     found, least, budget = lab.with_settings(at_all.settings), None, plan.within
     if plan.keep_quality is not None:
-        least = least_budget(found, plan.method, plan.keep_quality, plan.confidence)
+        with phase("budget"):
+            least = least_budget(found, plan.method, plan.keep_quality, plan.confidence)
         budget = least.budget
-    choice = plan.decide(found, budget)
+    with phase("decision"):
+        choice = plan.decide(found, budget)
     if lab.problem.wishes.are_plain and budget is None:
         _warn_if_price_decides_little(choice)
-    quality = measure_quality(lab, plan, budget, live=live)
-    final = tuned(lab, choice.selection)
-    [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
-    certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
+    with phase("quality"):
+        quality = measure_quality(lab, plan, budget, live=live)
+        final = tuned(lab, choice.selection)
+        [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
+        certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
     tuning = {"all": at_all.facts(), "disclosed": final.facts()}
     return _Decided(choice, budget, trained, tuning, certificate, at_all, quality, least)
 
 
-def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided) -> _Decided:
+def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided, phase: Phase) -> _Decided:
     """Decide on every row, as was tried on the split, and train on all that is disclosed."""
-    everybody = replace(lab, problem=live, settings=tried.at_all.settings)
-    choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
-    final, trained = published(lab, live, choice.selection)
+    with phase("decision on all"):
+        everybody = replace(lab, problem=live, settings=tried.at_all.settings)
+        choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
+    with phase("final model"):
+        final, trained = published(lab, live, choice.selection)
     checked = {name: tried.certificate[name] for name in _CHECKED if name in tried.certificate}
     broken = wishes_broken(players_of(live), choice.selection)
     return replace(
@@ -224,6 +250,12 @@ def report_data(
         certificate=certificate,
         quality=quality,
     )
+
+
+def report_of(run: Run) -> ReportData:
+    """Return what a finished run's report is made of."""
+    parts = run.records, run.frontier, run.selection, run.certificate, run.quality
+    return report_data(run.settings, run.tuning, *parts)
 
 
 def _warn_if_price_decides_little(choice: Choice) -> None:
