@@ -127,8 +127,8 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
     if table.height:
         used = f"{disclosed.height} of {_count(table)} are used"
         yield f"{used}; they carry {number(paid)} of {number(total)} unwillingness."
-    price = run.quality["operating_point"]["price"]
-    if price is not None and table["value"].null_count() < table.height:
+    price = run.certificate.get("price")
+    if isinstance(price, float) and table.height:
         yield "Worth is counted as loss that the model is spared."
         yield f"One unit of unwillingness costs {number(price)} of that."
     if held_out.height:

@@ -7,7 +7,7 @@ Each table of what was withheld has a row per group: `group` (its label), `inter
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -29,9 +29,6 @@ from assent.results.words import (
     share,
 )
 from assent.results.writers import Html, bullets, grid, header, html, join, tag
-
-if TYPE_CHECKING:  # matplotlib takes long to load
-    from assent.results.plot import Series
 
 TOP_CATEGORIES = 10
 _BANDS = 10
@@ -149,7 +146,7 @@ def finding(heading: str, groups: pl.DataFrame, average: float) -> str:
 
 def frontier_section(data: ReportData) -> Section:
     """Quality against violation: the frontier where it was measured, and what the run itself measured."""
-    from assent.results.plot import quality_chart
+    from assent.results.plot import Look, Series, quality_chart
 
     kept, measured = data.kept or data.reached, mean(data.of(data.way), "violation_share")
     chart = quality_chart(charted(data), name="measured", ours=data.way, run=(measured, kept))
@@ -158,11 +155,14 @@ def frontier_section(data: ReportData) -> Section:
         # All's quality is the unit, so that its own error means nothing here.
         series = [replace(each, y=[Amount(1.0)]) if each.of == ALL else each for each in series]
         label = "quality, share of All’s"
+        if tried := _tried(data):
+            budgets, found = [each["budget"] for each in tried], [Amount(each["kept"]) for each in tried]
+            series = [Series(_TRIED, budgets, found, Look("grey", ".", ":")), *series]
     chart = replace(
         chart,
         x="disclosed, share of what people mind",
         y=label,
-        series=[*_tried(data), *series],
+        series=series,
         whole=not data.frontier,
     )
     spoken = "; ".join(
@@ -177,15 +177,9 @@ def frontier_section(data: ReportData) -> Section:
     return Section("What quality costs in disclosure", join([drawn, facts]))
 
 
-def _tried(data: ReportData) -> list["Series"]:
-    """The budgets that were tried to find the least that keeps the quality."""
-    from assent.results.plot import Look, Series
-
-    tried = sorted(data.quality["operating_point"]["tried"], key=lambda each: each["budget"])
-    if not tried or data.kept is None:
-        return []
-    budgets = [each["budget"] for each in tried]
-    return [Series(_TRIED, budgets, [Amount(each["kept"]) for each in tried], Look("grey", ".", ":"))]
+def _tried(data: ReportData) -> list[Mapping[str, float]]:
+    """The budgets that were tried to find the least that keeps the quality, rising."""
+    return sorted(data.quality["operating_point"]["tried"], key=lambda each: each["budget"])
 
 
 def _caption(data: ReportData, measured: float) -> list[str]:
