@@ -4,12 +4,13 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import polars as pl
 import pytest
 
-from tests.cli.conftest import QUICK, records
+from tests.cli.conftest import QUICK, forged_table, records
 from tests.conftest import Assent
 
 USERS = 4
@@ -28,9 +29,13 @@ def first_cells(out: str) -> list[str]:
     return [" ".join(line.split("│")[1].strip() for line in row.strip("\n").splitlines()) for row in rows]
 
 
+MEASURED = "measured the quality of recommendations, in aggregate"
+
+
 def sentence(record: dict[str, Any]) -> str:
     decision = {True: "disclosed: ", False: "withheld: ", None: ""}[record["disclosed"]]
-    return f"{record['title']} {decision}{record['words']}"
+    also = "" if record["held_out_for"] is None else f" also {MEASURED}"
+    return f"{record['title']} {decision}{record['words']}{also}"
 
 
 def test_at_80_columns_words_and_figures_are_whole(
@@ -43,26 +48,63 @@ def test_at_80_columns_words_and_figures_are_whole(
         assert max(map(len, out.splitlines())) <= 80
         assert "…" not in out
         assert first_cells(out) == [sentence(record) for record in records(file)]
-        for record in records(file):
-            assert record["value"] is None or f" {record['value']:+.3f} " in out
 
 
-def test_what_is_held_out_is_shown(
+def test_worth_is_told_to_its_owner_and_to_everybody_unless_it_is_too_uncertain(
+    users: list[str], run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    table = pl.read_parquet(run_folder / "selection.parquet")
+    assert table["worth_everybody"].equals(table["value"])
+    assert not table["worth_owner"].equals(table["value"])
+    sure = table.with_columns(uncertainty=pl.when(pl.int_range(pl.len()) % 2 == 0).then(1e-6).otherwise(1e6))
+    folder = tmp_path / "run"
+    copytree(run_folder, folder)
+    forged_table(folder, "selection.parquet", sure)
+    for user in users:
+        file = tmp_path / f"{user}.json"
+        _, out, _ = assent("explain", folder, "--user", user, "--json", file)
+        found = records(file)
+        for record in found:
+            told = f"{record['worth_owner']:+.3f} │ {record['worth_everybody']:+.3f} │"
+            assert told in re.sub(" +", " ", out) or record["uncertainty"] > 1
+        unsure = sum(record["uncertainty"] > 1 for record in found)
+        assert out.count("too uncertain") == 2 * unsure
+        assert out.count("± 0.000") == len(found) - unsure
+
+
+def test_what_measured_quality_is_listed_once_and_marked(
     users: list[str], run_folder: Path, log_file: Path, tmp_path: Path, assent: Assent
 ) -> None:
     log = pl.read_csv(log_file, schema_overrides={"user": pl.String})
     for user in users:
         file = tmp_path / f"{user}.json"
         _, out, _ = assent("explain", run_folder, "--user", user, "--json", file)
-        found = records(file)
+        found = {record["item"]: record for record in records(file)}
         theirs = log.filter(pl.col("user") == user).sort("time", maintain_order=True)
-        assert sorted(record["item"] for record in found) == sorted(theirs["item"])
-        valid, test = found[-2:]
-        assert [valid["item"], test["item"]] == theirs["item"].tail(2).to_list()
-        assert [valid["words"], test["words"]] == ["held out for validation", "held out for test"]
-        assert [valid["unwillingness"], test["unwillingness"]] == theirs["unwillingness"].tail(2).to_list()
-        assert valid["disclosed"] is valid["value"] is valid["price"] is None
-        assert "2 more are held out" in out
+        assert sorted(record["item"] for record in records(file)) == sorted(theirs["item"])
+        valid, test = (found.pop(item) for item in theirs["item"].tail(2))
+        assert [valid["held_out_for"], test["held_out_for"]] == ["validation", "test"]
+        assert valid["disclosed"] is not None
+        assert {record["held_out_for"] for record in found.values()} == {None}
+        assert out.replace("\n", " ").count("also measured the quality") == 2
+        assert "To measure the quality of recommendations, in aggregate: 2 interactions.\n" in out
+
+
+def test_in_an_experiment_what_is_held_out_is_not_decided_on(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    log = pl.read_csv(log_file, schema_overrides={"user": pl.String})
+    assert assent("fit", log_file, "--out", tmp_path / "run", *SMALL, "--experiment")[0] == 0
+    user, file = log["user"][0], tmp_path / "e.json"
+    _, out, _ = assent("explain", tmp_path / "run", "--user", user, "--json", file)
+    theirs = log.filter(pl.col("user") == user).sort("time", maintain_order=True)
+    assert sorted(record["item"] for record in records(file)) == sorted(theirs["item"])
+    valid, test = records(file)[-2:]
+    assert [valid["item"], test["item"]] == theirs["item"].tail(2).to_list()
+    assert [valid["unwillingness"], test["unwillingness"]] == theirs["unwillingness"].tail(2).to_list()
+    assert valid["words"] == test["words"] == "not decided on"
+    assert valid["disclosed"] is valid["value"] is valid["price"] is None
+    assert "2 interactions.\nNobody decided on them" in out
 
 
 def small_log(file: Path, unwillingness: Sequence[str]) -> Path:
@@ -81,7 +123,7 @@ def test_a_small_unwillingness_is_not_shown_as_none(tmp_path: Path, assent: Asse
     _, out, _ = assent("explain", tmp_path / "run", "--user", "u0")
     shown = [line.split("│")[2].strip() for line in out.splitlines() if re.match("│ i", line)]
     assert shown == ["0.0013", "0.30", "0", "0.0041", "0.50"]
-    assert "they carry 0.301 of 0.301 unwillingness" in out
+    assert "they carry 0.805 of 0.805 unwillingness" in out
     assert "<td>0.0013</td>" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -110,8 +152,8 @@ def test_limits_that_leave_the_budget_unused_are_the_reason(
     theirs = withheld.filter(pl.col("reason") == "own budget")["user"][0]
     assent("explain", tmp_path / "run", "--user", theirs, "--json", tmp_path / "e.json")
     told = [record["words"] for record in records(tmp_path / "e.json")]
-    assert any("; its owner's budget has no room left for it" in words for words in told)
-    assert not any(" or " in words or "budget for all was used up" in words for words in told)
+    assert any(words.startswith("its owner’s limit has no room left for it") for words in told)
+    assert not any(" or " in words or "limit for everybody was used up" in words for words in told)
 
 
 def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assent: Assent) -> None:
@@ -122,19 +164,36 @@ def test_what_fills_a_budget_up_is_said_to(log_file: Path, tmp_path: Path, assen
     assert set(table.filter(~pl.col("disclosed"))["reason"]) == {"no help"}
 
 
-def test_somebody_who_only_tests_is_explained(tmp_path: Path, assent: Assent) -> None:
+def test_who_has_nothing_in_the_run_learns_why(tmp_path: Path, assent: Assent) -> None:
     parts = ["valid", "test", "train", "train", "train"]
     rows = [f"u{u},i{(u + k) % 9},0.5,{parts[k]}" for u in range(9) for k in range(5)]
+    rows += ["late,i0,0.5,test", "late,i1,1,train", "never,i2,1,train", "never,i3,0.9,train"]
     log = tmp_path / "log.csv"
-    log.write_text("\n".join(["user,item,unwillingness,split", *rows, "late,i0,0.5,test", "late,i1,1,train"]))
-    options = [*QUICK, "--negatives", 3, "--method", "threshold"]
-    assert assent("fit", log, "--out", tmp_path / "run", *options)[0] == 0
-    code, out, err = assent("explain", tmp_path / "run", "--user", "late", "--json", tmp_path / "e.json")
-    assert code == 0, err
-    assert "0 of 0 interactions are used" in out
-    found = json.loads((tmp_path / "e.json").read_text())
-    assert [(record["item"], record["words"]) for record in found] == [
-        ("i0", "held out for test"),
-        ("i1", "never used"),
-    ]
-    assert "--user nobody" in assent("explain", tmp_path / "run", "--user", "nobody")[2]
+    log.write_text("\n".join(["user,item,unwillingness,split", *rows]))
+    assert assent("fit", log, "--out", tmp_path / "run", *SMALL, "--experiment", "--closed", 0.8)[0] == 0
+
+    def told(user: str) -> tuple[list[tuple[str, str]], str]:
+        code, out, err = assent("explain", tmp_path / "run", "--user", user, "--json", tmp_path / "e.json")
+        assert code == 0, err
+        found = [(record["item"], record["words"]) for record in records(tmp_path / "e.json")]
+        (tmp_path / "e.json").unlink()
+        return found, out
+
+    found, out = told("late")
+    assert found == [("i0", "not decided on"), ("i1", "never used, and not read")]
+    assert "Nothing of theirs is used: all that may be read only measured the quality." in out
+    found, out = told("never")
+    assert found == [("i2", "never used, and not read"), ("i3", "withheld unread, above the limit 0.8")]
+    assert "Nothing of theirs is used: all of it is marked never or above the limit." in out
+    code, _, err = assent("explain", tmp_path / "run", "--user", "nobody")
+    assert code == 2
+    assert "--user nobody: not in this run, because its log has no interaction of theirs" in err
+    assert "late" not in err
+
+
+def test_who_withholds_everything_learns_so(tmp_path: Path, assent: Assent) -> None:
+    log = small_log(tmp_path / "log.csv", ["0.2", "0.4", "0.6", "0.5", "0.3"])
+    assert assent("fit", log, "--out", tmp_path / "run", *SMALL, "--budget", 0)[0] == 0
+    _, out, _ = assent("explain", tmp_path / "run", "--user", "u0")
+    assert "0 of 5 interactions are used" in out
+    assert "Nothing of theirs is used: all that was decided on is withheld." in out

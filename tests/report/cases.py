@@ -127,7 +127,13 @@ def quality_of(
     if everything.any():
         ratio = own.mean() / everything.mean()
         kept = interval(ratio + (own - ratio * everything) / everything.mean())
-    point = {"budget": 0.5, "price": 0.7, "keep_quality": None, "confidence": None, "tried": []}
+    point: dict[str, Any] = {
+        "budget": 0.5,
+        "price": 0.7,
+        "keep_quality": None,
+        "confidence": None,
+        "tried": [],
+    }
     return {
         "seeds": sorted({r["seed"] for r in records}),
         "people": 50,

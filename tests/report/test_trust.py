@@ -147,6 +147,11 @@ def test_what_was_tried_out_is_said_plainly() -> None:
         "within half of what people mind, the choice by what connects people most counts most; within 20 "
         "% of what people mind, the choice by what people mind least counts alone."
     )
+    alike = {kind: {"ndcg": 0.3, "weight": w} for kind, w in zip(kinds, (0.501, 0.499, 0.0), strict=True)}
+    (tie,) = trusted({"value_trials": [trials[0] | alike]})
+    assert tie.endswith(
+        "the choices by what people mind least and by what was measured to help most count alike."
+    )
     (both,) = trusted({"value_trials": [trials[0], trials[0] | {"budget": 0.2}]})
     assert both.endswith(
         "within half and 20 % of what people mind, the choice by what connects people most counts most."

@@ -9,7 +9,7 @@ from assent.report.data import ReportData
 from assent.report.facts import frontier_facts, headline, in_figures
 from assent.results.words import MINUS, THIN, decimals_for, fixed, listed, minded, number, percent, share
 
-from .cases import frontier_records, quality_of, report_data, run_records, selection
+from .cases import frontier_records, quality_of, report_data, run_records, selection, without_estimates
 
 
 def spaced(text: str) -> str:
@@ -111,15 +111,17 @@ def test_what_nothing_would_keep_is_said_in_the_same_unit() -> None:
             {"budget": None, "price": 2.0},
             "The run was to disclose what is worth a price of 2.00 for each unit of unwillingness.",
         ),
-        (
-            {"budget": None, "price": None},
-            "The run was to disclose what is worth a price of 0.500 for each unit of unwillingness.",
-        ),
     ],
 )
 def test_the_operating_point_is_said_in_words(asked: dict[str, Any], said: str) -> None:
     data = report_data(quality=quality_of(run_records(), **asked))
     assert spaced(in_figures(data)[-1]) == said
+
+
+def test_a_rule_of_its_own_is_not_called_a_price() -> None:
+    quality = quality_of(run_records(), budget=None, price=0.5)
+    data = report_data(quality=quality, selection=without_estimates(selection()))
+    assert not any("price" in sentence for sentence in in_figures(data))
 
 
 def test_frontier_facts_tell_ahead_from_level_and_behind() -> None:

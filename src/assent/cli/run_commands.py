@@ -125,21 +125,27 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
     disclosed = table.filter("disclosed")
     paid, total = (float(each["unwillingness"].sum()) for each in (disclosed, table))
     if table.height:
-        used = f"{disclosed.height} of {_count(table)} decided on are used"
+        used = f"{disclosed.height} of {_count(table)} are used"
         yield f"{used}; they carry {number(paid)} of {number(total)} unwillingness."
     price = run.quality["operating_point"]["price"]
     if price is not None and table["value"].null_count() < table.height:
-        yield (
-            "Worth is counted as loss that the model is spared. One unit of unwillingness costs "
-            f"{number(price)} of that."
-        )
+        yield "Worth is counted as loss that the model is spared."
+        yield f"One unit of unwillingness costs {number(price)} of that."
     if held_out.height:
-        only = "" if run.is_live else " Nobody decided on them, and the model has not learnt from them."
-        yield f"To measure the quality of recommendations, in aggregate: {_count(held_out)}.{only}"
+        yield f"To measure the quality of recommendations, in aggregate: {_count(held_out)}."
+        if not run.is_live:
+            yield "Nobody decided on them, and the model has not learnt from them."
     if sealed.height:
-        yield f"Not read: {_count(sealed)}. Nobody else is shown this, and nothing in this run depends on it."
+        yield f"Not read: {_count(sealed)}. Nobody else is shown this."
+        yield "Nothing in this run depends on what was not read."
     if not disclosed.height:
-        yield "Nothing of theirs is used: the model does not know them, as if they had never been here."
+        why = "all of it is marked never or above the limit"
+        if table.height:
+            why = "all that was decided on is withheld"
+        elif held_out.height:
+            why = "all that may be read only measured the quality"
+        yield f"Nothing of theirs is used: {why}."
+        yield "The model does not know them, like an unknown person."
 
 
 def _count(rows: pl.DataFrame) -> str:

@@ -107,7 +107,9 @@ def _operating_point(data: ReportData) -> list[str]:
         return [f"The run was to disclose {goal}: at most {_part(budget)} of what people mind."]
     if budget is not None:
         return [f"The run was to disclose at most {_part(budget)} of what people mind."]
-    price = f"a price of {number(asked['price'] if asked['price'] is not None else data.settings['price'])}"
+    if not data.estimated:
+        return []
+    price = f"a price of {number(asked['price'])}"
     return [f"The run was to disclose what is worth {price} for each unit of unwillingness."]
 
 
@@ -277,10 +279,12 @@ def _tried_out(trials: Sequence[Mapping[str, Any]]) -> str:
     """Which ways of choosing were tried out, and which of them decide."""
     ways, budgets = listed([*_WAYS_TO_CHOOSE.values()]), dict[str, list[str]]()
     for trial in trials:
-        counts = {kind: trial[kind]["weight"] for kind in _WAYS_TO_CHOOSE}
-        most = max(counts, key=lambda kind: counts[kind])
-        how = "counts alone" if counts[most] == 1 else "counts most"
-        budgets.setdefault(f"the choice {_WAYS_TO_CHOOSE[most]} {how}", []).append(_part(trial["budget"]))
+        counts = {kind: round(trial[kind]["weight"], 2) for kind in _WAYS_TO_CHOOSE}
+        most = [_WAYS_TO_CHOOSE[kind] for kind, count in counts.items() if count == max(counts.values())]
+        how = f"the choice {most[0]} {'counts alone' if max(counts.values()) == 1 else 'counts most'}"
+        if len(most) > 1:
+            how = f"the choices {listed(most)} count alike"
+        budgets.setdefault(how, []).append(_part(trial["budget"]))
     decides = "; ".join(
         f"within {listed(within)} of what people mind, {how}" for how, within in budgets.items()
     )
