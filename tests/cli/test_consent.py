@@ -68,7 +68,7 @@ def test_willingness_is_refused_with_the_option_that_reads_it(tmp_path: Path, as
     code, _, err = assent(*command, "--columns", "willingness=Willingness")
     assert code == 0, err
     assert "9 interactions are 'never' and were left out before anything else" in err
-    assert pl.read_parquet(tmp_path / "run" / "selection.parquet")["unwillingness"].max() == 0.25
+    assert pl.read_parquet(tmp_path / "run" / "selection.parquet")["unwillingness"].max() == 0.75
 
 
 def test_a_mistyped_rule_is_refused_unless_it_is_allowed(tmp_path: Path, assent: Assent) -> None:

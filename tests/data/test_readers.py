@@ -407,7 +407,7 @@ REFUSED_TEXT = {
     "repeated column": ("user,item, item\na,b,c\n", ["column 'item' occurs twice"]),
     "long value": (
         f"user,item,time\na,b,{'x' * 999}\n",
-        ["row 1", "column 'time' is 'xxx", "xxx...; accepted"],
+        ["row 1", "column 'time' is 'xxx", "xxx...'; accepted"],
     ),
     "many columns": (
         ",".join(f"c{n}" for n in range(99)) + "\n" + "," * 98 + "\n",

@@ -13,8 +13,9 @@ from assent.lab.store import Found
 from assent.methods import make_method
 from assent.methods.worth import WorthMethod
 from assent.runs.plan import RunPlan
-from assent.runs.quality import Interval, Quality, least_budget, measure_quality
+from assent.runs.quality import Quality, least_budget, measure_quality
 from assent.support.arrays import Floats
+from assent.support.statistics import Interval
 from assent.training import Settings
 from tests.small import QUICK, entries
 

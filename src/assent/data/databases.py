@@ -135,7 +135,7 @@ def _postgresql(url: str) -> Database:
         try:
             with closing(connection):
                 connection.read_only = True
-                return _answer(origin, connection.execute(query))  # type: ignore[call-overload]
+                return _answer(origin, connection.execute(query))
         except psycopg.Error as error:
             raise _failed(origin, _without(secrets, str(error))) from None
 

@@ -244,8 +244,8 @@ class Whole:
         share = None
         for level in reversed(self._levels):
             inside = level.inside if share is None else max(level.inside, share)
-            share = level.before + level.size * inside
-        return None if share is None else min(1.0, share)
+            share = min(1.0, level.before + level.size * inside)
+        return share
 
     def _left(self, task: _Task | None) -> float | None:
         """The time that the whole still takes; without phases, that the task takes."""
