@@ -142,7 +142,10 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-UNREAD = {"explain": ("tuning", "report", "model"), "recommend": ("tuning", "report")}
+UNREAD = {
+    "explain": ("tuning", "quality", "report", "model"),
+    "recommend": ("tuning", "quality", "report"),
+}
 """What commands do not read."""
 
 
