@@ -300,7 +300,7 @@ def test_recommend_and_explain(run_folder: Path, tmp_path: Path, assent: Assent)
     code, out, _ = assent("explain", run_folder, "--user", user, "--json", tmp_path / "e.json")
     assert code == 0
     explained = records(tmp_path / "e.json")
-    assert len(explained) == table.filter(pl.col("user") == user).height + 2
+    assert len(explained) == table.filter(pl.col("user") == user).height
     assert all(record["words"] for record in explained)
     assert "disclosed" in out
 

@@ -180,10 +180,10 @@ def test_who_has_nothing_in_the_run_learns_why(tmp_path: Path, assent: Assent) -
         return found, out
 
     found, out = told("late")
-    assert found == [("i0", "not decided on"), ("i1", "never used, and not read")]
+    assert found == [("i0", "not decided on"), ("i1", "never used")]
     assert "Nothing of theirs is used: all that may be read only measured the quality." in out
     found, out = told("never")
-    assert found == [("i2", "never used, and not read"), ("i3", "withheld unread, above the limit 0.8")]
+    assert found == [("i2", "never used"), ("i3", "withheld unread, above the limit 0.8")]
     assert "Nothing of theirs is used: all of it is marked never or above the limit." in out
     code, _, err = assent("explain", tmp_path / "run", "--user", "nobody")
     assert code == 2

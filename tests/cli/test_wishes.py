@@ -80,7 +80,7 @@ def test_wishes_that_a_method_breaks_are_told(log_file: Path, tmp_path: Path, as
     limits = ["--user-budget", "0.5", "--user-floor", "2"]
     code, out, _ = assent("fit", log_file, "--out", tmp_path / "all", *QUICK, "--method", "all", *limits)
     assert code == 0
-    assert "budgets of single users are exceeded." in out
+    assert "people than they allow." in out
     certificate = read(tmp_path / "all" / "certificate.json")
     assert certificate["budgets_exceeded"] > 0
     assert (certificate["floors_missed"], certificate["reward_form"]) == (0, "sum")
@@ -91,7 +91,7 @@ def test_wishes_that_a_method_breaks_are_told(log_file: Path, tmp_path: Path, as
     certificate = read(tmp_path / "no" / "certificate.json")
     assert certificate["budgets_exceeded"] == 0
     assert certificate["floors_missed"] > 0
-    assert "fewer interactions are disclosed than the floor asks for." in shown
+    assert "people than they ask for." in shown
 
 
 def test_gaps_in_a_column_need_a_rest(log_file: Path, tmp_path: Path, assent: Assent) -> None:

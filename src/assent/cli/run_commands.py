@@ -114,7 +114,7 @@ def _rows(
     limit = run.settings["closed"]
     above = f"withheld unread, above the limit{'' if limit is None else f' {limit:g}'}"
     reason = (
-        pl.when(pl.col("reason") == NEVER).then(pl.lit("never used, and not read")).otherwise(pl.lit(above))
+        pl.when(pl.col("reason") == NEVER).then(pl.lit("never used")).otherwise(pl.lit(above))
     )
     unread = sealed.select(pl.exclude("reason"), words=reason)
     return pl.concat([decided, apart, unread], how="diagonal").to_dicts()

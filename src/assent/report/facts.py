@@ -89,7 +89,18 @@ def between(interval: Interval) -> str:
 def in_figures(data: ReportData) -> list[str]:
     """The sentences below the headline: the figures behind it, and what the run was asked for."""
     figures = _without_all(data) if data.kept is None else _with_all(data, data.kept)
-    return [*figures, *_operating_point(data)]
+    return [*figures, *_limits_broken(data), *_operating_point(data)]
+
+
+def _limits_broken(data: ReportData) -> list[str]:
+    """How many people's own limits and floors are not kept."""
+    missed, exceeded = (data.certificate.get(key) for key in ("floors_missed", "budgets_exceeded"))
+    facts = []
+    if isinstance(exceeded, int) and exceeded:
+        facts.append(f"More is used of {plural(exceeded, 'person', 'people')} than they allow.")
+    if isinstance(missed, int) and missed:
+        facts.append(f"Less is used of {plural(missed, 'person', 'people')} than they ask for.")
+    return facts
 
 
 def _operating_point(data: ReportData) -> list[str]:
@@ -120,7 +131,8 @@ def _part(fraction: float) -> str:
 def _with_all(data: ReportData, kept: Interval) -> list[str]:
     """Shares of All's quality: the run's interval, and what Nothing would have."""
     everything, nothing = mean(data.of(ALL)), mean(data.of(NOTHING))
-    left = f"Using nothing would keep {share(nothing / everything)} of it."
+    what = "the quality" if data.way == ALL else "it"
+    left = f"Using nothing would keep {share(nothing / everything)} of {what}."
     facts = [] if data.way in ENDS else [f"The quality is {between(kept)} of that with everything."]
     if data.way not in ENDS and kept.low <= 1 <= kept.high and kept.low < _COARSE:
         facts.append(
@@ -249,7 +261,13 @@ def trust_facts(data: ReportData) -> list[str]:
             "What people get out of these decisions was forecast before a model was trained on them. The "
             f"forecast was {percent(figures['prediction_error'], 1)} off."
         )
-    return [*facts, *_limits_kept(data.settings.get("wishes"), figures)]
+    wishes = data.settings.get("wishes")
+    asked = isinstance(wishes, Mapping) and (
+        wishes.get("users_with_budget") or wishes.get("users_with_floor")
+    )
+    if asked and not _limits_broken(data):
+        facts.append("The limits that people set for themselves are all kept.")
+    return facts
 
 
 def _agreement(reliability: Mapping[str, float]) -> str:
@@ -311,20 +329,6 @@ def _nobody_gains(figures: Mapping[str, float], *, is_welfare: bool) -> list[str
             "others more than them."
         )
     return facts
-
-
-def _limits_kept(wishes: object, figures: Mapping[str, float]) -> list[str]:
-    """Whether the limits and floors that people set for themselves are kept."""
-    missed, exceeded = (int(figures.get(key, 0)) for key in ("floors_missed", "budgets_exceeded"))
-    facts = []
-    if missed:
-        facts.append(f"Less is used of {plural(missed, 'person', 'people')} than they asked for.")
-    if exceeded:
-        facts.append(f"More is used of {plural(exceeded, 'person', 'people')} than they allow.")
-    asked = isinstance(wishes, Mapping) and (
-        wishes.get("users_with_budget") or wishes.get("users_with_floor")
-    )
-    return facts or (["The limits that people set for themselves are all kept."] if asked else [])
 
 
 def certificate_facts(certificate: Mapping[str, object]) -> list[str]:
