@@ -33,12 +33,12 @@ def naive(trained: Trained, user: str, k: int, hidden: Sequence[str] = ()) -> li
     index = USERS.index(user) if user in USERS else len(USERS)
     scores = dict(zip(ITEMS, trained.scores_of_all(torch.tensor([index]))[0].tolist(), strict=False))
     best = sorted((item for item in ITEMS if item not in hidden), key=lambda item: -scores[item])[:k]
-    return [(user, item, scores[item], place) for place, item in enumerate(best, 1)]
+    return [(user, item, scores[item], rank) for rank, item in enumerate(best, 1)]
 
 
 def test_the_best_items_come_first(trained: Trained) -> None:
     found = trained.recommend("bob", 3)
-    assert found.schema == {"user": pl.String, "item": pl.String, "score": pl.Float64, "place": pl.Int64}
+    assert found.schema == {"user": pl.String, "item": pl.String, "score": pl.Float64, "rank": pl.Int64}
     assert found.rows() == naive(trained, "bob", 3)
 
 

@@ -104,7 +104,8 @@ class IALS(Recommender):
 
     def score_vectors(self, vectors: Tensor) -> Tensor:
         """Return the logits of every item for users with the given `vectors[n, d]`: [n, n_items + 1]."""
-        return self.calibrated(vectors @ self.item_table.T)
+        scores = vectors @ self.item_table.T
+        return scores.mul_(self.calibration[0]).add_(self.calibration[1])  # in place: new memory is slow
 
     def calibrated(self, scores: Tensor) -> Tensor:
         """Return the logits a s + b of scores w_u · h_i."""
