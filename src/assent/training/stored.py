@@ -70,6 +70,22 @@ class Trained:
         """Return the logits of `users[n]` for every item and, last, for an unknown one: [n, n_items + 1]."""
         return self.model.score_all(users, self._prepared)
 
+    @torch.no_grad()
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        """Return vectors of users and items whose products are the logits: [users + 1, d], [items + 1, d].
+
+        The unknown ones come last. Only some models have vectors (`Recommender.vectors`).
+        """
+        if not self.model.brings("vectors"):
+            able = ", ".join(name for name, kind in MODELS.items() if "vectors" in vars(kind))
+            raise AssentError(
+                f"model {self.model.name}: its scores are no products of vectors; accepted: {able}, or a "
+                "model of your own that implements vectors"
+            )
+        with one_thread():  # sums depend on the number of threads
+            users, items = self.model.vectors(self._prepared)
+        return users, items
+
     def fold_in(self, items: Iterable[str]) -> Tensor:
         """Return the vector of a person who discloses these items, exact given the model's items: [d].
 
