@@ -63,8 +63,8 @@ def run_guarded(command: Callable[[], object]) -> None:
 
 
 _ARGUMENTS = (
-    "closed", "columns", "duplicates", "folder", "items", "negatives", "out", "prior", "rest", "scale",
-    "user_budget", "user_floor", "utility",
+    "closed", "columns", "duplicates", "folder", "formats", "include", "items", "negatives", "out", "prior",
+    "rest", "scale", "user_budget", "user_floor", "utility",
 )  # fmt: skip
 """Arguments of the library that are options here."""
 

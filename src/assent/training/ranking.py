@@ -34,7 +34,7 @@ class Hidden:
         """Return the places in `item_ids` of each person's items in `pairs`; others are no matter."""
         rows = pl.DataFrame({"user": people}).with_row_index("row")
         columns = pl.DataFrame({"item": pl.Series(item_ids, dtype=pl.String)}).with_row_index("column")
-        listed = pl.concat(map(_table_of, pairs))
+        listed = pl.concat(map(_table_of, ([], *pairs)))
         found = listed.join(rows, on="user").join(columns, on="item").unique(["row", "column"])
         found = found.sort("row", "column")
         counts = np.bincount(found["row"].to_numpy(), minlength=len(people))

@@ -84,7 +84,7 @@ class Trained:
             )
         with one_thread():  # sums depend on the number of threads
             users, items = self.model.vectors(self._prepared)
-        return users, items
+        return users.detach(), items.detach()
 
     def fold_in(self, items: Iterable[str]) -> Tensor:
         """Return the vector of a person who discloses these items, exact given the model's items: [d].
