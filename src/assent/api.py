@@ -19,8 +19,10 @@ from assent.lab.tuning import tuned
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MODELS, Recommender
 from assent.runs.compare import compare, frontier, parse_methods
+from assent.runs.export import export
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
+from assent.runs.recommend import write_recommendations
 from assent.runs.run import RunPlan, fit
 from assent.runs.verify import Finding, verify
 from assent.support.errors import AssentError
@@ -54,6 +56,7 @@ __all__ = [
     "break_even_prices",
     "compare",
     "evaluate",
+    "export",
     "fit",
     "from_frame",
     "frontier",
@@ -69,4 +72,5 @@ __all__ = [
     "simulate",
     "tuned",
     "verify",
+    "write_recommendations",
 ]

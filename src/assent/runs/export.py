@@ -63,6 +63,8 @@ def export(
             f"{run.folder}: no interaction is disclosed; accepted: a run with something to export"
         )
     users, items = (each[:-1].numpy().astype(np.float32, copy=False) for each in trained.vectors())
+    if not (np.isfinite(users).all() and np.isfinite(items).all()):
+        raise AssentError("vectors: the model has diverged (NaN); train it with other settings")
     contents = {IDS: _ids(run)}
     if "safetensors" in formats:
         contents[VECTORS] = _safetensors(users, items)

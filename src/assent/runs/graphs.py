@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from assent.models import IALS
 from assent.support.errors import AssentError
+from assent.support.runtime import one_thread
 
 _LARGEST = 2**31 - 2**16
 """Bytes of an ONNX file: protobuf ends at 2 GB."""
@@ -81,7 +82,8 @@ def fold_in_graph(model: IALS) -> bytes:
     squared residual of 10⁻²⁰ of the first.
     """
     items = model.item_table[:-1].detach().double().numpy()
-    values, basis = np.linalg.eigh(model.alpha * items.T @ items)
+    with one_thread():  # sums depend on the number of threads
+        values, basis = np.linalg.eigh(model.alpha * items.T @ items)
     a, b = model.calibration.tolist()
     numbers = {
         "rotated": (items @ basis).astype(np.float32),
