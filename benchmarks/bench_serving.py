@@ -4,12 +4,12 @@
     bench_serving.py --dimensions 128 --k 50
     bench_serving.py --cases unknown
 
-gowalla   a plain training on all training rows (`assent fit --method all`), then `recommend` and `export`. Times
-          are of whole commands, by the wall clock: reading the run, scoring, writing. The index is asked for
-          everybody's 10 best items; its recall is the share of the exact 10 best that it finds.
-unknown   how far every model's scores for an unknown person follow popularity: Spearman's rank correlation over
-          all items, and how many of the 20 best are among the 20 most popular; beside them, the share of test
-          rows that a list of 20 for everybody hits
+gowalla   a plain training on all training rows (`assent fit --method all`), then `recommend` and `export`.
+          Times are of whole commands, by the wall clock: reading the run, scoring, writing. The index is asked
+          for everybody's 10 best items; its recall is the share of the exact 10 best that it finds.
+unknown   how far every model's scores for an unknown person follow popularity: Spearman's rank correlation
+          over all items, and how many of the 20 best are among the 20 most popular; beside them, the share of
+          test rows that a list of 20 for everybody hits
 """
 
 import tempfile
@@ -78,7 +78,8 @@ def unknown(name: str, model: str, quick: bool) -> None:
     hits = [np.isin(problem.item_ids[problem.test.items], ids[each]).mean() for each in (best, popular)]
     print(
         f"{name}, {model}: rank correlation {spearmanr(scores, counts).statistic:.2f}, "
-        f"{len(np.intersect1d(best, popular))} of the 20 most popular; hits {hits[0]:.1%}, popular {hits[1]:.1%}",
+        f"{len(np.intersect1d(best, popular))} of the 20 most popular; "
+        f"hits {hits[0]:.1%}, popular items {hits[1]:.1%}",
         flush=True,
     )
 
