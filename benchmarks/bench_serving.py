@@ -5,8 +5,8 @@
     bench_serving.py --cases unknown
 
 gowalla   a plain training on all training rows (`assent fit --method all`), then `recommend` and `export`.
-          Times are of whole commands, by the wall clock: reading the run, scoring, writing. The index is asked
-          for everybody's 10 best items; its recall is the share of the exact 10 best that it finds.
+          Times are of whole commands, by the wall clock: reading the run, scoring, writing. The index is
+          asked for everybody's 10 best items; its recall is the share of the exact 10 best that it finds.
 unknown   how far every model's scores for an unknown person follow popularity: Spearman's rank correlation
           over all items, and how many of the 20 best are among the 20 most popular; beside them, the share of
           test rows that a list of 20 for everybody hits
@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 
 from assent.models import MODELS
 from assent.runs.export import INDEX, VECTORS
-from assent.support.arrays import positions
+from assent.support.arrays import positions, slices
 from common import Option, load, load_log, log_path, measure, read_options, settings_of, train, verdict
 
 TOP = 10
@@ -58,10 +58,11 @@ def recall(name: str, model: Path) -> None:
     tensors = load_file(model / VECTORS)
     users, items = tensors["users"], torch.from_numpy(tensors["items"])
     index = Index.restore(model / INDEX, view=True)
+    assert index is not None
     start = time.perf_counter()
     found = index.search(users, TOP, threads=1).keys
     took = time.perf_counter() - start
-    blocks = torch.from_numpy(users).split(256)
+    blocks = (torch.from_numpy(users[here]) for here in slices(len(users), 256))
     exact = torch.cat([torch.topk(block @ items.T, TOP).indices for block in blocks]).numpy()
     hits = [np.isin(theirs, best).sum() for theirs, best in zip(exact, found, strict=True)]
     verdict(f"{name}, recall@{TOP} of the index", float(np.mean(hits)) / TOP, 0.95, at_most=False)

@@ -88,7 +88,8 @@ def recommend_command(
         if general:
             say(f"{general:,} of them get the items that most people disclose: {_WHO}.")
         notice(f"Written: {to}")
-    output.write(found.to_dicts(), private=True)
+    if output.json is not None:  # many records take seconds to make
+        output.write(found.to_dicts(), private=True)
 
 
 _WHO = "they disclose nothing, or are not in this run"

@@ -104,8 +104,8 @@ class IALS(Recommender):
 
     def score_vectors(self, vectors: Tensor) -> Tensor:
         """Return the logits of every item for users with the given `vectors[n, d]`: [n, n_items + 1]."""
-        scores = vectors @ self.item_table.T
-        return scores.mul_(self.calibration[0]).add_(self.calibration[1])  # in place: new memory is slow
+        a, b = self.calibration
+        return torch.addmm(b, a * vectors, self.item_table.T)  # no pass over all scores to calibrate them
 
     def calibrated(self, scores: Tensor) -> Tensor:
         """Return the logits a s + b of scores w_u · h_i."""

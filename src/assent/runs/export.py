@@ -141,7 +141,9 @@ def _index(items: Vectors) -> bytes:
         expansion_add=_EXPANSION,
     )
     index.add(np.arange(len(items)), np.ascontiguousarray(items), threads=1)
-    return bytes(index.save())
+    content = index.save()
+    assert content is not None  # it has no path to be written to
+    return bytes(content)
 
 
 def _description(run: Run, users: Vectors, items: Vectors, contents: Mapping[str, bytes]) -> bytes:

@@ -13,9 +13,10 @@ import torch
 from assent.support.arrays import Ints, Strings, slices
 from assent.support.compiled import compiled
 from assent.support.errors import AssentError
+from assent.support.runtime import reuse_freed_memory
 
-_SCORES = 2**22
-"""Scores per block: 16 MB, which the C library gives out again without asking the system."""
+_SCORES = 2**23
+"""Scores per block: 32 MB, the most that the C library gives out again without asking the system."""
 Scores = npt.NDArray[np.floating[Any]]
 """Floating-point array [rows, candidates]; larger is better, -inf marks an excluded candidate."""
 Pairs = pl.DataFrame | Iterable[tuple[str, str]]
@@ -66,6 +67,7 @@ def best_items(
     hidden = Hidden.of(people, item_ids, *pairs)
     shape = len(people), min(k, len(item_ids))
     columns, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, -np.inf)
+    reuse_freed_memory()
     threads = torch.get_num_threads()
     with ThreadPoolExecutor(threads) as pool:
         for here in slices(shape[0] if shape[1] else 0, max(1, _SCORES // (len(item_ids) + 1))):
