@@ -20,9 +20,11 @@ from assent.lab.tuning import tuned
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MODELS, Recommender
 from assent.runs.compare import compare, frontier, parse_methods
+from assent.runs.export import export
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
 from assent.runs.plan import RunPlan
+from assent.runs.recommend import write_recommendations
 from assent.runs.run import fit
 from assent.runs.verify import Finding, verify
 from assent.support.errors import AssentError
@@ -56,6 +58,7 @@ __all__ = [
     "break_even_prices",
     "compare",
     "evaluate",
+    "export",
     "fit",
     "from_frame",
     "frontier",
@@ -72,4 +75,5 @@ __all__ = [
     "simulate",
     "tuned",
     "verify",
+    "write_recommendations",
 ]

@@ -69,12 +69,15 @@ def test_truncated_parquet(tmp_path: Path, assent: Assent) -> None:
     assert "not a readable parquet file" in err
 
 
+def test_nobody_is_explained(run_folder: Path, assent: Assent) -> None:
+    code, _, err = assent("explain", run_folder, "--user", "nobody")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--user nobody: not in this run" in err
+
+
 @pytest.mark.parametrize("command", ["recommend", "explain"])
 def test_bad_runs(command: str, run_folder: Path, tmp_path: Path, assent: Assent) -> None:
     assert "no such run folder" in assent(command, tmp_path / "none", "--user", "u")[2]
-    code, _, err = assent(command, run_folder, "--user", "nobody")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "--user nobody: not in this run" in err
     other = tmp_path / "other"
     other.mkdir()
     for file in run_folder.iterdir():

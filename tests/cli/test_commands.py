@@ -334,7 +334,7 @@ def test_somebody_who_disclosed_every_item_is_told_so(tmp_path: Path, assent: As
     forged_table(tmp_path / "run", "selection.parquet", everything)
     code, out, _ = assent("recommend", tmp_path / "run", "--user", "ann")
     assert code == 0
-    assert "every item the model knows" in out
+    assert "every item that the model knows" in out
 
 
 def test_data_describe_and_simulate(log_file: Path, tmp_path: Path, assent: Assent) -> None:

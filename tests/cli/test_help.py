@@ -41,9 +41,8 @@ def examples(command: tuple[str, ...]) -> list[str]:
 def test_all_commands_are_here() -> None:
     words = {" ".join(command) for command in COMMANDS}
     assert words == {
-        "demo", "fit", "frontier", "compare", "lds", "reproduce", "recommend", "explain", "verify",
-        "simulate",
-        "settings", "store", "data describe",
+        "demo", "fit", "frontier", "compare", "lds", "reproduce", "recommend", "explain", "export",
+        "verify", "simulate", "settings", "store", "data describe",
     }  # fmt: skip
 
 

@@ -14,11 +14,11 @@ from assent.evaluation.metrics import (
     metrics_at,
     ranking_metrics,
     rewards,
+    top_candidates,
     top_hits,
 )
 from assent.support.arrays import Bools, Floats, Ints
 from assent.support.errors import AssentError
-from assent.training.stored import top_candidates
 
 RANX_NAMES = {
     "precision": "precision",

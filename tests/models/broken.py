@@ -86,6 +86,15 @@ class FewScores(MF):
         return super().score_all(users)[:, :-1]
 
 
+class OtherVectors(MF):
+    """Would be served by others with other scores than its own."""
+
+    name = "other-vectors"
+
+    def vectors(self, prepared: None = None) -> tuple[Tensor, Tensor]:
+        return self.user_table, -self.item_table
+
+
 class OneLoss(MF):
     name = "one-loss"
 

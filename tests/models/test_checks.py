@@ -34,6 +34,7 @@ BROKEN: list[tuple[type[Recommender], str]] = [
         broken.FewScores,
         "score_all gave scores of shape [3, 7] for users [3] and 7 items; expected [3, 8]",
     ),
+    (broken.OtherVectors, "the products of vectors differ from score_all by up to "),
     (broken.OneLoss, "losses gave losses of shape [] for users [3] and items [3, 3]; expected [3, 3]"),
     (broken.SteepLosses, "losses gave a gradient of user_table that is not finite"),
     (broken.Uninitialised, "initialise left values in user_table that are not finite"),

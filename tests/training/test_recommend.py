@@ -1,22 +1,20 @@
 """What a trained model recommends, against a plain loop over its scores."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
-from assent.data.problem import make_problem
-from assent.data.simulate import simulate
-from assent.models import MF, CDAESettings, Draws, MFSettings, Sizes
-from assent.runs.folder import Run
-from assent.runs.manifest import RunFiles, read_manifest
+from assent.models import MF, Draws, MFSettings, Sizes
 from assent.support.errors import AssentError
-from assent.training import Trained, TrainingSettings, disclose, train
-from assent.training.stored import as_files
+from assent.training import Trained
+from assent.training.ranking import best_items
 
 USERS, ITEMS = ["ann", "bob", "eve"], ["Alien", "Brazil", "Casino", "Dune", "Emma"]
 
@@ -33,12 +31,12 @@ def naive(trained: Trained, user: str, k: int, hidden: Sequence[str] = ()) -> li
     index = USERS.index(user) if user in USERS else len(USERS)
     scores = dict(zip(ITEMS, trained.scores_of_all(torch.tensor([index]))[0].tolist(), strict=False))
     best = sorted((item for item in ITEMS if item not in hidden), key=lambda item: -scores[item])[:k]
-    return [(user, item, scores[item], place) for place, item in enumerate(best, 1)]
+    return [(user, item, scores[item], rank) for rank, item in enumerate(best, 1)]
 
 
 def test_the_best_items_come_first(trained: Trained) -> None:
     found = trained.recommend("bob", 3)
-    assert found.schema == {"user": pl.String, "item": pl.String, "score": pl.Float64, "place": pl.Int64}
+    assert found.schema == {"user": pl.String, "item": pl.String, "score": pl.Float64, "rank": pl.Int64}
     assert found.rows() == naive(trained, "bob", 3)
 
 
@@ -69,13 +67,13 @@ def as_table(pairs: list[tuple[str, str]]) -> pl.DataFrame:
     return pl.DataFrame([(1, *pair) for pair in pairs], ["n", "user", "item"], orient="row")
 
 
-@pytest.mark.parametrize("given", [list, tuple, iter, as_table])
-def test_what_is_excluded_is_not_recommended(trained: Trained, given: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("form", [list, tuple, iter, as_table])
+def test_what_is_excluded_is_not_recommended(trained: Trained, form: Callable[[Any], Any]) -> None:
     """Also to one of several people whom the model does not know."""
-    found = trained.recommend(["ann", "a stranger", "another"], exclude=given(PAIRS))
+    found = trained.recommend(["ann", "a stranger", "another"], exclude=form(PAIRS))
     expected = {"ann": {"Brazil", "Casino", "Emma"}, "a stranger": {*ITEMS} - {"Emma"}, "another": {*ITEMS}}
     assert {user: set(rows["item"]) for (user,), rows in found.group_by("user")} == expected
-    alone = trained.recommend("ann", exclude=given(PAIRS)).rows()
+    alone = trained.recommend("ann", exclude=form(PAIRS)).rows()
     assert alone == naive(trained, "ann", 5, ["Dune", "Alien"])
 
 
@@ -114,38 +112,48 @@ def test_more_people_than_fit_into_a_block() -> None:
     np.testing.assert_allclose(found["score"], np.append(best[:3000], np.full(2000, best[3000])), rtol=1e-5)
 
 
-def test_a_run_recommends_what_was_not_disclosed(tmp_path: Path) -> None:
-    """With titles, for a model that reads what people disclosed."""
-    problem = make_problem(simulate(preference="learnable", users=20, items=30, seed=0), "full", negatives=2)
-    disclosed = problem.train.users % 4 > 0
-    settings = TrainingSettings(epochs=2)
-    trained = train(
-        disclose(problem, disclosed), model="cdae", model_settings=CDAESettings(), settings=settings, seed=0
-    )
-    items = problem.item_ids[problem.train.items]
-    titles = {item: f"The {item}" for item in items.tolist() if not item.endswith("1")}
-    table = pl.DataFrame(
-        {
-            "user": problem.user_ids[problem.train.users],
-            "item": items,
-            "title": [titles.get(item) for item in items.tolist()],
-            "disclosed": disclosed,
-        }
-    )
-    files = RunFiles(tmp_path)
-    for name, content in as_files(trained, "model").items():
-        files.write(name, content)
-    files.finish(problem="", decisions="")
-    run = Run(tmp_path, {}, table, table.clear(), table.clear(), [], {}, read_manifest(tmp_path))
-    for user in problem.user_ids[:8].tolist():
-        found = run.recommend(user, 5)
-        theirs = run.rows_of(user).filter("disclosed")["item"]
-        best = trained.recommend(user, 5, exclude=table.filter("disclosed"))
-        assert [row["item"] for row in found] == best["item"].to_list()
-        assert not set(theirs) & {row["item"] for row in found}
-        assert all(row["title"] == titles.get(row["item"]) for row in found)
-    with pytest.raises(
-        AssentError, match=r"^user nobody: not in this run, because .*; accepted: an id that "
-    ):
-        run.recommend("nobody", 5)
-    assert run.rows_of("nobody", needed=False).is_empty()
+@given(
+    scores=arrays(
+        np.float32,
+        array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12),
+        elements=st.sampled_from([-np.inf, -2.0, 0.0, 1.0, 2.0]),
+    ),
+    k=st.integers(1, 15),
+    data=st.data(),
+)
+def test_lists_are_those_of_a_plain_sort(scores: Any, k: int, data: st.DataObject) -> None:
+    """Few distinct scores, so that ties are everywhere: equal ones are in the order of ids."""
+    people, items = scores.shape
+    names, ids = [f"u{row}" for row in range(people)], np.array([f"i{column:02}" for column in range(items)])
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from([*names, "else"]), st.sampled_from([*ids, "new"]))))
+    found = best_items(pl.Series(names), ids, k, lambda here: scores[here], pairs)
+    expected = []
+    for row, user in enumerate(names):
+        candidates = [
+            column
+            for column in range(items)
+            if scores[row, column] > -np.inf and (user, ids[column]) not in pairs
+        ]
+        best = sorted(candidates, key=lambda column: (-scores[row, column], column))[:k]
+        expected += [(user, ids[c], float(scores[row, c]), rank) for rank, c in enumerate(best, 1)]
+    assert found.rows() == expected
+
+
+def test_a_score_that_is_no_number_is_an_error() -> None:
+    scores = np.array([[1.0, 2.0], [np.nan, 0.0]])
+    with pytest.raises(AssentError, match=r"^scores: the model has diverged \(NaN\)"):
+        best_items(pl.Series(["ann", "bob"]), np.array(["a", "b"]), 1, lambda here: scores[here])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_lists_do_not_depend_on_threads(threads: int) -> None:
+    scores = np.random.default_rng(0).normal(size=(23, 70))
+    people, items = pl.Series([f"{row}" for row in range(23)]), np.char.mod("%03d", np.arange(70))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        found = best_items(people, items, 9, lambda here: scores[here])
+    finally:
+        torch.set_num_threads(before)
+    expected = np.argsort(-scores, axis=1)[:, :9]
+    assert found["item"].to_list() == items[expected.ravel()].tolist()

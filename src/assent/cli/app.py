@@ -30,8 +30,15 @@ COMMANDS = {
         "compare_commands", "lds_command", "Print how well each influence estimator orders selections."
     ),
     "reproduce": Lazy("reproduce_command", "reproduce_command", "Run the paper's tables and figures again."),
-    "recommend": Lazy("run_commands", "recommend", "Print the items that the model recommends to a user."),
+    "recommend": Lazy(
+        "serve_commands", "recommend_command", "Print or write the items that are recommended to people."
+    ),
     "explain": Lazy("run_commands", "explain", "Print what was used of a user's interactions, and why."),
+    "export": Lazy(
+        "serve_commands",
+        "export_command",
+        "Write the model for programs that serve it: vectors, ONNX, an index.",
+    ),
     "verify": Lazy("verify_command", "verify_command", "Check that a run is what its fit wrote."),
     "simulate": Lazy("data_commands", "simulate_command", "Write a simulated log with unwillingness."),
     "settings": Lazy("fit_commands", "settings_command", "List every setting, with its default."),

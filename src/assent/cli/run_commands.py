@@ -1,4 +1,4 @@
-"""`assent recommend` and `assent explain`: what a run means for one person."""
+"""`assent explain`: what a run means for one person; what all commands about a run are given."""
 
 import textwrap
 from collections.abc import Iterator
@@ -26,53 +26,6 @@ OwnModel = Annotated[
     ),
 ]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
-
-
-@spread
-def recommend(
-    run: RunFolder,
-    *,
-    user: User,
-    k: Annotated[int, typer.Option("--k", min=1, help="How many items.")] = 10,
-    model: OwnModel = None,
-    output: OutputOptions,
-) -> None:
-    """Print the items that the model recommends to a user.
-
-    The model knows disclosed interactions alone: it may recommend an item whose interaction was withheld.
-
-    Examples:
-
-    ```
-    assent recommend runs/steam --user 76561198
-    ```
-    """
-    output.check()
-    opened = open_run(run, model)
-    found = opened.recommend(user, k)
-    if not found:
-        say(_why_nothing(opened, user))
-    rows = [
-        [str(place), row["item"], row["title"] or "–", f"{row['score']:.4f}"]
-        for place, row in enumerate(found, 1)
-    ]
-    if rows:
-        show_table(
-            f"recommended to {user}", ["place", "item", "title", "score"], rows, texts=("item", "title")
-        )
-    output.write(found, private=True)
-
-
-def _why_nothing(run: Run, user: str) -> str:
-    """Why there is nothing to recommend."""
-    if not len(run.trained.item_ids):
-        return (
-            f"Nothing to recommend to {user}: no interaction is disclosed in this run, "
-            "so that the model knows no item. A lower --price discloses more."
-        )
-    return (
-        f"Nothing to recommend to {user}: they have disclosed an interaction with every item the model knows."
-    )
 
 
 @spread

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
+import torch
 
-from assent.support.arrays import Bools, Floats, Ints
+from assent.support.arrays import Bools, Floats, Ints, mix
 from assent.support.errors import AssentError
-from assent.training.stored import Scores, top_candidates
+from assent.training.ranking import Scores
 
 
 def checked_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
@@ -22,6 +23,33 @@ def checked_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
     if not ks or not proper or len(set(ks)) < len(ks):
         raise AssentError(f"k={k!r}: accepted: one or more positive integers, each once")
     return ks
+
+
+def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
+    """Return the columns of each row's k best candidates, best first: [rows, k], -1 where none is left.
+
+    Candidates with equal scores are ordered by a hash of (`seed`, user, column), where `users[rows]` are the
+    rows' owners. A model that cannot tell items apart thus ranks at chance level, and a row's ranking does
+    not depend on the other rows. A smaller k gives a prefix of the same list. Raises if a score is NaN.
+    """
+    best = torch.topk(torch.from_numpy(scores), min(k + 1, scores.shape[1]))
+    values, columns = best.values.numpy(), best.indices.numpy()
+    if values.size and np.isnan(values[:, 0]).any():  # NaN counts as the largest
+        raise AssentError("scores: the model has diverged (NaN); train it with other settings")
+    if values.shape[1] > k:
+        # Where candidates tie for the last place, topk would choose among them: the hash does.
+        [tied] = np.nonzero(values[:, k] == values[:, k - 1])
+        last = values[tied, k, None]
+        drawn = mix(seed, users[tied, None], np.arange(scores.shape[1]))
+        drawn[scores[tied] > last] = 0
+        drawn[scores[tied] < last] = np.iinfo(np.uint64).max
+        columns, values = columns[:, :k], values[:, :k]
+        columns[tied] = np.argpartition(drawn, k - 1, axis=1)[:, :k]
+        values[tied] = np.take_along_axis(scores[tied], columns[tied], axis=1)
+    order = np.lexsort((mix(seed, users[:, None], columns), -values), axis=1)
+    top = np.full((len(scores), k), -1, dtype=np.int64)
+    top[:, : order.shape[1]] = np.take_along_axis(np.where(values > -np.inf, columns, -1), order, axis=1)
+    return top
 
 
 def top_hits(scores: Scores, relevant: Bools, users: Ints, *, k: int, seed: int) -> Bools:

@@ -9,7 +9,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
-from assent.models.layers import STRENGTHS, Histories, dot, lookup, mean_row, noise_edge, prior, squares
+from assent.models.layers import (
+    STRENGTHS,
+    Histories,
+    dot,
+    lookup,
+    mean_row,
+    noise_edge,
+    prior,
+    squares,
+    with_ones,
+)
 
 _ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -104,6 +114,11 @@ class CDAE(Recommender):
     def score_all(self, users: Tensor, prepared: Histories) -> Tensor:
         """Return the logits of every item, the unknown one last: [n, n_items + 1]."""
         return self._hidden(users, prepared)[0] @ self.item_table.T + self.item_bias
+
+    def vectors(self, prepared: Histories) -> tuple[Tensor, Tensor]:
+        """Return [z_u, 1] and [W'_i, b'_i]."""
+        z = self._hidden(torch.arange(self.n_users + 1), prepared)[0]
+        return with_ones(z), torch.cat([self.item_table, self.item_bias.unsqueeze(1)], dim=1)
 
     @torch.no_grad()
     def finish(self) -> None:

@@ -86,6 +86,8 @@ def _check(model: Recommender, evidence: Evidence) -> None:
         f"score_all disagrees with forward on user {user} and item {item}: "
         f"{scores[row, item].item():g} against {logits[row, column].item():g}",
     )
+    if model.brings("vectors"):
+        _check_vectors(model, users, prepared, scores)
     if model.brings_solver:
         _check_objective(model, evidence)
     elif len(evidence.users):
@@ -105,6 +107,17 @@ def _check_forward(model: Recommender, users: Tensor, items: Tensor, prepared: A
     expected = "expected them to require gradients (no detach, no no_grad)"
     _require(logits.requires_grad, model.name, f"forward gave logits that depend on no parameter; {expected}")
     return logits
+
+
+def _check_vectors(model: Recommender, users: Tensor, prepared: Any, scores: Tensor) -> None:
+    """Check that products of vectors are the `scores[n, n_items + 1]` of `users[n]`."""
+    with _blamed(model.name, "vectors"):
+        own, theirs = model.vectors(prepared)
+        products = own[users] @ theirs.T
+    _check_tensor(model, "vectors gave products", products, _shape(scores), f"for users {_shape(users)}")
+    apart = (products - scores).abs().max() if scores.numel() else scores.sum()
+    text = f"the products of vectors differ from score_all by up to {apart.item():g}"
+    _require(bool(apart <= _TOLERANCE * scores.abs().max() + 1e-6), model.name, text)
 
 
 def _check_losses(model: Recommender, evidence: Evidence, prepared: Any) -> None:

@@ -25,7 +25,8 @@ Subclass `Recommender`, give it a `name` and a `Settings` class, and implement f
 
 A model that reads interactions as input (a graph, histories) also implements `prepare`; one that brings its
 own solver implements `step` and `objective` in place of `losses`. One that looks rows up in tables may be
-trained faster by `tables` and `gradients`. The trainer, early stopping, ranking,
+trained faster by `tables` and `gradients`; one whose logits are products of vectors is exported by `vectors`.
+The trainer, early stopping, ranking,
 influence, all methods and the stored files then work with it. The model is built for the users and items of
 the rows that it is trained on and sees no others; it knows nothing of selections or games. docs/models.md
 explains more, examples/own_recommender.py runs, and `assent.testing` has the tests.
@@ -210,8 +211,15 @@ class Recommender(nn.Module, ABC):
         """Return the logits of `forward` without gradients. Optional: by default, `forward` is called."""
         raise NotImplementedError
 
+    def vectors(self, prepared: Any) -> tuple[Tensor, Tensor]:
+        """Return vectors whose products are the logits: [n_users + 1, d] and [n_items + 1, d].
+
+        Optional: without them the model cannot be exported, because other programs do not know its code.
+        """
+        raise NotImplementedError
+
     def brings(self, name: str) -> bool:
-        """Whether to call `gradients` or `logits`: not if a subclass changed what they are made for."""
+        """Whether to call `gradients`, `logits` or `vectors`: not if a subclass changed what they serve."""
         classes = type(self).__mro__
         first, *others = (
             next(k for k, each in enumerate(classes) if method in vars(each))

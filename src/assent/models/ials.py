@@ -11,7 +11,7 @@ from scipy.special import expit
 from torch import Tensor, nn
 
 from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
-from assent.models.layers import dot, lookup, mean_row, squares
+from assent.models.layers import dot, lookup, mean_row, squares, with_ones
 from assent.support.arrays import Floats, mix
 from assent.support.draws import Purpose, Urn, some_by_lot
 from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times, solve_rows
@@ -104,11 +104,18 @@ class IALS(Recommender):
 
     def score_vectors(self, vectors: Tensor) -> Tensor:
         """Return the logits of every item for users with the given `vectors[n, d]`: [n, n_items + 1]."""
-        return self.calibrated(vectors @ self.item_table.T)
+        a, b = self.calibration
+        return torch.addmm(b, a * vectors, self.item_table.T)  # no pass over all scores to calibrate them
 
     def calibrated(self, scores: Tensor) -> Tensor:
         """Return the logits a s + b of scores w_u · h_i."""
         return self.calibration[0] * scores + self.calibration[1]
+
+    def vectors(self, prepared: None = None) -> tuple[Tensor, Tensor]:
+        """Return [a w_u, b] and [h_i, 1]."""
+        a, b = self.calibration
+        users = torch.cat([a * self.user_table, b.expand(self.n_users + 1, 1)], dim=1)
+        return users, with_ones(self.item_table)
 
     def objective(self, evidence: Evidence) -> Tensor:
         """Return F."""

@@ -34,6 +34,11 @@ def squares(x: Tensor) -> Tensor:
     return dot(x, x)
 
 
+def with_ones(table: Tensor) -> Tensor:
+    """Return the table with a column of ones appended: products with it add the other side's last number."""
+    return torch.cat([table, table.new_ones(len(table), 1)], dim=1)
+
+
 def mean_row(table: Tensor) -> Tensor:
     """Return the mean of the rows, 0 if there are none: the embedding of the unknown."""
     return table.sum(0) / max(1, len(table))

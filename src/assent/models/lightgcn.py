@@ -116,6 +116,10 @@ class LightGCN(Recommender):
         """Return ê_u · ê_i for every item, the unknown one last: [n, n_items + 1]."""
         return lookup(prepared.users, users) @ prepared.items.T
 
+    def vectors(self, prepared: Propagated) -> tuple[Tensor, Tensor]:
+        """Return ê of users and items."""
+        return prepared.users, prepared.items
+
     def finish(self) -> None:
         """Do nothing: `prepare` computes the embeddings of the unknown."""
 

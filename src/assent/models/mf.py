@@ -74,6 +74,10 @@ class MF(Recommender):
         """Return p_u · q_i for every item, the unknown one last: [n, n_items + 1]."""
         return lookup(self.user_table, users) @ self.item_table.T
 
+    def vectors(self, prepared: None = None) -> tuple[Tensor, Tensor]:
+        """Return p and q."""
+        return self.user_table, self.item_table
+
     @torch.no_grad()
     def finish(self) -> None:
         """Give the unknown user and item the mean embeddings."""

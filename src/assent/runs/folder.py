@@ -156,15 +156,18 @@ class Run:
             )
         return rows
 
-    def recommend(self, user: str, k: int = 10) -> list[dict[str, Any]]:
-        """Return the k best items that the user has not disclosed: user, item, title and score of each.
+    def recommend(
+        self, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """Return the k best items for each of `users`, None for everybody: `assent.runs.recommend`.
 
-        A user who disclosed nothing gets what an unknown user gets.
+        The columns are user, item, title, rank, score, and basis: "own" if the list comes from what the
+        person discloses, "general" if it is what anybody gets. What people have had is not shown to them,
+        unless `include` names its kind: disclosed, withheld, never or closed.
         """
-        best = self.trained.recommend(user, k, exclude=self.rows_of(user).filter("disclosed"))
-        titles = self.selection.select("item", "title").unique("item")
-        titled = best.join(titles, on="item", how="left", maintain_order="left")
-        return titled.select("user", "item", "title", "score").to_dicts()
+        from assent.runs.recommend import recommend
+
+        return recommend(self, users, k, include=include)
 
 
 def open_run(folder: str | Path, model: str | None = None) -> Run:

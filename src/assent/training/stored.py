@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import torch
 from safetensors import SafetensorError
@@ -21,18 +20,15 @@ from torch import Tensor
 from assent.data.problem import Rows
 from assent.models import IALS, MODELS, Evidence, Recommender, Sizes, model_class, model_name
 from assent.models.checks import build_model
-from assent.support.arrays import Ints, Strings, mix, positions, slices
+from assent.support.arrays import Ints, Strings, positions
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import as_json, check_format, parse_json, read_own, write_bytes
 from assent.support.runtime import one_thread
+from assent.training.ranking import Pairs, Scores, best_items
 
 FORMAT = 2
 """Version of the files; raised when older files cannot be read any more."""
-_SCORES = 2**22
-"""Scores per block of `recommend`: 32 MB."""
-Scores = npt.NDArray[np.floating[Any]]
-"""Floating-point array [rows, candidates]; larger is better, -inf marks an excluded candidate."""
 
 
 def evidence_of(rows: Rows) -> Evidence:
@@ -74,6 +70,22 @@ class Trained:
         """Return the logits of `users[n]` for every item and, last, for an unknown one: [n, n_items + 1]."""
         return self.model.score_all(users, self._prepared)
 
+    @torch.no_grad()
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        """Return vectors of users and items whose products are the logits: [users + 1, d], [items + 1, d].
+
+        The unknown ones come last. Only some models have vectors (`Recommender.vectors`).
+        """
+        if not self.model.brings("vectors"):
+            able = ", ".join(name for name, kind in MODELS.items() if "vectors" in vars(kind))
+            raise AssentError(
+                f"model {self.model.name}: its scores are no products of vectors; accepted: {able}, or a "
+                "model of your own that implements vectors"
+            )
+        with one_thread():  # sums depend on the number of threads
+            users, items = self.model.vectors(self._prepared)
+        return users.detach(), items.detach()
+
     def fold_in(self, items: Iterable[str]) -> Tensor:
         """Return the vector of a person who discloses these items, exact given the model's items: [d].
 
@@ -97,69 +109,46 @@ class Trained:
         users: str | Sequence[str],
         k: int = 10,
         *,
-        exclude: pl.DataFrame | Iterable[tuple[str, str]] | None = None,
+        exclude: Pairs | None = None,
         disclosed: Mapping[str, Iterable[str]] | None = None,
     ) -> pl.DataFrame:
-        """Return the k best items for each user: a table of user, item, score and place (1 is the best).
+        """Return the k best items for each user: a table of user, item, score and rank (1 is the best).
 
         `users` are ids; a user whom the model does not know gets the scores of an unknown user. `exclude`
         lists what not to recommend to whom, as a table with the columns user and item or as (user, item)
         pairs; usually these are the interactions that people disclosed. A user may get fewer than k items.
-        `disclosed` are the items that some of the users disclose now: their scores come from these alone, by
-        fold-in, and not from what the model was trained on, and these items are not recommended.
+        Items of equal score are in the order of their ids. `disclosed` are the items that some of the users
+        disclose now: their scores come from these alone, by fold-in, and not from what the model was trained
+        on, and these items are not recommended.
 
             model.recommend(["ann", "bob"], k=5, exclude=[("ann", "Dune")])
             model.recommend("eve", k=5, disclosed={"eve": ["Dune", "Solaris"]})
         """
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise AssentError(f"k={k!r}: accepted: a positive integer")
-        asked = np.array([users] if isinstance(users, str) else list(users), dtype=np.str_)
-        known = positions(self.user_ids, asked)
+        asked = pl.Series([users] if isinstance(users, str) else list(users), dtype=pl.String)
         now = {user: _list_of_ids(items) for user, items in (disclosed or {}).items()}
-        if others := now.keys() - set(asked.tolist()):
+        if others := now.keys() - set(asked):
             raise AssentError(f"disclosed: {min(others)!r} is none of the users; accepted: their items alone")
-        hidden = self._columns_by_user(
-            exclude, [(user, item) for user, items in now.items() for item in items]
+        theirs = [(user, item) for user, items in now.items() for item in items]
+        known = positions(self.user_ids, np.array(asked.to_list(), dtype=np.str_))
+        return best_items(
+            asked,
+            self.item_ids,
+            k,
+            lambda here: self._scores_now(asked[here].to_list(), known[here], now),
+            [] if exclude is None else exclude,
+            theirs,
         )
-        parts = [pl.DataFrame(schema={"user": pl.String, "item": pl.String, "score": float, "place": int})]
-        for here in slices(len(asked), max(1, _SCORES // (len(self.item_ids) + 1))):
-            scores = self._scores_now(asked[here], known[here], now)
-            scores[:, -1] = -np.inf  # no unknown item is recommended
-            for place, user in enumerate(asked[here].tolist()):
-                scores[place, hidden.get(user, [])] = -np.inf
-            top = top_candidates(scores, known[here], k=min(k, scores.shape[1]), seed=0)
-            rows, places = np.nonzero(top >= 0)
-            columns = top[rows, places]
-            ids = {"user": asked[here][rows].tolist(), "item": self.item_ids[columns].tolist()}
-            figures = {"score": scores[rows, columns], "place": places + 1}
-            parts.append(pl.DataFrame(ids | figures, parts[0].schema))
-        return pl.concat(parts)
 
-    def _scores_now(self, asked: Strings, known: Ints, disclosed: Mapping[str, Iterable[str]]) -> Scores:
+    def _scores_now(self, asked: list[str], known: Ints, disclosed: Mapping[str, Iterable[str]]) -> Scores:
         """Return the scores of all items for users, from what they disclose now where that is given."""
-        scores = self.scores_of_all(torch.from_numpy(known)).to(torch.float64, copy=True)
-        given = [place for place, user in enumerate(asked.tolist()) if user in disclosed]
+        scores = self.scores_of_all(torch.from_numpy(known))
+        given = [place for place, user in enumerate(asked) if user in disclosed]
         if given:
-            vectors = self._folded_in([disclosed[str(asked[place])] for place in given])
+            vectors = self._folded_in([disclosed[asked[place]] for place in given])
             assert isinstance(self.model, IALS)  # others have been refused
             with torch.no_grad():
-                scores[given] = self.model.score_vectors(vectors).double()
+                scores[given] = self.model.score_vectors(vectors)
         found: Scores = scores.numpy()
-        return found
-
-    def _columns_by_user(
-        self, pairs: pl.DataFrame | Iterable[tuple[str, str]] | None, more: Sequence[tuple[str, str]]
-    ) -> dict[str, list[int]]:
-        """Return the columns of `scores_of_all` of each user's items in `pairs` and `more`."""
-        if isinstance(pairs, pl.DataFrame):
-            if missing := {"user", "item"} - set(pairs.columns):
-                raise AssentError(f"exclude: no column {min(missing)}; accepted: a table with user and item")
-            pairs = pairs.select("user", "item").iter_rows()
-        listed = [*(pairs or ()), *more]
-        columns = positions(self.item_ids, np.array([item for _, item in listed], dtype=np.str_))
-        found: dict[str, list[int]] = {}
-        for (user, _), column in zip(listed, columns.tolist(), strict=True):
-            found.setdefault(user, []).append(column)
         return found
 
 
@@ -168,33 +157,6 @@ def _list_of_ids(items: Iterable[str]) -> list[str]:
     if isinstance(items, str):
         raise AssentError(f"items: the text {items!r}; accepted: a list of ids")
     return list(items)
-
-
-def top_candidates(scores: Scores, users: Ints, *, k: int, seed: int) -> Ints:
-    """Return the columns of each row's k best candidates, best first: [rows, k], -1 where none is left.
-
-    Candidates with equal scores are ordered by a hash of (`seed`, user, column), where `users[rows]` are the
-    rows' owners. A model that cannot tell items apart thus ranks at chance level, and a row's ranking does
-    not depend on the other rows. A smaller k gives a prefix of the same list. Raises if a score is NaN.
-    """
-    best = torch.topk(torch.from_numpy(scores), min(k + 1, scores.shape[1]))
-    values, columns = best.values.numpy(), best.indices.numpy()
-    if values.size and np.isnan(values[:, 0]).any():  # NaN counts as the largest
-        raise AssentError("scores: the model has diverged (NaN); train it with other settings")
-    if values.shape[1] > k:
-        # Where candidates tie for the last place, topk would choose among them: the hash does.
-        [tied] = np.nonzero(values[:, k] == values[:, k - 1])
-        last = values[tied, k, None]
-        drawn = mix(seed, users[tied, None], np.arange(scores.shape[1]))
-        drawn[scores[tied] > last] = 0
-        drawn[scores[tied] < last] = np.iinfo(np.uint64).max
-        columns, values = columns[:, :k], values[:, :k]
-        columns[tied] = np.argpartition(drawn, k - 1, axis=1)[:, :k]
-        values[tied] = np.take_along_axis(scores[tied], columns[tied], axis=1)
-    order = np.lexsort((mix(seed, users[:, None], columns), -values), axis=1)
-    top = np.full((len(scores), k), -1, dtype=np.int64)
-    top[:, : order.shape[1]] = np.take_along_axis(np.where(values > -np.inf, columns, -1), order, axis=1)
-    return top
 
 
 def copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
