@@ -66,9 +66,7 @@ def _rows(
     apart = held_out.join(table, on=key, how="anti").with_columns(words=pl.lit("not decided on"))
     limit = run.settings["closed"]
     above = f"withheld unread, above the limit{'' if limit is None else f' {limit:g}'}"
-    reason = (
-        pl.when(pl.col("reason") == NEVER).then(pl.lit("never used")).otherwise(pl.lit(above))
-    )
+    reason = pl.when(pl.col("reason") == NEVER).then(pl.lit("never used")).otherwise(pl.lit(above))
     unread = sealed.select(pl.exclude("reason"), words=reason)
     return pl.concat([decided, apart, unread], how="diagonal").to_dicts()
 
