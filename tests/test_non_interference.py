@@ -253,7 +253,7 @@ def fit_files(table: pl.DataFrame, folder: Path) -> Fitted:
     settings = Settings.model_validate(
         {"model": "ials", "model_settings": {"dimension": 4}, "training": {"epochs": 4}, "tune": "quick"}
     )
-    plan = RunPlan(make_method("threshold", limit=0.5), seed=7)
+    plan = RunPlan(make_method("threshold", limit=0.5), price=0.1, seed=7)
     fit(Interactions("log", table, NO_ITEMS), problem_of(table)[0], folder, plan, settings)
     tried = json.loads((folder / "tuning.json").read_text())["disclosed"]
     files = {file.name: file.read_bytes() for file in folder.glob("model.*")}

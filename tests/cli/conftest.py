@@ -20,8 +20,8 @@ QUICK = [
     "--set", "training.epochs=2", "--set", "model_settings.dimension=4", "--negatives", "20", "--jobs", "1",
 ]  # fmt: skip
 """Settings for tests: a fit takes less than a second, without other processes."""
-PRICED = [*QUICK, "--price", "2"]
-"""The same, at a price that withholds a part of the log."""
+PRICED = [*QUICK, "--price", "2", "--seeds", "1"]
+"""The same for one seed, at a price that withholds a part of the log."""
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,7 @@ def test_results_of_unknown_origin_are_kept(log_file: Path, tmp_path: Path, asse
 
 
 def test_a_fit_says_which_objective_a_rival_plays_for(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    tiny = [*QUICK, "--tune", "none", "--set", "scratch.selections=2", "--method", "scratch"]
+    tiny = [*QUICK, "--tune", "none", "--set", "scratch.selections=2", "--method", "scratch", "--experiment"]
     code, _, err = assent("fit", log_file, *tiny, "--out", tmp_path / "run")
     assert code == 0
     assert "scratch: plays for nash alone" in err

@@ -32,7 +32,7 @@ def check(found: list[dict[str, Any]]) -> None:
 
 
 def test_fit_with_a_frontier(log_file: Path, tmp_path: Path, assent: Assent) -> None:
-    options = [*QUICK, "--frontier", "0.5,0.5", "--frontier-methods", "random,ifrqe:welfare"]
+    options = [*QUICK, "--seeds", 2, "--frontier", "0.5,0.5", "--frontier-methods", "random,ifrqe:welfare"]
     code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *options, "--json", tmp_path / "r.json")
     assert code == 0, err
     found = records(tmp_path / "r.json")
@@ -41,8 +41,9 @@ def test_fit_with_a_frontier(log_file: Path, tmp_path: Path, assent: Assent) -> 
     assert sorted((each["method"], each["seed"], each["point"]) for each in budgeted) == [
         ("all", 0, 1.0), ("all", 1, 1.0), ("ifrqe", 0, 0.5), ("ifrqe", 1, 0.5),
         ("nothing", 0, 0.0), ("nothing", 1, 0.0), ("random", 0, 0.5), ("random", 1, 0.5),
+        ("worth", 0, 0.5), ("worth", 1, 0.5),
     ]  # fmt: skip
-    assert [each["method"] for each in found if each["point"] is None] == ["worth"]
+    assert not [each for each in found if each["point"] is None]
 
 
 def test_fit_alone_has_the_same_keys(run_folder: Path) -> None:
@@ -63,7 +64,7 @@ def test_demo(tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch) -
     assert code == 0, err
     found = records(tmp_path / "demo.json")
     check(found)
-    assert len(found) == 1 + 3 * (3 * 5 + 2)
+    assert len(found) == 3 * (3 * 5 + 2)
 
 
 def test_describe_and_explain_are_flat(

@@ -95,14 +95,15 @@ def merged(
 ) -> list[dict[str, Any]]:
     """Return the records of a run and of its frontier, each model once.
 
-    All and Nothing decide the same with and without a budget: where the frontier has measured them for a
-    seed, its record, which has a point, replaces the run's.
+    Where the frontier has measured the same for a seed, its record replaces the run's. All and Nothing decide
+    the same with and without a budget.
     """
 
-    def model(of: Mapping[str, Any]) -> tuple[Any, Any]:
-        return of["method"], of["seed"]
+    def model(of: Mapping[str, Any]) -> tuple[Any, ...]:
+        point = None if of["method"] in REFERENCES else of["point"]
+        return of["method"], of["objective"], of["seed"], point, of["price"]
 
-    measured = {model(each) for each in compared if each["method"] in REFERENCES}
+    measured = {model(each) for each in compared if each["method"] in REFERENCES or each["point"] is not None}
     return [dict(each) for each in records if model(each) not in measured] + [dict(each) for each in compared]
 
 

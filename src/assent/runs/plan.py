@@ -143,7 +143,7 @@ def describe(
         "unwillingness": for_the_record(plan.unwillingness),
         "rest": plan.rest,
         "closed": plan.closed,
-        "wishes": problem.wishes.summary(),
+        "wishes": (live or problem).wishes.summary(),
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
         "frontier_methods": [method.key for method in plan.frontier_methods],
