@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from assent.results.words import number
 from tests.cli.conftest import QUICK, forged_table, records
 from tests.conftest import Assent
 
@@ -65,11 +66,11 @@ def test_worth_is_told_to_its_owner_and_to_everybody_unless_it_is_too_uncertain(
         _, out, _ = assent("explain", folder, "--user", user, "--json", file)
         found = records(file)
         for record in found:
-            told = f"{record['worth_owner']:+.3f} │ {record['worth_everybody']:+.3f} │"
+            told = f"{number(record['worth_owner'])} │ {number(record['worth_everybody'])} │"
             assert told in re.sub(" +", " ", out) or record["uncertainty"] > 1
         unsure = sum(record["uncertainty"] > 1 for record in found)
         assert out.count("too uncertain") == 2 * unsure
-        assert out.count("± 0.000") == len(found) - unsure
+        assert out.count(f"± {number(1e-6)}") == len(found) - unsure
 
 
 def test_what_measured_quality_is_listed_once_and_marked(

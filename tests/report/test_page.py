@@ -380,8 +380,8 @@ def test_uncertain_values_are_said_to_be() -> None:
 
 
 def test_without_estimates_no_columns_are_made_up() -> None:
-    assert "Break-even price" not in visible("no estimates")
-    assert "Break-even price" in visible("full")
+    assert "Worth to its owner" not in visible("no estimates")
+    assert "Worth to its owner" in visible("full")
 
 
 def test_without_categories_that_part_is_left_out() -> None:

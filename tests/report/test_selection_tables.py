@@ -15,9 +15,9 @@ from assent.report.sections import (
     example_users,
     finding,
     in_words,
-    is_unsure,
+    worth_in_words,
 )
-from assent.results.words import THIN
+from assent.results.words import NONE, THIN, number
 
 from .cases import selection
 
@@ -194,9 +194,14 @@ def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:
 
 
 @given(st.floats(-5, 5), st.floats(0, 5))
-def test_worth_is_unsure_where_its_error_exceeds_it(value: float, error: float) -> None:
-    row = {"value": value, "worth_owner": value / 2, "uncertainty": error}
-    assert is_unsure(row) == (error > abs(value))
-    assert is_unsure(row, "worth_owner") == (error > abs(value / 2))
-    assert not is_unsure(row | {"uncertainty": None})
-    assert not is_unsure(row | {"value": None})
+def test_worth_is_told_unless_its_error_exceeds_it(value: float, error: float) -> None:
+    row = {"worth_owner": value / 2, "worth_everybody": value, "uncertainty": error}
+    unsure = ["too uncertain to tell"]
+    figure, known = [number(value), f"± {number(error)}"], error <= abs(value)
+    assert worth_in_words(row, "worth_everybody", "welfare") == (figure if known else unsure)
+    known = error <= abs(value / 2)
+    assert worth_in_words(row, "worth_owner", "welfare") == ([number(value / 2)] if known else unsure)
+    assert len(worth_in_words(row, "worth_owner", "nash")) == (2 if known else 1)
+    bare = row | {"uncertainty": None, "worth_owner": None}
+    assert worth_in_words(bare, "worth_everybody", "welfare") == [number(value)]
+    assert worth_in_words(bare, "worth_owner", "nash") == [NONE]

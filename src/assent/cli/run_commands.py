@@ -12,7 +12,7 @@ from assent.cli.command import OutputOptions, spread
 from assent.cli.console import say, show_table
 from assent.data.interactions import NEVER
 from assent.data.unwillingness import in_words as source_in_words
-from assent.report.sections import UNSURE, in_words, is_unsure
+from assent.report.sections import WORTHS, in_words, worth_in_words
 from assent.results.words import minded, not_given, number, plural
 from assent.runs.folder import Run, open_run
 
@@ -26,6 +26,8 @@ OwnModel = Annotated[
     ),
 ]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
+_WIDTH = 13
+"""Of what is said of worth: narrow enough for a terminal of 80 columns."""
 
 
 @spread
@@ -112,23 +114,12 @@ def _explained(row: dict[str, Any], run: Run) -> list[str | tuple[str, ...]]:
         source += f" ({row['said'][:10]})"
     also = "also " if row["disclosed"] is not None else ""
     measured = f"{also}measured the quality of recommendations, in aggregate" if row["held_out_for"] else ""
-    decides = "worth_owner" if run.settings["objective"] == "nash" else "worth_everybody"
-    worths = (_worth(row, each, decides=each == decides) for each in ("worth_owner", "worth_everybody"))
+    worths = (worth_in_words(row, whose, run.settings["objective"]) for whose in WORTHS)
     return [
         tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", measured, source])),
         (minded(row["unwillingness"]), *([not_given(rest)] if kind == "rest" else [])),
-        *worths,
+        *(tuple(part for each in worth for part in textwrap.wrap(each, _WIDTH)) for worth in worths),
     ]
-
-
-def _worth(row: dict[str, Any], worth: str, *, decides: bool) -> str | tuple[str, ...]:
-    """What an interaction is worth to somebody, with its error where that is known."""
-    if row[worth] is None:
-        return "–"
-    if is_unsure(row, worth):
-        return tuple(textwrap.wrap(UNSURE, 13))
-    error = [f"± {row['uncertainty']:.3f}"] if decides and row["uncertainty"] is not None else []
-    return (f"{row[worth]:+.3f}", *error)
 
 
 def _finite(record: dict[str, Any]) -> dict[str, Any]:

@@ -52,14 +52,10 @@ _WORDS = {
         "what a training’s random numbers begin with. Several seeds show how much is chance.",
     ),
     "standard error": ("standard errors?", "how far off a mean typically is, by chance."),
-    "value": (
-        "[Vv]alues?|worth",
+    "worth": (
+        "worth|Worth to|[Vv]alues?",
         "an estimate of how much loss disclosing one interaction takes away. It is rough for one alone, and "
         "does not add up exactly over many.",
-    ),
-    "break-even price": (
-        "[Bb]reak-even price",
-        "value divided by unwillingness: the price up to which disclosing pays.",
     ),
     "reward": (
         "[Rr]ewards?",

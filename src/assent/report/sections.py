@@ -361,13 +361,22 @@ def _in_words(row: dict[str, Any], objective: str) -> str:
     return said.format(whom=whom, what=what)
 
 
-def is_unsure(row: dict[str, Any], worth: str = "value") -> bool:
-    """Whether the error of what an interaction is worth exceeds its size.
+WORTHS = {"worth_owner": "Worth to its owner", "worth_everybody": "Worth to everybody"}
+"""To whom an interaction is worth something: the columns of a selection, and what they are called."""
 
-    The error is known of the worth that decides, and stands for that of the other too.
+
+def worth_in_words(row: Mapping[str, Any], whose: str, objective: str) -> list[str]:
+    """What an interaction is worth to somebody, one of `WORTHS`: a figure, and its error if it decides.
+
+    The error is known of the worth that decides. Where it exceeds the size of either, no figure is told.
     """
-    value, error = row[worth], row["uncertainty"]
-    return value is not None and error is not None and error > abs(value)
+    worth, error = row[whose], row["uncertainty"]
+    if worth is None:
+        return [NONE]
+    if error is not None and error > abs(worth):
+        return [UNSURE]
+    decides = (whose == "worth_owner") == (objective == "nash")
+    return [number(worth), *([f"± {number(error)}"] if decides and error is not None else [])]
 
 
 def examples_section(data: ReportData) -> Section:
@@ -387,8 +396,7 @@ def _person(data: ReportData, user: str) -> Html:
     shown = theirs.head(MOST_ROWS).sort(
         "price", "unwillingness", descending=[True, False], nulls_last=True, maintain_order=True
     )
-    titles = ["Interaction", "Decision", "Unwillingness"]
-    titles += ["Value", "Break-even price"] if data.estimated else []
+    titles = ["Interaction", "Decision", "Unwillingness", *(WORTHS.values() if data.estimated else ())]
     words = in_words(shown, data.objective) if data.estimated else [""] * shown.height
     rows = zip(shown.iter_rows(named=True), words, strict=True)
     decisions = (_decision(row, text, data) for row, text in rows)
@@ -413,12 +421,8 @@ def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
         tag("td", pill, tag("small", words) if words else "", class_="decision"),
         tag("td", minded(row["unwillingness"]), unsaid),
     ]
-    if data.estimated:
-        value, error, price = (
-            NONE if row[key] is None else number(row[key]) for key in ("value", "uncertainty", "price")
-        )
-        uncertain = "" if error == NONE else tag("small", f"± {error}")
-        if is_unsure(row):
-            uncertain = join([uncertain, tag("small", UNSURE)])
-        cells += [tag("td", value, uncertain), tag("td", price)]
+    for whose in WORTHS if data.estimated else ():
+        worth, *error = worth_in_words(row, whose, data.objective)
+        shown = tag("small", worth) if worth == UNSURE else worth
+        cells.append(tag("td", shown, *(tag("small", each) for each in error)))
     return tag("tr", *cells)
