@@ -64,6 +64,8 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
         "disclosed",
         "value",
         "uncertainty",
+        "worth_owner",
+        "worth_everybody",
         "price",
         "reason",
         "cost",

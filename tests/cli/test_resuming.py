@@ -38,7 +38,7 @@ def test_a_run_killed_while_its_page_is_drawn_trains_nothing_twice(
     for folder, seen in ((out.with_name("new"), first), (out, second)):
         monkeypatch.setattr(fit_commands, "watcher", lambda seen=seen: seen)
         assert assent("fit", log_file, "--out", folder, *PRICED)[0] == 0
-    trainings = [*(f"fold {fold}" for fold in (1, 2, 3)), "tested model", "final model"]
+    trainings = [*(f"fold {fold}" for fold in (1, 2, 3)), "worth at 2", "final model"]
     assert {*trainings, "tuning strength"} <= set(first.labels)
     assert not {*second.labels} & {*trainings}
     assert not [label for label in second.labels if label.startswith(("trial", "tuning"))]

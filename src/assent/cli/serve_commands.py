@@ -7,7 +7,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from assent.cli.command import OutputOptions, spread
+from assent.cli.command import LogJson, OutputOptions, spread
 from assent.cli.console import notice, say, show_table
 from assent.cli.run_commands import OwnModel, RunFolder
 from assent.runs.export import FORMATS, export
@@ -123,6 +123,7 @@ def export_command(
     ] = ",".join(FORMATS),
     model: OwnModel = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an export that is there.")] = False,
+    log_json: LogJson = False,
 ) -> None:
     """Write the model for programs that serve it: vectors, ONNX graphs, and an index of the items.
 
