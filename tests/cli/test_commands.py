@@ -77,7 +77,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
     worth = table["value"] > 2 * table["unwillingness"]
     assert table["disclosed"].to_list() == worth.to_list()
     methods = {record["method"] for record in records(run_folder / "metrics.json")}
-    assert methods == {"worth", "all", "nothing"}
+    assert methods == {"worth", "nothing"}
     assert all(set(record) >= KEYS for record in records(run_folder / "metrics.json"))
     page = (run_folder / "report.html").read_text().replace("http://www.w3.org", "")
     assert "http://" not in page
@@ -163,7 +163,7 @@ def test_replace_only_replaces_runs(log_file: Path, tmp_path: Path, assent: Asse
 def test_what_a_run_depends_on_is_kept_with_it(run_folder: Path) -> None:
     kept = json.loads((run_folder / "settings.json").read_text())
     assert (kept["format"], kept["method"], kept["objective"]) == (FORMAT, "worth", "welfare")
-    own = {"influence": None, "reward": "sum", "source": "combined", "folds": 3, "trials": []}
+    own: dict[str, Any] = {"influence": None, "reward": "sum", "source": "combined", "folds": 3, "trials": []}
     assert kept["method_settings"] == own
     assert kept["training"]["epochs"] == 2
 
