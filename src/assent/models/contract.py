@@ -247,7 +247,10 @@ class Recommender(nn.Module, ABC):
 
     @abstractmethod
     def score_all(self, users: Tensor, prepared: Any) -> Tensor:
-        """Return the logits of `users[n]` for every item and, last, for an unknown item: [n, n_items + 1]."""
+        """Return the logits of `users[n]` for every item and, last, for an unknown item: [n, n_items + 1].
+
+        Several threads may call it at once.
+        """
 
     @abstractmethod
     def finish(self) -> None:

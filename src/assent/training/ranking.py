@@ -13,7 +13,7 @@ import torch
 from assent.support.arrays import Ints, Strings, slices
 from assent.support.compiled import compiled
 from assent.support.errors import AssentError
-from assent.support.runtime import reuse_freed_memory
+from assent.support.runtime import one_thread, reuse_freed_memory
 
 _SCORES = 2**23
 """Scores per block: 32 MB, the most that the C library gives out again without asking the system."""
@@ -59,8 +59,8 @@ def best_items(
     """Return the k best items of each person: a table of user, item, score and rank (1 is the best).
 
     `scores_of` gives the scores of the people in a slice for all items, in the first columns of an array:
-    [people, len(item_ids) or more]. Pairs are not recommended, nor are items of score -inf. Equal scores are
-    ordered by the ids of items. Raises if a score is NaN.
+    [people, len(item_ids) or more]; several threads call it at once. Pairs are not recommended, nor are items
+    of score -inf. Equal scores are ordered by the ids of items. Raises if a score is NaN.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise AssentError(f"k={k!r}: accepted: a positive integer")
@@ -68,21 +68,18 @@ def best_items(
     shape = len(people), min(k, len(item_ids))
     columns, scores = np.full(shape, -1, dtype=np.int64), np.full(shape, -np.inf)
     reuse_freed_memory()
+
+    def fill(here: slice) -> bool:
+        block, starts = np.ascontiguousarray(scores_of(here)), hidden.starts[here.start : here.stop + 1]
+        return _keep_best(block, len(item_ids), starts, hidden.columns, columns[here], scores[here])
+
+    blocks = slices(shape[0] if shape[1] else 0, max(1, _SCORES // (len(item_ids) + 1)))
     threads = torch.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        for here in slices(shape[0] if shape[1] else 0, max(1, _SCORES // (len(item_ids) + 1))):
-            block = np.ascontiguousarray(scores_of(here))
-            share = max(1, -(-len(block) // threads))
-
-            def fill(part: slice, block: Scores = block, first: int = here.start) -> bool:
-                some = slice(first + part.start, first + part.stop)
-                starts = hidden.starts[some.start : some.stop + 1]
-                return _keep_best(
-                    block[part], len(item_ids), starts, hidden.columns, columns[some], scores[some]
-                )
-
-            if not all(pool.map(fill, slices(len(block), share))):
-                raise AssentError("scores: the model has diverged (NaN); train it with other settings")
+    # A thread for each block: the scores of a block do not depend on the number of threads.
+    with one_thread(), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        is_whole = all(pool.map(fill, blocks))
+    if not is_whole:
+        raise AssentError("scores: the model has diverged (NaN); train it with other settings")
     rows, places = np.nonzero(columns >= 0)
     return pl.DataFrame(
         {
