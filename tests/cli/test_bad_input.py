@@ -170,6 +170,16 @@ def test_settings_that_no_method_of_a_list_has(command: str, log_file: Path, ass
     assert "assent: --anchors: not of random, worth, but of ifrqe++" in err
 
 
+@pytest.mark.parametrize("setting", ["learning_rate=0.1", "batch_size=64", "negatives=2"])
+def test_settings_of_adam_for_a_model_with_its_own_solver(
+    setting: str, log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    command = ["fit", log_file, "--out", tmp_path / "run", "--set", f"training.{setting}"]
+    code, out, err = assent(*command)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"setting training.{setting.partition('=')[0]}: ials has its own solver" in err
+
+
 def test_a_store_that_is_not_there(tmp_path: Path, assent: Assent) -> None:
     code, out, err = assent("store", tmp_path / "none")
     assert (code, out, err.count("\n")) == (2, "", 1)

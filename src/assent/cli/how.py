@@ -13,7 +13,7 @@ from assent.game.estimates import Objective
 from assent.influence.inverse import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
 from assent.methods import METHODS, Method, make_method, merged, method_settings
-from assent.models import IALS, MODELS
+from assent.models import IALS, MODELS, Recommender, model_class
 from assent.runs.compare import parse_methods
 from assent.support.errors import AssentError
 from assent.support.runtime import cores
@@ -177,8 +177,18 @@ def read_asked(
     given = read_pairs(texts or [], {"model": ("model", model), **(options or {})})
     base = {part: given.pop(part) for part in ("model", "tune", *BASE) if part in given}
     settings = checked(lambda: Settings.model_validate(base), model)
+    _refuse_idle(model, base.get("training", {}))
     named = {key: name for key, (name, value) in (options or {}).items() if value is not None}
     return Asked(settings, given, defaults or {}, named)
+
+
+def _refuse_idle(model: str, training: Mapping[str, Any]) -> None:
+    """Refuse settings of Adam and its samples for a model that brings its own solver."""
+    idle = [name for name in ("learning_rate", "batch_size", "negatives") if name in training]
+    if idle and model_class(model).step is not Recommender.step:
+        raise AssentError(
+            f"setting training.{idle[0]}: {model} has its own solver, which knows no such thing"
+        )
 
 
 def read_pairs(texts: Sequence[str], options: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
