@@ -96,7 +96,9 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
             "value": influence,
             "uncertainty": np.where(np.arange(rows) % 3 == 0, 2.0, 0.1) * abs(influence),
             "worth_owner": 0.5 * influence,
+            "error_owner": np.where(np.arange(rows) % 3 == 0, 2.0, 0.1) * abs(influence),
             "worth_everybody": influence,
+            "error_everybody": np.where(np.arange(rows) % 3 == 0, 2.0, 0.1) * abs(influence),
             "price": break_even_prices(influence, unwillingness),
             "reason": why.reasons,
             "cost": why.costs,
@@ -109,7 +111,8 @@ def selection(rows: int = 300, users: int = 50, price: float = 0.5, seed: int = 
 def without_estimates(table: pl.DataFrame) -> pl.DataFrame:
     """The selection as a method without estimates gives it."""
     estimated = (
-        "value", "uncertainty", "worth_owner", "worth_everybody", "price", "reason", "cost", "together",
+        "value", "uncertainty", "worth_owner", "error_owner", "worth_everybody", "error_everybody", "price",
+        "reason", "cost", "together",
     )  # fmt: skip
     return table.with_columns(pl.lit(None, dtype=table.schema[column]).alias(column) for column in estimated)
 
@@ -147,7 +150,7 @@ def quality_of(
 def interval(values: Any) -> dict[str, float]:
     """The interval of a mean over seeds."""
     mean, error = mean_and_error(values)
-    return vars(Interval.around(mean, (error or 0.0) ** 2))
+    return vars(Interval.around(mean, [((error or 0.0) ** 2, 1000)]))
 
 
 def report_data(**changes: Any) -> ReportData:

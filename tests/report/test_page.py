@@ -374,7 +374,8 @@ def test_figures_for_researchers_are_folded_away() -> None:
 
 def test_uncertain_values_are_said_to_be() -> None:
     shown = visible("full").count("too uncertain to tell")
-    sure = report_data(selection=selection().with_columns(uncertainty=pl.lit(0.0)))
+    known = {name: pl.lit(0.0) for name in ("uncertainty", "error_owner", "error_everybody")}
+    sure = report_data(selection=selection().with_columns(**known))
     assert shown > 0
     assert "too uncertain to tell" not in Page(build_report(sure)).text
 

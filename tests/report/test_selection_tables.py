@@ -142,8 +142,10 @@ def said_of(
     unwillingness: float = 0.3,
     together: int = 1,
     objective: str = "welfare",
+    uncertainty: float = 0.1,
 ) -> str:
     row = {"unwillingness": unwillingness, "disclosed": disclosed, "reason": reason, "together": together}
+    row |= {"value": 0.5, "uncertainty": uncertainty}
     return in_words(pl.DataFrame([row], schema_overrides={"reason": pl.String}), objective)[0]
 
 
@@ -188,6 +190,12 @@ def test_limits_that_a_category_meets_are_said_of_the_category() -> None:
     assert said_of(Reason.FLOOR, disclosed=True, together=3).endswith("its category is needed")
 
 
+@pytest.mark.parametrize("reason", [Reason.WORTH, Reason.COST, Reason.NO_HELP, Reason.LOT])
+def test_a_worth_that_is_too_uncertain_to_tell_is_not_said_to_be_sure(reason: Reason) -> None:
+    said = said_of(reason, disclosed=reason is Reason.WORTH, uncertainty=0.6)
+    assert said.startswith("as far as can be told, ") is (reason is not Reason.LOT)
+
+
 def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:
     said = said_of(Reason.NO_HELP, disclosed=False, objective="nash")
     assert said == "not expected to help its owner"
@@ -195,13 +203,11 @@ def test_the_words_of_the_equilibrium_speak_of_the_owner() -> None:
 
 @given(st.floats(-5, 5), st.floats(0, 5))
 def test_worth_is_told_unless_its_error_exceeds_it(value: float, error: float) -> None:
-    row = {"worth_owner": value / 2, "worth_everybody": value, "uncertainty": error}
+    row = {"worth_owner": value, "error_owner": error, "worth_everybody": value, "error_everybody": 2 * error}
     unsure = ["too uncertain to tell"]
     figure, known = [number(value), f"± {number(error)}"], error <= abs(value)
-    assert worth_in_words(row, "worth_everybody", "welfare") == (figure if known else unsure)
-    known = error <= abs(value / 2)
-    assert worth_in_words(row, "worth_owner", "welfare") == ([number(value / 2)] if known else unsure)
-    assert len(worth_in_words(row, "worth_owner", "nash")) == (2 if known else 1)
-    bare = row | {"uncertainty": None, "worth_owner": None}
-    assert worth_in_words(bare, "worth_everybody", "welfare") == [number(value)]
-    assert worth_in_words(bare, "worth_owner", "nash") == [NONE]
+    assert worth_in_words(row, "worth_owner") == (figure if known else unsure)
+    assert (worth_in_words(row, "worth_everybody") == unsure) is (2 * error > abs(value))
+    bare = row | {"error_everybody": None, "worth_owner": None}
+    assert worth_in_words(bare, "worth_everybody") == [number(value)]
+    assert worth_in_words(bare, "worth_owner") == [NONE]

@@ -192,8 +192,12 @@ def test_formats_are_checked_first(ials: Run, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(
         AssentError, match=r"^formats='usearch': the library usearch is not installed; accepted: pip"
     ):
-        export(ials, tmp_path / "export")
+        export(ials, tmp_path / "export", formats=["safetensors", "usearch"])
     assert not (tmp_path / "export").exists()
+    with pytest.warns(UserWarning, match=r"^not written: usearch; pip install 'assent\[export\]' brings"):
+        written = export(ials, tmp_path / "export")
+    assert {"vectors.safetensors", "scores.onnx"} < written.keys()
+    assert "items.usearch" not in written
 
 
 def test_a_run_that_discloses_nothing_is_refused(problem: Problem, tmp_path: Path) -> None:

@@ -95,15 +95,16 @@ def test_a_certificate_has_the_true_reward_in_the_methods_own_loss_and_form(
 
 
 def test_a_runs_records_and_its_frontiers_have_each_model_once() -> None:
-    own = [{"method": name, "seed": 0, "point": None} for name in ("worth", "all", "nothing")]
-    frontier = [
-        {"method": name, "seed": seed, "point": 0.5}
-        for seed in (0, 1)
-        for name in ("worth", "all", "nothing")
-    ]
+    names, about = ("worth", "all", "nothing"), {"objective": "", "price": 0.1}
+    own = [{"method": name, "seed": 0, "point": None, **about} for name in names]
+    frontier = [{"method": name, "seed": seed, "point": 0.5, **about} for seed in (0, 1) for name in names]
     assert merged(own, frontier) == [own[0], *frontier]
     assert merged(own, []) == own
     assert merged(own, frontier[3:]) == [*own, *frontier[3:]]
+    within = [each | {"point": 0.5} for each in own]
+    assert merged(within, frontier) == frontier
+    elsewhere = [each | {"point": 0.4} for each in own]
+    assert merged(elsewhere, frontier) == [elsewhere[0], *frontier]
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,8 @@ def test_values_are_those_of_their_level_weighed_for_the_objective(objective: Ob
         np.testing.assert_allclose(values, expected, rtol=1e-6)
     mine = found.own if objective is Objective.NASH else found.social
     uncertain = errors(case.opinions(objective), trials, mine)
-    np.testing.assert_allclose(found.error, uncertain, rtol=1e-6)
+    told = found.error_own if objective is Objective.NASH else found.error_social
+    np.testing.assert_allclose(told, uncertain, rtol=1e-6)
     assert (uncertain > 0).all()
     [whole] = case.lab.train([model_of_everything(case.lab, SETTINGS)])
     losses = validation_losses(case.lab.problem, whole, SETTINGS.influence.loss)
@@ -236,9 +237,11 @@ def worth_of(lab: Lab, source: Source = Source.COMBINED, objective: Objective = 
 @pytest.mark.parametrize("source", list(Source))
 def test_worth_has_a_value_for_each_interaction_and_says_how_reliable_it_is(source: Source, lab: Lab) -> None:
     rows, found = len(lab.problem.train), worth_of(lab, source)
-    assert found.own.shape == found.social.shape == found.error.shape == (rows,)
+    assert found.own.shape == found.social.shape == found.error_social.shape == (rows,)
     assert found.losses.shape == (lab.problem.n_users,)
-    assert all(np.isfinite(array).all() for array in (found.own, found.social, found.error, found.losses))
+    assert all(
+        np.isfinite(array).all() for array in (found.own, found.social, found.error_social, found.losses)
+    )
     known = {"value_own", "value_social"} if source is not Source.STRUCTURE else set()
     known |= {"value_paths"} if source is not Source.CROSS_FITTED else set()
     known |= {"value_trials"} if source is Source.COMBINED else set()
@@ -247,7 +250,8 @@ def test_worth_has_a_value_for_each_interaction_and_says_how_reliable_it_is(sour
         assert set(found.facts["value_social"]) == {"explained", "measurement", "agreement", "count", "error"}
     choice = WorthMethod(source=source, folds=FOLDS).within(lab, 0.5)
     assert choice.certificate.items() >= found.facts.items()
-    np.testing.assert_array_equal(choice.errors, found.error)
+    np.testing.assert_array_equal(choice.errors, found.error_social)
+    np.testing.assert_array_equal(choice.error_owner, found.error_own)
 
 
 def test_cross_fitted_worth_is_what_was_measured_and_shrunk(lab: Lab) -> None:
@@ -256,7 +260,8 @@ def test_cross_fitted_worth_is_what_was_measured_and_shrunk(lab: Lab) -> None:
         found = worth_of(lab, Source.CROSS_FITTED, objective)
         np.testing.assert_allclose(found.own, levels[Objective.NASH].values, rtol=1e-6)
         np.testing.assert_allclose(found.social, levels[Objective.WELFARE].values, rtol=1e-6)
-        np.testing.assert_allclose(found.error, levels[objective].errors, rtol=1e-6)
+        np.testing.assert_allclose(found.error_own, levels[Objective.NASH].errors, rtol=1e-6)
+        np.testing.assert_allclose(found.error_social, levels[Objective.WELFARE].errors, rtol=1e-6)
 
 
 def levels_of_any(lab: Lab) -> dict[Objective, Shrunk]:
@@ -289,7 +294,7 @@ def test_structure_alone_needs_one_model_and_has_the_units_of_the_loss() -> None
     lab = Lab(small_problem(negatives=5), LEARNING)
     problem, found = lab.problem, worth_of(lab, Source.STRUCTURE)
     assert found.cost.trainings == 1
-    assert ((found.error > 0) | (found.social < 0.1 * found.social.mean())).all()
+    assert ((found.error_social > 0) | (found.social < 0.1 * found.social.mean())).all()
     blank = len(problem.valid) * (problem.valid_candidates.shape[1] - 1) * np.log(2)
     paths = paths_of(problem)
     unit = (blank - found.losses.sum()) / len(problem.train)
@@ -341,7 +346,7 @@ def test_what_was_estimated_is_found_again(tmp_path: Path) -> None:
     )
     before, again = worth_of(first), worth_of(second)
     assert listener.told == []
-    for name in ("own", "social", "error", "losses"):
+    for name in ("own", "social", "error_own", "error_social", "losses"):
         np.testing.assert_array_equal(getattr(before, name), getattr(again, name))
     assert (before.facts, before.cost) == (again.facts, again.cost)
     # A run that was killed in its last step has all models still.
@@ -355,7 +360,7 @@ def test_worth_is_the_same_on_two_workers(lab: Lab) -> None:
     before = worth_of(lab)
     with Processes(2) as processes:
         beside = worth_of(replace(lab, store=Store.temporary(), executor=processes))
-    for name in ("own", "social", "error", "losses"):
+    for name in ("own", "social", "error_own", "error_social", "losses"):
         np.testing.assert_array_equal(getattr(before, name), getattr(beside, name))
     assert before.facts == beside.facts
     assert before.cost.trainings == beside.cost.trainings

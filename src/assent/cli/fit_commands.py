@@ -86,7 +86,7 @@ def fit_command(
         int | None,
         typer.Option(
             min=1,
-            help="Seeds that quality is measured with. Default: up to 3 where one is noisy.",
+            help="Seeds that quality is measured with. Default: 2 or 3; of an experiment, or a large log, 1.",
             show_default=False,
         ),
     ] = None,
@@ -121,6 +121,8 @@ def fit_command(
     output.check()
     asked = how.read()
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
+    if keep_quality is None and confidence != USUAL_CONFIDENCE:
+        raise AssentError("--confidence: needs --keep-quality")
     if keep_quality is not None and (budget is not None or price is not None):
         raise AssentError("--keep-quality: accepted: without --budget and --price")
     if not points and (frontier_seeds != _SEEDS or frontier_methods is not None):

@@ -58,8 +58,7 @@ def explain(run: RunFolder, *, user: User, output: OutputOptions) -> None:
 def _rows(
     run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.DataFrame
 ) -> list[dict[str, Any]]:
-    """Every interaction of a person once: what was decided on, what only measured quality, what was not "
-    "read."""
+    """Every interaction of a person once: decided on, or only measured quality by, or not read."""
     words = in_words(table, run.settings["objective"])
     key, measured = ["user", "item"], held_out.select("user", "item", "held_out_for")
     decided = table.with_columns(pl.Series("words", words, dtype=pl.String)).join(
@@ -114,7 +113,7 @@ def _explained(row: dict[str, Any], run: Run) -> list[str | tuple[str, ...]]:
         source += f" ({row['said'][:10]})"
     also = "also " if row["disclosed"] is not None else ""
     measured = f"{also}measured the quality of recommendations, in aggregate" if row["held_out_for"] else ""
-    worths = (worth_in_words(row, whose, run.settings["objective"]) for whose in WORTHS)
+    worths = (worth_in_words(row, whose) for whose in WORTHS)
     return [
         tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", measured, source])),
         (minded(row["unwillingness"]), *([not_given(rest)] if kind == "rest" else [])),

@@ -76,7 +76,7 @@ def recommend_command(
     if found.is_empty() and not len(opened.trained.item_ids):
         say(
             "Nothing to recommend: no interaction is disclosed in this run, so that the model knows no item. "
-            "A lower --price discloses more."
+            "A larger --budget discloses more."
         )
     elif to is None:
         _show(found, asked or [], opened)
@@ -119,8 +119,11 @@ def export_command(
     *,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to; a new folder.", show_default=False)],
     formats: Annotated[
-        str, typer.Option(metavar="FORMATS", help=f"Of {', '.join(FORMATS)}, by commas.")
-    ] = ",".join(FORMATS),
+        str | None,
+        typer.Option(
+            metavar="FORMATS", help=f"Of {', '.join(FORMATS)}, by commas. Default: all whose library is here."
+        ),
+    ] = None,
     model: OwnModel = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an export that is there.")] = False,
     log_json: LogJson = False,
@@ -139,7 +142,8 @@ def export_command(
     ```
     """
     opened = open_run(run, model)
-    written = export(opened, to, formats=[each.strip() for each in formats.split(",")], replace=replace)
+    asked = None if formats is None else [each.strip() for each in formats.split(",")]
+    written = export(opened, to, formats=asked, replace=replace)
     rows = [[name, f"{size:,}"] for name, size in written.items()]
     show_table(f"exported to {to}", ["file", "bytes"], rows)
     notice(f"How to use them: {to / 'README.md'}")

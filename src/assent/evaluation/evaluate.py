@@ -160,10 +160,20 @@ def _metrics_among(
 ) -> dict[str, Floats]:
     """Return the metrics of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n] each."""
     scores = candidate_scores(problem, trained, rows.users, candidates)
+    scores[_repeated(candidates)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
     hits = top_hits(scores, relevant, rows.users, k=max(ks), seed=problem.seed)
     return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
+
+
+def _repeated(candidates: Ints) -> Bools:
+    """Which of `candidates[n, m]` stand in their row before: they make up the number, and rank nowhere."""
+    order = np.argsort(candidates, axis=1, kind="stable")
+    again = np.zeros(candidates.shape, dtype=np.bool_)
+    ordered = np.take_along_axis(candidates, order, axis=1)
+    np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+    return again
 
 
 def _by_user(*parts: Rows) -> Rows:

@@ -76,6 +76,12 @@ class Lab:
         found.__dict__["fingerprint"] = self.fingerprint  # of the same problem, which takes time to hash
         return found
 
+    def with_seed(self, seed: int) -> "Lab":
+        """Return a lab for the same problem with another seed."""
+        found = replace(self, seed=seed)
+        found.__dict__["fingerprint"] = self.fingerprint
+        return found
+
     def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
         """Return the results of all tasks, in order; compute those that the store lacks.
 

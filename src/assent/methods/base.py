@@ -47,6 +47,10 @@ class Choice:
     """[Z], what it is worth to everybody; None where that is not told apart."""
     errors: Floats | None = None
     """[Z], how far the truth may be from `values`, as a standard deviation; None where that is unknown."""
+    error_owner: Floats | None = None
+    """[Z], the same of `worth_owner`."""
+    error_everybody: Floats | None = None
+    """[Z], the same of `worth_everybody`."""
     drawn: bool = False
     """Whether the selection is a sample of strategies that are not certain."""
     cost: Cost = NO_COST

@@ -101,11 +101,16 @@ class IFRQE(GameMethod):
         cost = sum((entry.cost for entry in (*known, *others)), Cost())
         found = self.choice(game, solution, clock, cost, rounds=self.rounds, is_solved=is_solved)
         solved = residuals([entry.facts for entry in known])
-        values = game.values(self.objective)
+        errors = {
+            level: game.values(level).std(axis=0, ddof=1) if game.n_anchors > 1 else None
+            for level in Objective
+        }
         return replace(
             found,
             certificate={**solved, "anchors_at_solution": placed, **found.certificate},
-            errors=values.std(axis=0, ddof=1) if len(values) > 1 else None,
+            errors=errors[self.objective],
+            error_owner=errors[Objective.NASH],
+            error_everybody=errors[Objective.WELFARE],
             drawn=self.strategy is Strategy.TABLE and game.n_anchors > 1,
         )
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 from pydantic import Field
 
 from assent.data.problem import Problem
-from assent.game.estimates import Estimates
+from assent.game.estimates import Estimates, Objective
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.lab import Lab, everything
 from assent.methods.base import Choice, Decide, GameMethod
@@ -90,7 +90,14 @@ class WorthMethod(GameMethod):
             solution = decide(game)
         found = self.choice(game, solution, clock, known.cost, rounds=1, is_solved=is_solved)
         facts = {**known.facts, "anchors_at_solution": 0, **found.certificate}
-        return replace(found, certificate=facts, errors=known.error)
+        errors = {Objective.NASH: known.error_own, Objective.WELFARE: known.error_social}
+        return replace(
+            found,
+            certificate=facts,
+            errors=errors[self.objective],
+            error_owner=known.error_own,
+            error_everybody=known.error_social,
+        )
 
     def _game(self, problem: Problem, known: Worth) -> Estimates:
         return Estimates(

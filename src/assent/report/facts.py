@@ -236,13 +236,13 @@ def _certainty(n_seeds: int) -> str:
 
 
 def trust_facts(data: ReportData) -> list[str]:
-    """How far to trust the run, for people who do not know the methods; figures that it lacks are left "
-    "out."""
+    """How far to trust the run, for people who do not know the methods; what is not known is left out."""
     seeds, people = len(data.quality["seeds"]), plural(data.quality["people"], "person", "people")
     times = "once" if seeds == 1 else f"{plural(seeds, 'time')}, each with other random numbers"
-    facts = [
-        f"The quality was measured on {people}, {times}. The limits around it count both kinds of chance."
-    ]
+    counted = "count both kinds of chance"
+    if seeds == 1:
+        counted = "count chance between people, but not what other random numbers would have given"
+    facts = [f"The quality was measured on {people}, {times}. The limits around it {counted}."]
     certificate = data.certificate
     reliability = certificate.get("value_own" if data.objective == "nash" else "value_social")
     if isinstance(reliability, Mapping):

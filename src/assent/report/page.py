@@ -34,6 +34,16 @@ _NEVER = (
     "figure, not even in All’s. What it would have added is unknown by design: nobody looks at it, so "
     "nobody can know."
 )
+_PROMISES = {
+    "Never is never.": "An interaction of unwillingness 1 is turned away at the door: adding, changing or "
+    "removing it changes no byte of any model, decision, figure or recommendation of anybody. Its owner "
+    "still sees it listed as “never used”.",
+    "Withheld stays out of the model.": "Given the decisions, a withheld interaction changes no byte of the "
+    "model that is served.",
+    "Closed above a limit.": "With closed={limit} interactions of unwillingness above {limit} are not looked "
+    "at to decide either: they are withheld unread, and promise 1 holds for them end to end.",
+}
+"""The promises, in their own words; the last where there is a limit."""
 _LIMITS = (
     "Quality was measured on past interactions of a log. How people would react to the recommendations, "
     "or to being asked, is not in it.",
@@ -51,12 +61,20 @@ def background_section(data: ReportData) -> Section:
     """What was done with which interactions, settings and seeds, limits."""
     content = [
         *(tag("p", paragraph) for paragraph in _done(data)),
+        tag("h3", "What is promised"),
+        tag("ol", *_promises(data)),
         tag("h3", "What this cannot tell"),
         bullets([*_LIMITS, _SAMPLED] if "paper-tables" in data.protocol else _LIMITS),
         tag("h3", "Settings"),
         tag("div", *_setting_tables(data.settings), class_="settings"),
     ]
     return Section("What was done", join(content))
+
+
+def _promises(data: ReportData) -> list[Html]:
+    limit = data.settings.get("closed")
+    said = [*_PROMISES.items()][: 2 if limit is None else 3]
+    return [tag("li", tag("b", name), f" {text.format(limit=limit)}") for name, text in said]
 
 
 def _done(data: ReportData) -> list[str]:

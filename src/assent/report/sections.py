@@ -58,6 +58,8 @@ _DECIDED = {
     (Reason.SEARCH, False): "not part of the best choice that was found",
 }
 """Why an interaction was decided on so, by the reason and if it is disclosed."""
+_BY_WORTH = (Reason.WORTH, Reason.COST, Reason.NO_HELP)
+"""Reasons that are about the worth of a single interaction."""
 UNSURE = "too uncertain to tell"
 """Said of a worth whose error exceeds its size."""
 
@@ -347,7 +349,7 @@ def example_users(selection: pl.DataFrame) -> list[str]:
 
 def in_words(rows: pl.DataFrame, objective: str = "") -> list[str]:
     """Why each row of a selection was disclosed or withheld, in words; `objective` is the run's."""
-    columns = ("unwillingness", "disclosed", "reason", "together")
+    columns = ("unwillingness", "disclosed", "reason", "together", "value", "uncertainty")
     return [_in_words(row, objective) for row in rows.select(columns).iter_rows(named=True)]
 
 
@@ -357,7 +359,9 @@ def _in_words(row: dict[str, Any], objective: str) -> str:
     reason, whom = Reason(row["reason"]), "its owner" if objective == "nash" else "everybody"
     said, what = _DECIDED.get((reason, row["disclosed"]), ""), "its category" if row["together"] > 1 else "it"
     if reason is Reason.WORTH and row["unwillingness"] == 0:
-        return f"expected to help {whom}, and its owner does not mind"
+        said = "expected to help {whom}, and its owner does not mind"
+    if reason in _BY_WORTH and row["uncertainty"] is not None and row["uncertainty"] > abs(row["value"]):
+        said = f"as far as can be told, {said}"
     return said.format(whom=whom, what=what)
 
 
@@ -365,18 +369,17 @@ WORTHS = {"worth_owner": "Worth to its owner", "worth_everybody": "Worth to ever
 """To whom an interaction is worth something: the columns of a selection, and what they are called."""
 
 
-def worth_in_words(row: Mapping[str, Any], whose: str, objective: str) -> list[str]:
-    """What an interaction is worth to somebody, one of `WORTHS`: a figure, and its error if it decides.
+def worth_in_words(row: Mapping[str, Any], whose: str) -> list[str]:
+    """What an interaction is worth to somebody, one of `WORTHS`, with its error.
 
-    The error is known of the worth that decides. Where it exceeds the size of either, no figure is told.
+    Where the error exceeds the size, no figure is told.
     """
-    worth, error = row[whose], row["uncertainty"]
+    worth, error = row[whose], row[whose.replace("worth", "error")]
     if worth is None:
         return [NONE]
     if error is not None and error > abs(worth):
         return [UNSURE]
-    decides = (whose == "worth_owner") == (objective == "nash")
-    return [number(worth), *([f"± {number(error)}"] if decides and error is not None else [])]
+    return [number(worth), *([f"± {number(error)}"] if error is not None else [])]
 
 
 def examples_section(data: ReportData) -> Section:
@@ -422,7 +425,7 @@ def _decision(row: dict[str, Any], words: str, data: ReportData) -> Html:
         tag("td", minded(row["unwillingness"]), unsaid),
     ]
     for whose in WORTHS if data.estimated else ():
-        worth, *error = worth_in_words(row, whose, data.objective)
+        worth, *error = worth_in_words(row, whose)
         shown = tag("small", worth) if worth == UNSURE else worth
         cells.append(tag("td", shown, *(tag("small", each) for each in error)))
     return tag("tr", *cells)

@@ -13,6 +13,7 @@ byte. The files name the people and items that have a disclosed row, and no othe
     export.json          what was exported, and hashes; written last, so that a folder that has it is whole
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version
@@ -47,14 +48,16 @@ Vectors = npt.NDArray[np.float32]
 
 
 def export(
-    run: Run, to: str | Path, *, formats: Sequence[str] = FORMATS, replace: bool = False
+    run: Run, to: str | Path, *, formats: Sequence[str] | None = None, replace: bool = False
 ) -> Mapping[str, int]:
     """Write a run's model to the folder `to`, in these formats; return the bytes of each file, by name.
 
-    The files are for this user alone: they name people. A folder with anything in it is refused; with
-    `replace`, one that holds another export is not.
+    By default they are all whose libraries are installed; a warning names the others. The files are for this
+    user alone: they name people. A folder with anything in it is refused; with `replace`, one that holds
+    another export is not.
     """
     to = Path(to)
+    formats = _available() if formats is None else formats
     _check_formats(formats)
     _check_folder(to, replace=replace)
     trained = run.trained
@@ -79,6 +82,15 @@ def export(
         write_bytes(to / name, content, private=True)
     write_bytes(to / MARKER, _description(run, users, items, contents), private=True)
     return {name: len(content) for name, content in contents.items()}
+
+
+def _available() -> list[str]:
+    """Return the formats whose libraries are here."""
+    found = [name for name in FORMATS if find_spec(name) is not None]
+    if lacking := [name for name in FORMATS if name not in found]:
+        how = "pip install 'assent[export]' brings what they need"
+        warnings.warn(f"not written: {', '.join(lacking)}; {how}", stacklevel=3)
+    return found
 
 
 def _check_formats(formats: Sequence[str]) -> None:
@@ -139,6 +151,7 @@ def _index(items: Vectors) -> bytes:
         dtype="f32",
         connectivity=_CONNECTIVITY,
         expansion_add=_EXPANSION,
+        expansion_search=_EXPANSION,
     )
     index.add(np.arange(len(items)), np.ascontiguousarray(items), threads=1)
     content = index.save()
@@ -181,6 +194,7 @@ ids = json.loads((folder / "ids.json").read_text())
 users = {user: place for place, user in enumerate(ids["users"])}
 vectors = load_file(folder / "vectors.safetensors")["users"]
 index = Index.restore(folder / "items.usearch", view=True)
+index.expansion_search = 256  # more finds more of the best, and takes longer
 
 
 def recommend(user, had, k=10):

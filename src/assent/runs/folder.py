@@ -75,8 +75,9 @@ _SAID: Schema = {"source": pl.String, "said": pl.String}
 _ITEMS: Schema = {"title": pl.String, "category": pl.List(pl.String)}
 _SELECTION: Schema = {
     "user": pl.String, "item": pl.String, "unwillingness": pl.Float64, "disclosed": pl.Boolean,
-    "given": pl.Boolean, "value": pl.Float64, "uncertainty": pl.Float64, "worth_owner": pl.Float64,
-    "worth_everybody": pl.Float64, "price": pl.Float64, "reason": pl.String, "cost": pl.Float64,
+    "given": pl.Boolean, "value": pl.Float64, "uncertainty": pl.Float64,
+    "worth_owner": pl.Float64, "error_owner": pl.Float64, "worth_everybody": pl.Float64,
+    "error_everybody": pl.Float64, "price": pl.Float64, "reason": pl.String, "cost": pl.Float64,
     "together": pl.Int64, **_SAID, **_ITEMS,
 }  # fmt: skip
 _HELD_OUT: Schema = {
@@ -91,8 +92,8 @@ _SETTINGS = {
 }  # fmt: skip
 """Settings that are read again, with the types that they may have."""
 _MAY_BE_NULL = (
-    "value", "uncertainty", "worth_owner", "worth_everybody", "price", "reason", "cost", "together", "title",
-    "said",
+    "value", "uncertainty", "worth_owner", "error_owner", "worth_everybody", "error_everybody", "price",
+    "reason", "cost", "together", "title", "said",
 )  # fmt: skip
 
 
@@ -151,7 +152,7 @@ class Run:
         rows = self.selection.filter(pl.col("user") == user)
         if needed and rows.is_empty():
             raise AssentError(
-                f"user {user}: not in this run, because its log has no interaction of theirs; "
+                f"user {user}: not in this run, because no interaction of theirs was read; "
                 "accepted: an id that the log has, letter by letter"
             )
         return rows

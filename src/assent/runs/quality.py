@@ -5,13 +5,14 @@ qualities, q = mean a / mean b over n people, has the variance
 
     Var(a − q b) / (n mean(b)²)  +  the variance of the ratio between S seeds / S
 
-The first term is chance between people, paired; the second is what another seed would have given. Intervals
-are of 95 %.
+The first term is chance between people, paired; the second is what other seeds would have given, which a
+single seed cannot tell. Intervals are of 95 %, by Student's t.
 
 `least_budget` searches the least budget at which a model ranks *validation* rows at least `keep` times as
-well as one of everything. The budget counts as good enough if that is to be expected of other rows of as many
-people with the chance `confidence`: the margin has the noise of both the rows that judge and the others, √2
-standard errors. Methods select without what validation rows say, as far as they can
+well as one of everything, by the metric and among the items that test rows are ranked by. The budget counts
+as good enough if that is to be expected of other rows of as many people with the chance `confidence`: the
+margin has the noise of both the rows that judge and the others, √2 standard errors. What another seed would
+have given is not in it. Methods select without what validation rows say, as far as they can
 (`Method.untold_within`).
 """
 
@@ -23,18 +24,22 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from assent.evaluation.evaluate import validation_quality
+from assent.data.problem import Problem
+from assent.evaluation.evaluate import ranked_metrics
+from assent.game.players import floors_alone, players_of
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry
 from assent.methods import Method, make_method
-from assent.runs.measure import Cell
+from assent.runs.measure import Cell, by_person
 from assent.runs.plan import MOST_SEEDS, RunPlan
-from assent.support.arrays import Floats
+from assent.support.arrays import Bools, Floats
 from assent.support.cost import Cost
 from assent.support.statistics import Interval
 
 _NARROW = 0.02
 """Half of an interval, as a share of the quality, that needs no further seed."""
+_MANY = 500_000
+"""Training rows from which on one seed has to do: a second takes as long as all else."""
 _STEPS = 6
 """Budgets that are tried: the least is found up to 1/64 of what people mind."""
 
@@ -67,17 +72,18 @@ def measure_quality(lab: Lab, plan: RunPlan, budget: float | None, *, live: bool
     with_all = not live or plan.reference or plan.keep_quality is not None or bool(plan.points)
     names = [name for name in ("all", "nothing") if name != plan.method.name and (with_all or name != "all")]
     methods = [plan.method, *map(make_method, names)]
-    most = plan.seeds or (MOST_SEEDS if live else 1)
+    least, most = plan.seeds or 1, plan.seeds or 1
+    if live and plan.seeds is None and len(lab.problem.train) < _MANY:
+        least, most = 2, MOST_SEEDS
     found: list[list[Entry]] = []
     while True:
-        seed = plan.seed + len(found)
-        at_seed = replace(lab, seed=seed)
-        at_seed.__dict__["fingerprint"] = lab.fingerprint
+        at_seed = lab.with_seed(plan.seed + len(found))
         cells = [Cell(method, plan.reward_price, budget, plan.k) for method in methods]
         found.append([at_seed.run([cell])[0] for cell in cells])
         quality = _quality(plan.seed, methods, found)
         width = quality.kept or quality.reached
-        if len(found) == most or (plan.seeds is None and width.half <= _NARROW * abs(width.mean)):
+        is_narrow = width.half <= _NARROW * abs(width.mean)
+        if len(found) == most or (len(found) >= least and is_narrow):
             return quality
 
 
@@ -106,12 +112,13 @@ def _ratio(ours: Floats, theirs: Floats) -> Interval | None:
     return Interval.around(ratio, _variance((ours - ratio * theirs) / base))
 
 
-def _variance(values: Floats) -> float:
-    """The variance of the mean of `values[S, n]`, of S seeds and n people."""
-    seeds, people = values.shape
-    between_people = float(values.mean(axis=0).var(ddof=1)) / people if people > 1 else 0.0
-    between_seeds = float(values.mean(axis=1).var(ddof=1)) / seeds if seeds > 1 else 0.0
-    return between_people + between_seeds
+def _variance(values: Floats) -> list[tuple[float, int]]:
+    """The variance of the mean of `values[S, n]`, between n people and between S seeds, with its freedom."""
+    return [
+        (float(values.mean(axis=axis).var(ddof=1)) / count, count - 1)
+        for axis, count in ((0, values.shape[1]), (1, values.shape[0]))
+        if count > 1
+    ]
 
 
 @dataclass(frozen=True)
@@ -124,23 +131,48 @@ class Least:
     cost: Cost
 
 
-def least_budget(lab: Lab, method: Method, keep: float, confidence: float) -> Least:
-    """Search the least budget with which the method keeps the share `keep` of All's quality."""
-    margin = math.sqrt(2) * float(ndtri(confidence))
-    [reference] = lab.train([Training(everything(lab.problem), label="everything")], "model of everything")
-    base, cost = validation_quality(lab.problem, reference), reference.cost
-    low, high, tried = 0.0, 1.0, list[Mapping[str, float]]()
-    for step in range(_STEPS):
-        budget = (low + high) / 2
-        selection = method.untold_within(lab, budget)
-        label = f"trial {step + 1}: {budget:.0%}"
+def least_budget(
+    lab: Lab, method: Method, keep: float, confidence: float, *, k: int = 5, least: float = 0.0
+) -> Least:
+    """Search the least budget, from `least` on, that keeps the share `keep` of All's NDCG@k."""
+    margin, judged = math.sqrt(2) * float(ndtri(confidence)), _judged_by_validation(lab.problem)
+
+    def ranked(selection: Bools, label: str) -> tuple[Floats, Cost]:
         [trained] = lab.train([Training(selection, label=label)], label)
-        cost += trained.cost
-        found = validation_quality(lab.problem, trained)
-        ratio = float(found.mean()) / float(base.mean()) if base.any() else 1.0
-        beyond = (found - keep * base) / (float(base.mean()) or 1.0)
+        return by_person(judged, ranked_metrics(judged, trained, k=k)["ndcg"]), trained.cost
+
+    base, cost = ranked(everything(lab.problem), "model of everything")
+    size = float(base.mean()) or 1.0
+    low, high, tried = least, 1.0, list[Mapping[str, float]]()
+    for step in range(_STEPS + 1):
+        budget = least if step == 0 else (low + high) / 2
+        found, more = ranked(method.untold_within(lab, budget), f"trial {step + 1}: {budget:.0%}")
+        cost += more
+        ratio, beyond = float(found.mean()) / size, (found - keep * base) / size
         error = float(beyond.std(ddof=1)) / math.sqrt(len(beyond)) if len(beyond) > 1 else math.inf
-        expected = ratio - margin * error
+        expected = max(0.0, ratio - margin * error)
         tried.append({"budget": budget, "kept": ratio, "expected": expected})
-        low, high = (low, budget) if expected >= keep else (budget, high)
+        is_enough = expected >= keep
+        low, high = (low, budget) if is_enough else (budget, high)
+        if is_enough and budget == least:
+            break
     return Least(high, tuple(tried), cost)
+
+
+def least_for_floors(problem: Problem) -> float:
+    """Return the least budget that everybody's floors fit into."""
+    if problem.wishes.floor is None:
+        return 0.0
+    players = players_of(problem)
+    return players.shared_budget(1.0).least_share(floors_alone(players))
+
+
+def _judged_by_validation(problem: Problem) -> Problem:
+    """The problem with its validation rows in the place of the test rows, which are not looked at."""
+    return replace(
+        problem,
+        valid=problem.valid[:0],
+        valid_candidates=problem.valid_candidates[:0],
+        test=problem.valid,
+        test_candidates=None if problem.test_candidates is None else problem.valid_candidates,
+    )

@@ -37,7 +37,7 @@ from assent.runs.folder import FRONTIER, QUALITY, REPORT, TUNING, WORK, Run, ope
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
-from assent.runs.quality import Least, Quality, least_budget, measure_quality
+from assent.runs.quality import Least, Quality, least_budget, least_for_floors, measure_quality
 from assent.runs.tables import held_out_table, selection_table
 from assent.support.arrays import Bools
 from assent.support.progress import SILENT, Phase, Progress, phases
@@ -106,7 +106,7 @@ def _fit(
     phase: Phase,
 ) -> Run:
     problem = lab.problem
-    tried = _on_split(lab, plan, phase, live=live is not None)
+    tried = _on_split(lab, plan, phase, live)
     decided = tried if live is None else _on_all(lab, live, plan, tried, phase)
     files.write_json(TUNING, decided.tuning)
     for name, content in as_files(decided.trained, "model").items():
@@ -152,21 +152,24 @@ class _Decided:
     least: Least | None = None
 
 
-def _on_split(lab: Lab, plan: RunPlan, phase: Phase, *, live: bool) -> _Decided:
+def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> _Decided:
     """Decide, train and measure on the split."""
+    problems = [lab.problem, *([] if live is None else [live])]
     with phase("tuning"):
         at_all = tuned(lab, everything(lab.problem))
     found, least, budget = lab.with_settings(at_all.settings), None, plan.within
     if plan.keep_quality is not None:
         with phase("budget"):
-            least = least_budget(found, plan.method, plan.keep_quality, plan.confidence)
+            floors = max(map(least_for_floors, problems))
+            asked = plan.keep_quality, plan.confidence
+            least = least_budget(found, plan.method, *asked, k=plan.k[0], least=floors)
         budget = least.budget
     with phase("decision"):
         choice = plan.decide(found, budget)
     if lab.problem.wishes.are_plain and budget is None:
         _warn_if_price_decides_little(choice)
     with phase("quality"):
-        quality = measure_quality(lab, plan, budget, live=live)
+        quality = measure_quality(lab, plan, budget, live=live is not None)
         final = tuned(lab, choice.selection)
         [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
         certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)

@@ -18,11 +18,15 @@ def selection_table(
 
     `budget` is the share of All's violation that was to be kept within.
     """
-    nothing, numbers = (
-        np.full(len(problem.train), None),
-        {"value": choice.values, "uncertainty": choice.errors},
-    )
-    numbers |= {"worth_owner": choice.worth_owner, "worth_everybody": choice.worth_everybody}
+    nothing = np.full(len(problem.train), None)
+    numbers = {
+        "value": choice.values,
+        "uncertainty": choice.errors,
+        "worth_owner": choice.worth_owner,
+        "error_owner": choice.error_owner,
+        "worth_everybody": choice.worth_everybody,
+        "error_everybody": choice.error_everybody,
+    }
     prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
     why = _reasons(problem, choice, budget)
     table = pl.DataFrame(

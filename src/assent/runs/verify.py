@@ -270,7 +270,8 @@ class _Verification:
             self._equal(_METRICS, record, settings, ("dataset", "model", "price"))
         self._equal(_METRICS, records[0], settings, ("objective",))
         self._check_quality(records, seeds)
-        budget = settings.get("budget")
+        asked = (self.quality or {}).get("operating_point")
+        budget = asked.get("budget") if isinstance(asked, dict) else settings.get("budget")
         if isinstance(budget, int | float) and method not in REFERENCES:
             owners = table["user"].rank("dense").cast(pl.Int64).to_numpy() - 1
             allowed = Budget(budget, owners, table["unwillingness"].to_numpy(), people)

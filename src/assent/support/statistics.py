@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
 from assent.support.arrays import Floats
 
@@ -18,10 +18,6 @@ FEWEST = 3
 """Smallest number of pairs to test: two leave a single degree of freedom."""
 _ROUNDING = 1e-12
 """A standard error of at most this share of the values is taken for rounding."""
-
-
-_SURE = 1.96
-"""Standard errors on both sides of a 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +29,16 @@ class Interval:
     high: float
 
     @classmethod
-    def around(cls, mean: float, variance: float) -> "Interval":
-        """The interval of a mean with this variance."""
-        half = _SURE * math.sqrt(variance)
+    def around(cls, mean: float, parts: Sequence[tuple[float, int]]) -> "Interval":
+        """The interval of a mean whose variance is a sum of estimates, each with its degrees of freedom.
+
+        The quantile is that of Student's t with the degrees of freedom of Welch and Satterthwaite.
+        """
+        variance = sum(part for part, _ in parts)
+        if not variance:
+            return cls(mean, mean, mean)
+        freedom = variance**2 / sum(part**2 / count for part, count in parts if part)
+        half = float(stdtrit(freedom, 0.975)) * math.sqrt(variance)
         return cls(mean, mean - half, mean + half)
 
     @property

@@ -83,8 +83,10 @@ class Worth:
     """[Z], to its owner."""
     social: Floats
     """[Z], to everybody."""
-    error: Floats
-    """[Z], how far the truth may be from the values that the objective counts (a standard deviation)."""
+    error_own: Floats
+    """[Z], how far the truth may be from `own` (a standard deviation)."""
+    error_social: Floats
+    """[Z], the same of `social`."""
     losses: Floats
     """[n_users], validation losses of the model of everything, as they count in the reward."""
     facts: Mapping[str, Any]
@@ -161,19 +163,20 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
                     level: each.held_values if settings.untold else each.values
                     for level, each in measured.items()
                 }
-                error = measured[objective].errors
+                errors = {level: each.errors for level, each in measured.items()}
             case Source.STRUCTURE:
                 units = _units(problem, paths, settings.influence.loss, losses, weights)
                 values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
-                error = units[objective] * structure[objective].errors
+                errors = {level: units[level] * each.errors for level, each in structure.items()}
             case Source.COMBINED:
                 heard = trial.untold if settings.untold else dict
                 values = {
                     level: trial.combine(heard(each), trials, problem.unwillingness, mean=means[level])
                     for level, each in said.items()
                 }
-                error = trial.errors(said[objective], trials, values[objective])
-    arrays = {"own": values[Objective.NASH], "social": values[Objective.WELFARE], "error": error}
+                errors = {level: trial.errors(each, trials, values[level]) for level, each in said.items()}
+    arrays = {"own": values[Objective.NASH], "social": values[Objective.WELFARE]}
+    arrays |= {"error_own": errors[Objective.NASH], "error_social": errors[Objective.WELFARE]}
     return Found(arrays | {"losses": losses * weights}, facts, rests_on=cost), clock
 
 
@@ -262,7 +265,10 @@ def _tried(
         }
         tries = [(budget, kind) for budget in trial.BUDGETS for kind in scores]
         trainings = [
-            Training(_within(problem, scores[kind], budget), label=f"trial: {budget:.0%} by {kind}")
+            Training(
+                _within(problem, scores[kind], budget) & problem.measurable,
+                label=f"trial: {budget:.0%} by {kind}",
+            )
             for budget, kind in tries
         ]
     trained = lab.train(trainings, "trials")

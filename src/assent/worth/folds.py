@@ -138,7 +138,8 @@ def _of_judges(
 
     where x is what was measured, per row that it was measured on. A model fits the rows that it was trained
     on, so that they pull less than rows it has not seen, and x is too large. Rows of the anchor's own fold
-    are unseen too: on validation rows they have the mean m' and the standard deviation s', seen ones m and s.
+    are unseen too: on validation rows, which the rows of a fold are taken to be like, they have the mean m'
+    and the standard deviation s', seen ones m and s.
     """
     judges, found = fold == NO_FOLD, []
     for t, (on_valid, on_held) in enumerate(parts):
