@@ -1,6 +1,7 @@
 """What every command has: options that belong together as one parameter, checks, and figures in a file."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -43,7 +44,8 @@ def spread(command: Command) -> Command:
             name: group(**{field.name: given.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        command(**given, **together)
+        with _interruptible():
+            command(**given, **together)
 
     called.__annotations__ = {each.name: each.annotation for each in parameters}
     in_any_order = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in parameters]
@@ -51,12 +53,27 @@ def spread(command: Command) -> Command:
     return called
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Say what to do after Ctrl-C, which compiled code turns into an error of its own."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemError) as error:
+        if not isinstance(error.__cause__ or error, KeyboardInterrupt):
+            raise
+        notice("interrupted; a command with --out goes on where it was when you repeat it")
+        raise KeyboardInterrupt from None
+
+
 def between(low: float, high: float) -> Callable[[typer.CallbackParam, float | None], float | None]:
     """A check of an option's number, in one line: from `low` to `high`."""
 
     def check(param: typer.CallbackParam, value: float | None) -> float | None:
         if value is not None and not low <= value <= high:
-            raise AssentError(f"{param.opts[0]} {value:g}: accepted: a number from {low:g} to {high:g}")
+            share = f" ({value:g} % is {value / 100:g})" if high == 1 < value <= 100 else ""
+            raise AssentError(
+                f"{param.opts[0]} {value:g}: accepted: a number from {low:g} to {high:g}{share}"
+            )
         return value
 
     return check

@@ -23,6 +23,7 @@ from assent.report.facts import headline, in_figures
 from assent.results.records import DEAREST, METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
+from assent.runs.claim import check_out
 from assent.runs.folder import REPORT, Run
 from assent.runs.measure import merged
 from assent.runs.plan import USUAL_CONFIDENCE, RunPlan
@@ -48,8 +49,7 @@ def fit_command(
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0,
-            max=1,
+            callback=between(0, 1),
             help="Share of what people mind that may be disclosed. Default: 0.5.",
             show_default=False,
         ),
@@ -57,11 +57,13 @@ def fit_command(
     keep_quality: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="Instead: disclose as little as keeps this share of the quality, e.g. 0.95."
+            callback=between(0, 1),
+            help="Instead: disclose as little as keeps this share of the quality, e.g. 0.95.",
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="Chance with which --keep-quality is to hold.")
+        float,
+        typer.Option(callback=between(0, 1), help="Chance with which --keep-quality is to hold."),
     ] = USUAL_CONFIDENCE,
     price: Annotated[
         float | None,
@@ -119,7 +121,8 @@ def fit_command(
     ```
     """
     output.check()
-    asked = how.read()
+    asked, lengths = how.read(), how.ks
+    check_out(out, replace=output.replace)
     points = tuple(parse_points(frontier, "--frontier")) if frontier else ()
     if keep_quality is None and confidence != USUAL_CONFIDENCE:
         raise AssentError("--confidence: needs --keep-quality")
@@ -147,7 +150,7 @@ def fit_command(
             reference=reference,
             seed=given.seed,
             seeds=seeds,
-            k=how.ks,
+            k=lengths,
             unwillingness=source,
             rest=given.rest,
             closed=given.closed,
@@ -268,15 +271,16 @@ def _show_run(run: Run, form: RewardForm) -> None:
     say(f"{headline(about)}.")
     for fact in in_figures(about):
         say(fact)
-    price = f"rewards at price {run.settings['price']:g}"
-    title = f"{run.settings['dataset']}, {run.settings['protocol']}, {price}"
+    title = f"{run.settings['dataset']}, {run.settings['protocol']}"
     columns = [
         Column("violation_share", "violation %", 100),
         *metric_columns("ndcg", run.records),
         *metric_columns("recall", run.records),
-        Column(f"reward_{form}", f"reward ({form})", decimals=3),
         Column("seconds", "seconds", decimals=1),
     ]
+    if run.settings["budget"] is None and run.settings["keep_quality"] is None:
+        title = f"{title}, price {run.settings['price']:g}"
+        columns.insert(-1, Column(f"reward_{form}", f"reward ({form})", decimals=3))
     show_table(*terminal(tabulate(named(run.records), {METHOD: "method"}, columns, title=title)))
     disclosed = int(run.selection["disclosed"].sum())
     say(f"{disclosed:,} of {run.selection.height:,} interactions are disclosed.")

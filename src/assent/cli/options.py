@@ -201,9 +201,11 @@ class ProblemOptions(LogOptions):
             problem = self._split(log)
             if wishes:
                 problem = wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
+        if log.table["time"].null_count() == log.table.height:
+            notice(f"{log.name}: no column of times was found; the order of rows counts")
         never = int((log.sealed["reason"] == NEVER).sum())
         if never:
-            notice(f"{log.name}: {never} interactions are 'never' and were left out before anything else")
+            notice(f"{log.name}: {never} interactions are never to be used and were left out before all else")
         if unread := log.sealed.height - never:
             notice(f"{log.name}: {unread} interactions are above --closed {self.closed:g}: withheld unread")
         return log, problem, source

@@ -260,16 +260,21 @@ def _file(request: Request) -> Answer:
             raise AssentError(f"{path}: {about}; accepted: pairs of the log, or allow_unmatched=True")
         warnings.warn(f"{path}: ignored {about}", stacklevel=4)
     found = log.join(named, on=pair, how="left", maintain_order="left")
+    found = found.with_columns(source=pl.lit(for_the_record(f"file:{path}")))
     if otherwise.height:
         _, _, value, said = otherwise.row(0)
-        said = pl.when(pl.col(COLUMN).is_null()).then(pl.lit(said, pl.String)).otherwise("said")
-        found = found.with_columns(pl.col(COLUMN).fill_null(value), said.alias("said"))
+        nobody, rest = pl.col(COLUMN).is_null(), pl.lit(f"rest:{value:g}")  # nobody said it of this pair
+        found = found.with_columns(
+            pl.col(COLUMN).fill_null(value),
+            said=pl.when(nobody).then(pl.lit(said, pl.String)).otherwise("said"),
+            source=pl.when(nobody).then(rest).otherwise("source"),
+        )
     missing = found.filter(pl.col(COLUMN).is_null())
     if missing.height and not request.is_partial:
         lacking = f"{missing.height} of the {log.height} rows of {rows.name}, first {_pair(missing)}"
-        accepted = "one for each row, or a row *,*,VALUE for all others"
+        accepted = "one for each row, a row *,*,VALUE for all others, or rest=VALUE"
         raise AssentError(f"{path}: no unwillingness for {lacking}; accepted: {accepted}")
-    return Answer(found[COLUMN], found["said"])
+    return Answer(found[COLUMN], found["said"], found["source"])
 
 
 def _wishes(path: str, consent: Consent) -> pl.DataFrame:

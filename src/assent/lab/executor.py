@@ -80,7 +80,7 @@ class Processes:
     def __enter__(self) -> "Processes":
         """Let the server that forks the workers load its libraries while this process goes on."""
         _CONTEXT.set_forkserver_preload(_PRELOADED)
-        with one_thread(), _safe_path():  # the environment that the workers' libraries read
+        with one_thread(), _safe_path(), _uninterrupted():  # the environment that the workers' libraries read
             forkserver.ensure_running()
         return self
 
@@ -157,6 +157,19 @@ class Processes:
             how = f"was ended from outside by {signal.Signals(-code).name}" if code < 0 else "ended"
             why = f"its worker process {how}, perhaps for lack of memory"
             raise AssentError(f"{_name(item)}: {why}; {_GO_ON}") from None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C: this one ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -55,7 +55,9 @@ def _effect(kept: Interval) -> str:
     """What happens to the quality; a difference that chance explains is not called one."""
     change = abs(kept.mean - 1)
     if kept.low <= 1 <= kept.high:
-        return "makes no measurable difference to the quality of recommendations"
+        if kept.low >= _COARSE:
+            return "makes no measurable difference to the quality of recommendations"
+        return f"keeps about {relative(kept.mean)} of the quality of recommendations, as far as can be told"
     if kept.mean > 1:
         return f"raises the quality of recommendations by {percent(change, 1 if change < 0.01 else 0)}"
     if kept.mean >= _COARSE:
@@ -115,7 +117,13 @@ def _operating_point(data: ReportData) -> list[str]:
         if abs(10 * asked["confidence"] - tenths) > 1e-9:
             cases = f"{100 * asked['confidence']:g} of 100 cases"
         goal = f"the least that keeps {share(keep)} of the quality, in {cases}"
-        return [f"The run was to disclose {goal}: at most {_part(budget)} of what people mind."]
+        facts = [f"The run was to disclose {goal}: at most {_part(budget)} of what people mind."]
+        if data.kept is not None and data.kept.mean < keep:
+            facts.append(
+                f"On the interactions that it is measured by it kept {relative(data.kept.mean)}, less than was "
+                f"aimed at. With {plural(data.quality['people'], 'person', 'people')} such a search is noisy."
+            )
+        return facts
     if budget is not None:
         return [f"The run was to disclose at most {_part(budget)} of what people mind."]
     if not data.estimated:

@@ -126,11 +126,22 @@ def _refuse_foreign(folder: Path, own: set[Path]) -> None:
         raise AssentError(f"{foreign[0]}: no file of a run; move it out of {folder.name}, which fits delete")
 
 
+def check_out(out: Path, *, replace: bool) -> None:
+    """Refuse a folder that no new run can have, whatever it is asked to do."""
+    _check_whose(out, replace=replace)
+    if not replace:
+        _refuse_finished(out)
+
+
+def _refuse_finished(out: Path) -> None:
+    if (out / MANIFEST).exists():
+        raise AssentError(f"{out}: holds a finished run; choose another folder, or replace=True")
+
+
 def _check(out: Path, description: dict[str, Any]) -> None:
     """Refuse the folder of another run."""
     marker = out / MARKER
-    if (out / MANIFEST).exists():
-        raise AssentError(f"{out}: holds a finished run; choose another folder, or replace=True")
+    _refuse_finished(out)
     if marker.exists() and parse_json(marker, read_own(marker)) != description:
         raise AssentError(
             f"{out}: holds an unfinished run of other data or settings; "

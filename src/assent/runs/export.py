@@ -182,6 +182,16 @@ _FILES: Final = {
     INDEX: "The items' vectors, keyed by their places, for inner products.",
 }
 _USES: Final = {
+    SCORES: """
+import onnxruntime
+
+session = onnxruntime.InferenceSession("export/scores.onnx")
+[scores] = session.run(None, {"users": [0, 1]})  # of the first two people: [2, items]
+""",
+    FOLD_IN: """
+session = onnxruntime.InferenceSession("export/fold_in.onnx")
+[scores] = session.run(None, {"items": [3, 17]})  # of somebody who discloses these two: [items]
+""",
     INDEX: """
 import json
 from pathlib import Path
@@ -202,16 +212,6 @@ def recommend(user, had, k=10):
     if user in users:
         places = index.search(vectors[users[user]], k + len(had)).keys.tolist()
     return [ids["items"][place] for place in places if ids["items"][place] not in had][:k]
-""",
-    SCORES: """
-import onnxruntime
-
-session = onnxruntime.InferenceSession("export/scores.onnx")
-[scores] = session.run(None, {"users": [0, 1]})  # of the first two people: [2, items]
-""",
-    FOLD_IN: """
-session = onnxruntime.InferenceSession("export/fold_in.onnx")
-[scores] = session.run(None, {"items": [3, 17]})  # of somebody who discloses these two: [items]
 """,
 }
 
@@ -236,4 +236,7 @@ all the same: they tell who discloses anything.
 
 People who are not in `users` disclose nothing: give them the popular items. The model does not know what else
 people have had. Do not show them that: ask for more items than you need, and leave those out.
+
+Graphs are run by `onnxruntime`, the index is searched by `usearch`. A program that uses both should import
+`onnxruntime` first: some versions of the two do not go together otherwise.
 {uses}"""

@@ -200,6 +200,8 @@ def read_description(folder: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder; another version's or another program's are refused."""
     if not folder.is_dir():
         raise AssentError(f"{folder}: no such run folder; a fit with out={folder} makes one")
+    if not (folder / MARKER).exists():
+        raise AssentError(f"{folder}: no run folder; a fit with out=FOLDER makes one")
     description: dict[str, Any] = parse_json(folder / MARKER, read_own(folder / MARKER))
     check_format(folder / MARKER, description, FORMAT)
     for key, kinds in _SETTINGS.items():

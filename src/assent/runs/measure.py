@@ -149,7 +149,9 @@ class Cell:
         final = tuned(lab, choice.selection)
         training = Training(choice.selection, label=self.label, settings=final.settings)
         [trained] = lab.train([training])
-        cost = choice.cost + at_all.cost + final.cost
+        cost = choice.cost + final.cost
+        if self.method.name not in REFERENCES:  # which decide without
+            cost += at_all.cost
         choice = replace(choice, cost=cost)
         ranked = ranked_metrics(lab.problem, trained, k=self.k, progress=lab.progress)
         found = record(
