@@ -67,7 +67,7 @@ def test_willingness_is_refused_with_the_option_that_reads_it(tmp_path: Path, as
         assert "--columns willingness=Willingness" in err
     code, _, err = assent(*command, "--columns", "willingness=Willingness")
     assert code == 0, err
-    assert "9 interactions are 'never' and were left out before anything else" in err
+    assert "9 interactions are never to be used and were left out before all else" in err
     assert pl.read_parquet(tmp_path / "run" / "selection.parquet")["unwillingness"].max() == 0.75
 
 
