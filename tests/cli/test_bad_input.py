@@ -6,6 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from assent.cli import fit_commands
 from assent.data.roles import GUESSES
 from assent.runs.folder import FORMAT
 from assent.runs.plan import RunPlan
@@ -155,6 +156,52 @@ def test_numbers_that_are_none(arguments: list[str], assent: Assent) -> None:
     code, out, err = assent(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"{arguments[-2]} {arguments[-1]}: accepted: a number from" in err
+
+
+@pytest.mark.parametrize("option", ["--budget", "--keep-quality", "--confidence"])
+def test_a_percentage_is_no_share(option: str, assent: Assent) -> None:
+    code, out, err = assent("fit", "log.csv", "--out", "run", option, "95")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{option} 95: accepted: a number from 0 to 1 (95 % is 0.95)" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["--keep-quality", "0.9", "--budget", "0.5"],
+            "--keep-quality: accepted: without --budget and --price",
+        ),
+        (["--confidence", "0.8"], "--confidence: needs --keep-quality"),
+        (["--k", "0"], "--k 0: accepted: different numbers from 1 on"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_log_is_read(
+    given: list[str], message: str, tmp_path: Path, assent: Assent
+) -> None:
+    code, out, err = assent("fit", tmp_path / "missing.csv", "--out", tmp_path / "run", *given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_a_finished_run_is_refused_before_the_log_is_read(
+    run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    code, _, err = assent("fit", tmp_path / "missing.csv", "--out", run_folder)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "holds a finished run" in err
+
+
+def test_ctrl_c_in_compiled_code_is_ctrl_c(
+    log_file: Path, tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(fit_commands, "fit", stopped)
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK)
+    assert code == 130
+    assert "interrupted; a command with --out goes on where it was when you repeat it" in err
 
 
 def test_lds_judges_all_sources(log_file: Path, assent: Assent) -> None:

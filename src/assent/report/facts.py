@@ -120,8 +120,8 @@ def _operating_point(data: ReportData) -> list[str]:
         facts = [f"The run was to disclose {goal}: at most {_part(budget)} of what people mind."]
         if data.kept is not None and data.kept.mean < keep:
             facts.append(
-                f"On the interactions that measure it, it kept {relative(data.kept.mean)}, less than was aimed "
-                f"at. With {plural(data.quality['people'], 'person', 'people')} such a search is noisy."
+                f"On the rows that measure it, it kept {relative(data.kept.mean)}, less than was aimed at. "
+                f"With {plural(data.quality['people'], 'person', 'people')} such a search is noisy."
             )
         return facts
     if budget is not None:
