@@ -139,7 +139,7 @@ def test_owners_see_what_was_never_used_and_nobody_else_does(tmp_path: Path, ass
     log = log_of(tmp_path, "u0,i7,My diary,?,1", "eve,i1,Her own,?,1", "u0,i8,,?,0.9")
     code, _, err = assent("fit", log, "--out", tmp_path / "run", *SMALL, "--method", "all", "--closed", 0.8)
     assert code == 0, err
-    assert "2 interactions are 'never'" in err
+    assert "2 interactions are never to be used" in err
     assert "1 interactions are above --closed 0.8: withheld unread" in err
     sealed = pl.read_parquet(tmp_path / "run" / "sealed.parquet")
     assert sealed.select("user", "item", "title", "reason").rows() == [

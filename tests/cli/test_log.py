@@ -112,7 +112,10 @@ def test_a_command_that_is_interrupted_ends_as_before(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(data_commands, "describe", interrupted)
-    assert assent("data", "describe", log_file) == assent("data", "describe", log_file, "--log-json")
+    plain, as_json = (assent("data", "describe", log_file, *how) for how in ([], ["--log-json"]))
+    assert plain[:2] == as_json[:2] == (130, "")
+    [line] = lines(as_json[2])
+    assert line["message"] == plain[2].strip()
 
 
 LOG = f"user,item,time,category,unwillingness\n{ID},{ID},1,{ID},0.5\nann,f1,2,a,0.5\n"

@@ -402,7 +402,7 @@ def test_wishes_are_as_old_as_the_file_says_or_as_the_file_is(tmp_path: Path) ->
     os.utime(path, (0, 86400))
     said = assign(ANN_AND_BOB, f"file:{path}").table
     assert set(said["said"]) == {"1970-01-02T00:00:00Z"}
-    assert set(said["source"]) == {"file:side.csv"}
+    assert set(said["source"]) == {"file:side.csv", "rest:0.2"}
     path.write_text("user,item,unwillingness,time\nann,chess,0.1,2026-03-01T10:00Z\n*,*,0.2,2026-01-01\n")
     dated = assign(ANN_AND_BOB, f"file:{path}").table.filter(pl.col("item") == "chess").sort("user")
     assert dated["said"].to_list() == ["2026-03-01T10:00:00Z", "2026-01-01T00:00:00Z"]

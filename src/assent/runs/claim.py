@@ -96,7 +96,7 @@ def _check_whose(out: Path, *, replace: bool) -> None:
 
 def _check_own(out: Path) -> None:
     """Refuse a folder in which something has a run's name and is not what a run makes."""
-    _check_kinds(out, FILES, stat.S_ISREG, "a file")
+    _check_kinds(out, (*FILES, LOCK), stat.S_ISREG, "a file")
     _check_kinds(out, (WORK, REPLACED, MOVING), stat.S_ISDIR, "a folder")
     for place in (REPLACED, MOVING):
         _check_kinds(out / place, FILES, stat.S_ISREG, "a file")
