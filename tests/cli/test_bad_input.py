@@ -184,6 +184,13 @@ def test_what_is_wrong_is_said_before_the_log_is_read(
     assert message in err
 
 
+def test_an_option_that_is_given_twice_is_refused(tmp_path: Path, assent: Assent) -> None:
+    twice = ["--unwillingness", "file:wishes.csv", "--unwillingness=category:Health=0.9,*=0.2"]
+    code, out, err = assent("fit", tmp_path / "missing.csv", "--out", tmp_path / "run", *twice)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--unwillingness: given 2 times; accepted: once" in err
+
+
 def test_a_finished_run_is_refused_before_the_log_is_read(
     run_folder: Path, tmp_path: Path, assent: Assent
 ) -> None:

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from assent.cli.console import run_guarded, say
+from assent.support.errors import AssentError
 from assent.support.runtime import LIBRARIES, WORK, check_address_space
 
 
@@ -48,6 +49,22 @@ COMMANDS = {
 """Every command; a new one is a function and an entry here."""
 
 
+_ONCE = ("--unwillingness", "--rest", "--closed", "--scale", "--columns", "--wishes-columns", "--user-budget")
+"""Options that say what people mind, or where that stands."""
+
+
+class CarefulCommand(TyperCommand):
+    """A command that refuses wishes which are given twice: of other options, the last one counts."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options."""
+        given = [arg.partition("=")[0] for arg in args]
+        for name in _ONCE:
+            if given.count(name) > 1:
+                raise AssentError(f"{name}: given {given.count(name)} times; accepted: once")
+        return super().parse_args(ctx, args)
+
+
 class LazyGroup(TyperGroup):
     """A group that loads a command when it is run; its help needs the table alone."""
 
@@ -68,7 +85,7 @@ class LazyGroup(TyperGroup):
         if isinstance(loaded, typer.Typer):
             return get_command(loaded)
         one = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
-        one.command(cmd_name)(loaded)
+        one.command(cmd_name, cls=CarefulCommand)(loaded)
         return get_command(one)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
