@@ -71,6 +71,15 @@ class Gradient(StrEnum):
     """That difference over the probability of the sample: unbiased, as Theorem 5 assumes, and very noisy."""
 
 
+class OneAnchor(StrEnum):
+    """How the game of one anchor is solved."""
+
+    LISTED = "listed"
+    """By Algorithm 1, which lists all selections of a player and takes the best."""
+    LEARNT = "learnt"
+    """By Algorithms 2 and 3, like that of several anchors: both can then be compared."""
+
+
 class TableSettings(BaseModel):
     """Settings of Algorithms 2 and 3; defaults are the paper's where it gives one."""
 
@@ -82,6 +91,11 @@ class TableSettings(BaseModel):
     threshold: float = Field(1e-3, ge=0, description="κ: stop when no strategy moves more, Σ|Δα|")
     prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior if wishes have none")
     gradient: Gradient = Field(Gradient.RELATIVE, description="gradient at a sampled selection")
+    one_anchor: OneAnchor = Field(OneAnchor.LISTED, description="how the game of one anchor is solved")
+
+    def lists(self, anchors: int) -> bool:
+        """Return whether a game of so many anchors is solved by Algorithm 1."""
+        return anchors == 1 and self.one_anchor is OneAnchor.LISTED
 
 
 def simplex_shift(values: Floats, counts: Floats) -> Floats:
@@ -383,9 +397,10 @@ class Opponents(NamedTuple):
 def solve_table(
     estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, keys: Keys
 ) -> Equilibrium:
-    """Algorithm 1 for one anchor, Algorithm 2 for more; `keys[N]` of the players decide all samples."""
-    check_table(estimates.players(price), several=estimates.n_anchors > 1)
-    if estimates.n_anchors == 1:
+    """Algorithm 1 for one anchor that is `listed`, else Algorithm 2; `keys[N]` decide all samples."""
+    is_listed = settings.lists(estimates.n_anchors)
+    check_table(estimates.players(price), learnt=not is_listed)
+    if is_listed:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
         strategy, nearest = selection.astype(np.float64), np.ones(1, dtype=np.int64)
     else:
@@ -495,11 +510,11 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     return found[histories.units.of]
 
 
-def check_table(players: Players, *, several: bool) -> None:
+def check_table(players: Players, *, learnt: bool) -> None:
     """Raise for wishes that tables do not support, and for histories that are too long.
 
     In the binomial prior all selections of one size are equally likely, so a prior may differ between people
-    only. Algorithm 1 (one anchor) lists all selections; with `several` anchors histories may be longer.
+    only. Algorithm 1 lists all selections; tables that are `learnt` may have longer histories.
     """
     wishes, by_user = players.wishes, np.zeros(players.n_users)
     if wishes.prior is not None:
@@ -517,7 +532,7 @@ def check_table(players: Players, *, several: bool) -> None:
             "a prior by user, or strategy=factored"
         )
     lengths = np.bincount(players.units.owners)
-    longest = LONGEST if several else LONGEST_LISTED
+    longest = LONGEST if learnt else LONGEST_LISTED
     if lengths.max(initial=0) > longest:
         what = "interactions" if wishes.groups is None else "decisions"
         raise AssentError(

@@ -142,8 +142,12 @@ RANGES: Mapping[str, Sequence[float]] = {
     "drop": (0.01, 0.1, 0.2),
     "epochs": (50, 100, 150),
     "anchors": tuple(range(1, 11)),
+    "price": (0.1, 0.5, 1),
+    "rounds": (1, 3, 5, 10),
+    "samples": (500, 1000, 2000),
+    "lissa_steps": (10, 20, 30),
 }
-"""Of the paper's table of settings; `drop` is 1 − the rate of an anchor."""
+"""Of the paper's table of settings: `drop` is 1 − the rate of an anchor; the last ones are λ, M, L, N_J."""
 
 
 class Scale(StrEnum):
