@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from assent.reproduce.plan import CHANCE, DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, THEIR_L, Plan
+from assent.reproduce.profiles import Profile
 from assent.results.records import METHOD, Way
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table
@@ -157,18 +158,23 @@ def reasons(
     """
     yield from plan_reasons(plan, method)
     yield from data_reasons(plan, dataset)
-    if figure in (*RANKING, "reward"):
+    if plan.profile is Profile.ASSENT and figure in (*RANKING, "reward"):
         yield OWN_SETTINGS
     if dataset == SIMULATION and figure in RANKING:
         yield CHANCE
-    if figure == "reward":
+    if figure == "reward" and plan.profile is not Profile.AUTHORS:
         yield "The code that the authors published takes rewards of test rows; ours are of validation rows."
-        if dataset == SIMULATION:
-            yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
+    if figure == "reward" and dataset == SIMULATION:
+        yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
     if figure == "seconds":
         yield "Other machines and other programs: seconds show orders of magnitude only."
+    if method == "Random":
+        rate = plan.setting(PAPER_METHODS["Random"], dataset, "rate")
+        yield _RANDOM.format(rate=f"{100 * rate:g}")
     if method in _METHOD_REASONS:
         yield _METHOD_REASONS[method]
+    if method in ("IFRQE", "IFRQE++"):
+        yield _EXACT if plan.profile is Profile.ASSENT else _STEP
     if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_L:
         yield f"SCR explores L = {explored} selections here, {THEIR_L} in the paper."
     if figure == "reward" and row and {"reward", "wv"} <= row.keys():
@@ -199,18 +205,20 @@ def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
         yield f"Another cut of the data: ours has {have}, the paper's {had}."
 
 
+_RANDOM = (
+    "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours discloses {rate} % "
+    "of the interactions."
+)
+_EXACT = (
+    "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
+    "exact best responses, which withhold whatever does not pay at this price."
+)
+_STEP = "The paper does not state the step size of Algorithm 3; item “gamma” shows what others give."
 _METHOD_REASONS = {
-    "Random": "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours "
-    "discloses 90 % of the interactions.",
     "Threshold": "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of "
     "Base's wv where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper "
     "says.",
     "Proactive": "No code of Proactive was published: ours is a re-implementation, with warm starts.",
-    **dict.fromkeys(
-        ("IFRQE", "IFRQE++"),
-        "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
-        "exact best responses, which withhold whatever does not pay at this price.",
-    ),
     "SCR": "No code of SCR was published: ours is a re-implementation.",
 }
 """What is not known of the paper's methods, or is not what the paper says of them."""

@@ -46,12 +46,10 @@ PROTOCOL = (
     "Split: the last interaction of each user is the test row, the one before it the validation row, each "
     "ranked among 99 sampled items. The paper's text says 70/10/20, but its tables fit this split.",
     "Reward: the mean loss of a user's validation samples, as in the paper's tables; eq. 1 says their sum.",
-    "Base models are trained with assent's own settings, chosen on validation rows. At the full scale, the "
-    "number of anchors, the prices and the embedding size are the paper's.",
     "A repeat draws anew: unwillingness of the real data, sampled items, anchors, initial parameters.",
     "The code that the authors published computes rewards on test losses and trains on withheld positives as "
-    "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what "
-    "is withheld.",
+    "negatives, unlike the paper's text. Here no model sees what is withheld, and rewards are those of "
+    "validation rows but in the profile authors.",
     "“Nothing” withholds everything. The paper does not show it; where it is best, no method beats using "
     "nothing.",
     "“wv”, the willingness violation, is the unwillingness of all that a user discloses, summed, in the mean "
@@ -243,8 +241,9 @@ def reproduce(
     """Compute what is missing and say what was found; without `compute`, of what is there already.
 
     Nothing is computed for items whose names are not `asked` for: they are shown as far as this plan's
-    records are there.
+    records are there. Items that the plan's profile does not have are left out.
     """
+    items = [item for item in items if plan.profile in item.profiles]
     where = Where(data, out / DATA)
     with phases(progress, {"reading data sets": 1, "computing": 50}) as phase:
         with phase("reading data sets"):
@@ -325,15 +324,18 @@ def build_page(found: Reproduction) -> str:
     opening = tag(
         "header",
         tag("p", kicker, class_="kicker"),
-        tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
+        tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale, profile {plan.profile})."),
         tag("p", _summary(found), class_="lede"),
         tag("nav", bullets(links), aria_label="Contents") if len(links) > 1 else "",
     )
     altered = [f"Settings of the user's own: {', '.join(plan.altered)}."] if plan.altered else []
-    protocol = bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *altered, found.provenance])
+    protocol = bullets(
+        [*plan.profile.about, *PROTOCOL, *plan.reduced, *plan.fewer, *altered, found.provenance]
+    )
     failed = bullets(f"Could not be computed: {sentence}" for sentence in found.failed)
     return page(
-        f"assent reproduces the paper: {plan.scale} scale, {plural(plan.repeats, 'repeat')}",
+        f"assent reproduces the paper: {plan.scale} scale, profile {plan.profile}, "
+        f"{plural(plan.repeats, 'repeat')}",
         opening,
         _data_section(found),
         section("How it was run", protocol),
