@@ -156,7 +156,8 @@ def test_mirror_steps_multiply_the_probability_of_the_sample(seed: int) -> None:
         classes, codes = learning.now.draw(1, rng.integers(2**63, size=len(LENGTHS), dtype=np.uint64))
         moves = rng.normal(0, 0.5, len(LENGTHS)).clip(-2, 2)
         learning.step(classes[:, 0], codes[:, 0], moves)
-        for player, mine in enumerate(path):
+        for player in range(len(path)):
+            mine = path[player]
             mine[codes[player, 0]] *= np.exp(moves[player])
             mine /= mine.sum()
             np.testing.assert_allclose(listed(learning.now, player), mine, rtol=1e-9)

@@ -114,8 +114,8 @@ def test_where_influence_did_nothing_is_said() -> None:
     columns = [*ITEMS["overall"].columns[2:3], VIOLATION]
     table = tabulate(lines, labels, columns, reference={"method_name": ours})
     assert [*without_influence(table)] == [
-        f"{ours} is not better than {permuted} at 2 of 2 places: there influence did nothing "
-        "(steam; diginetica)."
+        f"{ours} is not better than {permuted} at 2 of 2 places: no gain from influence is shown "
+        "there (steam; diginetica)."
     ]
 
 

@@ -17,7 +17,7 @@ from assent.methods import merged
 from assent.reproduce import ITEMS, Chapter
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, Plan, Scale, full, quick
 from assent.reproduce.profiles import Profile
-from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter
+from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter, write_verdicts
 from assent.results.words import plural
 from assent.results.writers import terminal
 from assent.support.errors import AssentError
@@ -114,6 +114,7 @@ def reproduce_command(
             _show(chapter, out / chapter.item.name)
             write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
+    write_verdicts(found, out)
     if found.stale:
         notice(found.stale)
     for sentence in found.failed[:_FAILURES]:

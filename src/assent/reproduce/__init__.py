@@ -16,6 +16,7 @@ ITEMS: dict[str, Item] = {
         measurements.APPROXIMATION,
         comparisons.ANCHORS,
         comparisons.GAMMA,
+        comparisons.EXPLANATIONS,
         comparisons.WILLINGNESS,
         comparisons.SPARSITY,
         comparisons.FRONTIER,

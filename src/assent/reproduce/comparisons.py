@@ -24,7 +24,7 @@ from assent.reproduce.plan import (
 )
 from assent.reproduce.profiles import Profile
 from assent.results.plot import Chart, Series, charts
-from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat
+from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat, Way
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table, rows_by, tabulate
 from assent.results.words import MINUS, listed, percent, plural
@@ -253,7 +253,7 @@ GAMMA = replace(
         "paper and of its authors have this item; assent solves the game exactly, without steps."
     ),
     labels={**m.PLACE, "step": "γ", METHOD: "method"},
-    columns=(m.F1, m.VIOLATION, m.REWARD),
+    columns=(m.F1, m.PRECISION, m.NDCG, m.MRR, m.VIOLATION, m.REWARD),
     blocks=_steps,
     profiles=(Profile.PAPER, Profile.AUTHORS),
     models="few_models",
@@ -261,6 +261,42 @@ GAMMA = replace(
     beside=lambda *_: (),
     said=lambda _, table, __: m.without_influence(table),
     not_comparable=m.NO_FIGURE,
+)
+
+
+DIFFERENCES: Mapping[Way, Mapping[str, Mapping[str, Any]]] = {
+    PAPER_METHODS["Random"]: {"random.rate=0.98": {"random": {"rate": 0.98}}},
+}
+"""What may explain a number, by method: values that a source other than the tables gives (the authors' code).
+
+A value that is chosen because it fits a table explains nothing.
+"""
+
+
+def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
+    return [
+        at_prices(plan, model, dataset, [way], labels={"difference": name}, **changes)
+        for way, differences in DIFFERENCES.items()
+        for name, changes in differences.items()
+    ]
+
+
+EXPLANATIONS = replace(
+    GAMMA,
+    name="differences",
+    title="Named differences",
+    where="Ours",
+    about=(
+        "Rows of the overall comparison with one setting changed each: a number of the paper that such a row "
+        "matches, and the plan's own row does not, is explained by that setting."
+    ),
+    labels={**m.PLACE, METHOD: "method", "difference": "difference"},
+    columns=(m.F1, m.PRECISION, m.NDCG, m.MRR, m.VIOLATION, m.REWARD),
+    blocks=_differing,
+    models="models",
+    reference=lambda _: None,
+    charts=lambda _: (),
+    said=lambda *_: (),
 )
 
 
