@@ -94,6 +94,20 @@ def test_a_smaller_experiment_matches_nothing() -> None:
     assert {each.verdict for each in found} == {Verdict.OPEN, Verdict.CONTRADICTED}
 
 
+def test_a_method_with_settings_of_the_users_own_matches_nothing() -> None:
+    given = PAPER["IFRQE"]["diginetica"]
+    same = lines(
+        "IFRQE (nash)", f1=given["f1"][0] / 100, violation=given["wv"][0], reward_mean=-2.0, seconds=1.0
+    )
+    for altered, verdict in ((["table.samples=5"], Verdict.OPEN), ([], Verdict.MATCHED)):
+        plan = replace(PLAN, altered=altered)
+        (one,) = (
+            each for each in judge(plan, [ITEMS["overall"].chapter(plan, same, 3)])
+            if (each.number.labels["method"], each.number.figure) == ("IFRQE", "wv")
+        )  # fmt: skip
+        assert one.verdict is verdict
+
+
 @pytest.mark.parametrize("measured", [True, False])
 def test_the_page_and_the_file_have_every_verdict(measured: bool, tmp_path: Path) -> None:
     base = PAPER["Base"]["diginetica"]

@@ -228,7 +228,8 @@ def without_influence(table: Table) -> Iterator[str]:
         if level:
             yield (
                 f"{way_name(OURS)} is not better than {null} at {len(level)} of "
-                f"{plural(places[null], 'place')}: no gain from influence is shown there ({'; '.join(level)})."
+                f"{plural(places[null], 'place')}: no gain from influence is shown there "
+                f"({'; '.join(level)})."
             )
 
 

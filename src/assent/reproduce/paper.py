@@ -168,6 +168,7 @@ KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 """What the paper calls figures of the records, where it has another name."""
 RANKING = ("f1", "precision", "ndcg", "mrr")
 """Figures of the ranking, in percent."""
+USERS_OWN = "Settings of this run are the user's own, not the plan's (see “How it was run”)."
 OWN_SETTINGS = "Base models are trained with assent's settings, not the paper's, but for the embedding size."
 
 
@@ -292,7 +293,7 @@ def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
     if plan.reduced:
         yield "This run is a smaller version of the paper's: compare the order, not the figures."
     if plan.changed({**PAPER_METHODS, "SCR": SCR}.get(method or "")):
-        yield "Settings of this run are the user's own, not the plan's (see “How it was run”)."
+        yield USERS_OWN
 
 
 def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:

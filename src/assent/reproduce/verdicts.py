@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from assent.reproduce.item import Chapter
-from assent.reproduce.paper import Beside, agree
+from assent.reproduce.paper import USERS_OWN, Beside, agree
 from assent.reproduce.plan import MODELS, PAPER_METHODS, Plan
 from assent.results.records import METHOD
 from assent.results.records import name as way_name
@@ -56,11 +56,14 @@ class Judged:
 def judge(plan: Plan, chapters: Sequence[Chapter]) -> list[Judged]:
     """Return a verdict on every number of the chapters, largest differences first within each verdict.
 
-    A smaller version of the experiment matches and explains nothing: its numbers are contradicted or open.
+    A smaller version of the experiment matches and explains nothing, and neither does a method whose settings
+    the user has changed: these numbers are contradicted or open.
     """
     others = [] if plan.reduced else [*_alternatives(chapters)]
     found = [
-        _judged(chapter.item.name, number, others, comparable=not plan.reduced)
+        _judged(
+            chapter.item.name, number, others, comparable=not plan.reduced and USERS_OWN not in number.why
+        )
         for chapter in chapters
         for number in chapter.beside
     ]
