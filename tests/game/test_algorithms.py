@@ -10,6 +10,7 @@ from assent.game.nearest import regret_of, response_values
 from assent.game.paper import (
     LONGEST_LISTED,
     Gradient,
+    OneAnchor,
     Rewards,
     TableSettings,
     algorithm_1,
@@ -55,6 +56,29 @@ def test_algorithm_1_gives_the_closed_form(objective: Objective, game: Estimates
     np.testing.assert_array_equal(both.selection, closed.selection)
     np.testing.assert_array_equal(both.values, closed.values)
     np.testing.assert_array_equal(both.regret, 0)
+
+
+@BOTH
+def test_one_anchor_is_learnt_like_several_where_that_is_asked_for(objective: Objective) -> None:
+    """With two anchors that know the same, tables learn what they learn with one."""
+    one = random_game(3, n_anchors=1, disagreement=0.0)
+    two = replace(
+        one,
+        anchors=np.repeat(one.anchors, 2, axis=0),
+        own=np.repeat(one.own, 2, axis=0),
+        social=np.repeat(one.social, 2, axis=0),
+        losses=np.repeat(one.losses, 2, axis=0),
+        effects=2 * one.effects,
+    )
+    learnt = TableSettings(samples=50, rounds=3, one_anchor=OneAnchor.LEARNT)
+    found = [
+        solve_table(game, objective=objective, price=0.5, settings=learnt, keys=keys_of(game))
+        for game in (one, two)
+    ]
+    np.testing.assert_array_equal(found[0].selection, found[1].selection)
+    np.testing.assert_allclose(found[0].values, found[1].values)
+    listed_one = solve_table(one, objective=objective, price=0.5, settings=TableSettings(), keys=keys_of(one))
+    assert (found[0].rounds, listed_one.rounds) == (3, 1)
 
 
 def lopsided(n_users: int = 3) -> Estimates:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from assent.game.estimates import Estimates, Objective
 from assent.support.arrays import Bools
 
-from .small_games import all_selections, eighths, games, make_game, steady
+from .small_games import all_selections, eighths, games, make_game, random_game, steady
 
 any_games = st.integers(1, 3).flatmap(lambda n_anchors: games(n_anchors, longest=4))
 
@@ -98,3 +98,40 @@ def test_a_worked_example() -> None:
     selections = np.array([selection, [False, False, False]])
     np.testing.assert_array_equal(game.predicted_losses(selections), [[12, 23], [30, 41]])
     np.testing.assert_array_equal(game.predicted_rewards(selections, 2.0), [[-13, -23], [-30, -41]])
+
+
+@steady
+@given(any_games, st.data())
+def test_permuted_influence_moves_with_its_interaction_to_the_new_owner(
+    game: Estimates, data: st.DataObject
+) -> None:
+    order = np.array(data.draw(st.permutations(range(len(game.owners)))), dtype=np.int64)
+    found = game.permuted(order)
+    rows = np.arange(len(order))
+    np.testing.assert_array_equal(found.own, game.own[:, order])
+    np.testing.assert_array_equal(found.social, game.social[:, order])
+    for before, after in zip(game.effects, found.effects, strict=True):
+        old, new = before.toarray(), after.toarray()
+        np.testing.assert_array_equal(new[game.owners, rows], old[game.owners[order], order])
+        np.testing.assert_array_equal(np.sort(new, axis=0), np.sort(old[:, order], axis=0))
+    same = game.permuted(rows)
+    for before, after in zip(game.effects, same.effects, strict=True):
+        np.testing.assert_array_equal(after.toarray(), before.toarray())
+
+
+@steady
+@given(any_games, st.data())
+def test_uncentred_influence_counts_all_that_is_disclosed(game: Estimates, data: st.DataObject) -> None:
+    selection = draw_selection(data, game)
+    (found,) = game.uncentred().predicted_losses(selection[None])
+    (nearest,) = game.nearest(selection[None])
+    expected = game.losses[nearest] - game.effects[nearest].toarray() @ selection
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_without_influence_the_losses_are_all_that_is_known() -> None:
+    game = random_game(0, n_anchors=2, disagreement=0.2).without_influence()
+    assert not game.own.any()
+    assert not game.social.any()
+    change = np.ones(len(game.owners))
+    assert not game.felt(0, change).any()

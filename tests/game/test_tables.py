@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import comb
 
-from assent.game.paper import Learning, Tables, bits_of, random_codes, simplex_shift
+from assent.game.paper import Learning, Tables, Update, bits_of, random_codes, simplex_shift
 from assent.support.arrays import Floats, mix
 
 from .full_tables import binomial, listed
@@ -143,3 +143,32 @@ def test_the_projection_is_nearer_than_any_other_point() -> None:
     assert abs(nearest.sum() - 1) < 1e-12
     others = rng.dirichlet(np.ones(5), 2000)
     assert (np.linalg.norm(others - point, axis=1) >= np.linalg.norm(nearest - point)).all()
+
+
+@steady
+@given(seeds)
+def test_mirror_steps_multiply_the_probability_of_the_sample(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    start = Tables.prior(LENGTHS, 0.9)
+    learning = Learning(start, 6, Update.MIRROR)
+    path = [listed(start, player) for player in range(len(LENGTHS))]
+    for _ in range(6):
+        classes, codes = learning.now.draw(1, rng.integers(2**63, size=len(LENGTHS), dtype=np.uint64))
+        moves = rng.normal(0, 0.5, len(LENGTHS)).clip(-2, 2)
+        learning.step(classes[:, 0], codes[:, 0], moves)
+        for player in range(len(path)):
+            mine = path[player]
+            mine[codes[player, 0]] *= np.exp(moves[player])
+            mine /= mine.sum()
+            np.testing.assert_allclose(listed(learning.now, player), mine, rtol=1e-9)
+
+
+@steady
+@given(seeds)
+def test_the_likeliest_selection_is_that_of_the_table_written_out(seed: int) -> None:
+    learning, _ = learn(seed, 8)
+    tables = learning.now
+    keys = mix(seed, np.arange(len(LENGTHS)))
+    for player, code in enumerate(tables.likeliest(keys)[:, 0]):
+        whole = listed(tables, player)
+        assert whole[code] == pytest.approx(whole.max(), rel=1e-12)

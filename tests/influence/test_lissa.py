@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from assent.influence.closed_form import own_by_lissa
-from assent.influence.inverse import Estimator, lissa, sampled_rows
-from assent.support.arrays import Floats
+from assent.influence.estimate import effects, own_influence
+from assent.influence.inverse import Divisor, Estimator, lissa, sampled_rows
+from assent.support.arrays import Floats, Ints
 
 from .cases import CASES, STAR_CASES, Case, learnable_case
 from .oracle import Oracle, hessian
@@ -44,36 +43,54 @@ def test_social_is_the_recursion_of_the_paper(case: Case) -> None:
     assert_close(found.flatten(), x, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", STAR_CASES, ids=str)
-def test_own_is_the_recursion_in_every_star(case: Case) -> None:
-    """A literal recursion per user, where the rows of others add b and change nothing else."""
-    oracle = prepared(case)
-    hessians, users = row_hessians(oracle), oracle.samples.users
-    b = torch.zeros(oracle.model.n_users, len(oracle.theta), dtype=torch.float64)
-    for user in range(len(b)):
-        place = oracle.places(torch.tensor([user]))
-        b[user, place] = oracle.user_gradients[oracle.known_users[user], place]
-    rows = sampled_rows(oracle.samples, steps=STEPS, seed=1)
+def dense_effects(oracle: Oracle, rows: Ints) -> Tensor:
+    """A literal recursion on all parameters for every user's loss, before the division: [users, Z]."""
+    hessians, b = row_hessians(oracle), oracle.user_gradients
     x = b
     for row in rows:
-        change = torch.zeros_like(x)
-        change[users[row]] = hessians[row] @ x[users[row]]
-        x = b + x - change
-    found = own_by_lissa(oracle.curvature, oracle.curvature.own_gradient(), rows)
-    assert_close(found, (oracle.train_gradients * x[users]).sum(1))
+        x = b + x - x @ hessians[row]
+    return x @ oracle.train_gradients.T
+
+
+@pytest.mark.parametrize("divisor", Divisor)
+@pytest.mark.parametrize("estimator", [Estimator.LISSA, Estimator.GRADIENT_DOT])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_term_is_the_recursion_of_the_paper(case: Case, estimator: Estimator, divisor: Divisor) -> None:
+    """Own, social and effects on others alike; every row is sampled, so that all coordinates are touched."""
+    settings = case.settings(estimator, lissa_steps=STEPS, divisor=divisor)
+    oracle, found = case.oracle(settings), case.influence(settings)
+    drawn = sampled_rows(oracle.samples, steps=STEPS, seed=case.seed)
+    dense = dense_effects(oracle, drawn if estimator is Estimator.LISSA else drawn[:0])
+    dense /= case.anchor.sum() if divisor is Divisor.DISCLOSED else len(case.anchor)
+    assert_close(found.social, dense.sum(0).numpy())
+    own = dense[case.problem.train.users, np.arange(len(case.anchor))].numpy()
+    assert_close(found.own, own)
+    matrix = effects(case.problem, oracle.curvature, found.own, settings, case.seed)
+    assert_close(matrix.toarray(), dense.numpy())
+    assert np.count_nonzero(dense) > len(case.anchor)
 
 
 @pytest.mark.parametrize("case", STAR_CASES, ids=str)
-def test_influence_divides_by_the_size_of_the_anchor(case: Case) -> None:
-    oracle = prepared(case)
-    found = case.influence(case.settings(Estimator.LISSA, lissa_steps=STEPS))
-    rows = sampled_rows(oracle.samples, steps=STEPS, seed=case.seed)
-    curvature = oracle.curvature
-    b, _ = curvature.valid_gradient(torch.ones(len(curvature.valid.users)))
-    social = curvature.along(lissa(curvature.row_product, b, rows))
-    own = own_by_lissa(curvature, curvature.own_gradient(), rows)
-    assert_close(found.social, (social / case.anchor.sum()).numpy())
-    assert_close(found.own, (own / case.anchor.sum()).numpy())
+def test_few_sampled_rows_touch_few_coordinates(case: Case) -> None:
+    settings = case.settings(Estimator.LISSA, lissa_steps=1)
+    oracle, found = case.oracle(settings), case.influence(settings)
+    dense = dense_effects(oracle, sampled_rows(oracle.samples, steps=1, seed=case.seed)) / case.anchor.sum()
+    matrix = effects(case.problem, oracle.curvature, found.own, settings, case.seed)
+    assert_close(matrix.toarray(), dense.numpy())
+    plain = case.influence(case.settings(Estimator.GRADIENT_DOT)).own
+    touched = ~np.isclose(found.own, 2 * plain, rtol=1e-9)
+    assert 0 < touched.sum() < len(plain)
+
+
+@pytest.mark.parametrize("case", STAR_CASES, ids=str)
+def test_own_weighs_the_validation_rows_that_it_is_told_to(case: Case) -> None:
+    settings = case.settings(Estimator.LISSA, lissa_steps=3)
+    model = case.linearised(settings)
+    half, whole = (
+        own_influence(model, settings, case.seed, np.full(len(model.valid.users), weight))[0]
+        for weight in (0.5, 1.0)
+    )
+    assert_close(2 * half, whole)
 
 
 def cosine(a: Floats, b: Floats) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import polars as pl
@@ -610,3 +610,33 @@ def test_everything_is_disclosed_where_nobody_minds(problem: Problem) -> None:
     for name in ("random", "threshold", "occurrence"):
         assert make_method(name).within(free, 0.1).selection.all()
     assert quick("worth").at_price(free, 9.0).selection.all()
+
+
+@pytest.mark.parametrize("strategy", ["factored", "table"])
+def test_nulls_play_with_influence_that_says_nothing(strategy: str, lab: Lab) -> None:
+    measured, zero, permuted = (
+        quick("ifrqe++", objective="nash", strategy=strategy, signal=signal, table={"samples": 20})
+        for signal in ("measured", "zero", "permuted")
+    )
+    found = [method.at_price(lab, 0.1) for method in (measured, zero, permuted)]
+    assert not np.array_equal(found[0].selection, found[2].selection)
+    if strategy == "factored":  # next to nothing pays: anchors have losses of their own
+        assert found[1].selection.sum() < min(found[0].selection.sum(), found[2].selection.sum())
+    known, nothing, other = (
+        cast(IFRQE, each).estimates(lab, effects=True) for each in (measured, zero, permuted)
+    )
+    assert not nothing.own.any()
+    np.testing.assert_array_equal(np.sort(known.own), np.sort(other.own))
+    assert not np.array_equal(known.own, other.own)
+    assert measured.key != zero.key
+
+
+def test_uncentred_influence_changes_what_anchors_predict_and_no_value(lab: Lab) -> None:
+    centred, printed = (
+        cast(IFRQE, quick("ifrqe++", influence={"centred": each})).estimates(lab) for each in (True, False)
+    )
+    np.testing.assert_array_equal(centred.own, printed.own)
+    for t, anchor in enumerate(centred.anchors):
+        expected = centred.losses[t] - centred.felt(t, anchor.astype(np.float64))
+        np.testing.assert_allclose(printed.losses[t], expected)
+    assert not np.allclose(centred.losses, printed.losses)

@@ -1,5 +1,7 @@
 """Gradients by hand are autograd's."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -19,13 +21,28 @@ def looked_up(ids: Ints) -> Lookup:
     return Lookup(rows, places.reshape(ids.shape))
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+PLAIN = {"form": "plain"}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in BY_HAND),
+    ("neumf", PLAIN),
+    ("neumf", {"dropout": 0.5}),
+    ("neumf", {**PLAIN, "dropout": 0.2}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("negatives", [1, 3])
-def test_gradients_by_hand_are_those_of_autograd(name: str, seed: int, negatives: int) -> None:
-    """Users and items occur several times; one row has the same item as positive and as negative."""
+def test_gradients_by_hand_are_those_of_autograd(
+    name: str, settings: dict[str, Any], seed: int, negatives: int
+) -> None:
+    """Users and items occur several times; one row has the same item as positive and as negative.
+
+    Both leave out the same hidden units, drawn by torch's generator.
+    """
     rng = np.random.default_rng(seed)
-    model = made(name, sizes=SIZES, seed=seed)
+    model = made(name, sizes=SIZES, seed=seed, **settings).train()
+    torch.manual_seed(seed)
     users, items = rng.integers(0, 9, 30), rng.integers(0, 11, (30, 1 + negatives))
     items[0] = items[0, 0]
     losses = model.losses(torch.from_numpy(users), torch.from_numpy(items), None)
@@ -33,6 +50,7 @@ def test_gradients_by_hand_are_those_of_autograd(name: str, seed: int, negatives
     expected = dict(zip(names, torch.autograd.grad(losses.mean(), values), strict=True))
 
     read = {"users": looked_up(users), "items": looked_up(items)}
+    torch.manual_seed(seed)
     loss, by_row = model.gradients(read["users"], read["items"])
     assert loss == pytest.approx(losses.mean().item())
     found = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
@@ -46,9 +64,9 @@ def test_gradients_by_hand_are_those_of_autograd(name: str, seed: int, negatives
         torch.testing.assert_close(gradient, expected[name])
 
 
-@pytest.mark.parametrize("name", BY_HAND)
-def test_logits_by_hand_are_those_of_forward(name: str) -> None:
-    model = made(name, sizes=SIZES)
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
+def test_logits_by_hand_are_those_of_forward(name: str, settings: dict[str, Any]) -> None:
+    model = made(name, sizes=SIZES, **settings)
     users, items = pairs(model)
     torch.testing.assert_close(model.logits(users, items, None), model(users, items, None)[0])
     assert not model.scores(users, items, None).requires_grad

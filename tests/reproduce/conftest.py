@@ -17,7 +17,8 @@ OVERRIDES: dict[str, Any] = {
 }
 RANGES: dict[str, tuple[float, ...]] = {
     "learning_rate": (0.01, 0.05), "batch_size": (64, 128), "dimension": (2, 4),
-    "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2),
+    "drop": (0.1, 0.2), "epochs": (1, 2), "anchors": (1, 2), "price": (0.1, 1),
+    "rounds": (1, 2), "samples": (2, 3), "lissa_steps": (1, 2),
 }  # fmt: skip
 """Of the search: its models train in a moment."""
 

@@ -135,7 +135,7 @@ def test_the_full_plan_is_the_papers() -> None:
     assert plan.prices == (0.1, 0.5, 1.0, 2.0)
     method = plan.method(OURS, "mf", "diginetica").model_dump()
     assert (method["anchors"], method["reward"], plan.explored("diginetica")) == (8, RewardForm.MEAN, 1000)
-    assert plan.settings("mf").model_settings.model_dump()["dimension"] == 64
+    assert plan.settings("mf", "diginetica").model_settings.model_dump()["dimension"] == 64
     assert method["anchor_rate"] == pytest.approx(1 - theirs["drop_ratio"][0])
     assert full(3).repeats == 3
 

@@ -22,11 +22,12 @@ from assent.lab.anchors import random_anchors
 from assent.lab.store import Found
 from assent.methods import influence_settings, make_method
 from assent.models.losses import Loss
-from assent.reproduce import ITEMS, Plan, Reproduction, build_page, paper, reproduce
+from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, paper, reproduce
 from assent.reproduce.item import Block, Cell, Chapter
-from assent.reproduce.plan import OURS, Where, problem_of
+from assent.reproduce.plan import NULLS, OURS, Where, problem_of
 from assent.reproduce.plan import DataSource as Source
 from assent.reproduce.run import CELLS, Cells
+from assent.results.records import name as way_name
 from assent.results.words import percent
 from assent.runs.compare import compare
 from assent.runs.measure import Cell as MethodCell
@@ -37,6 +38,7 @@ from assent.support.runtime import code_state
 from tests.conftest import Assent
 from tests.small import rehashed, trained_in
 
+IN_PROFILE = [name for name, item in ITEMS.items() if Profile.ASSENT in item.profiles]
 TIMES = ("seconds", "seconds_error", "seconds_p")
 
 
@@ -57,7 +59,7 @@ def timeless(chapters: Sequence[Chapter]) -> list[Any]:
 
 
 def test_every_item_has_something_to_show(found: Reproduction) -> None:
-    assert [each.item.name for each in found.chapters] == list(ITEMS)
+    assert [each.item.name for each in found.chapters] == IN_PROFILE
     for each in found.chapters:
         assert len(each.records) == each.wanted
         assert each.table.rows
@@ -74,7 +76,7 @@ def test_the_overall_table_is_what_compare_finds(found: Reproduction, plan: Plan
     for seed in range(plan.repeats):
         records = compare(
             problem_of(plan.source("diginetica"), seed, Where(data)),
-            [(plan.settings("mf"), methods)],
+            [(plan.settings("mf", "diginetica"), methods)],
             prices=[1.0],
             seeds=[seed],
         )
@@ -165,7 +167,7 @@ def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, 
         "ifrqe": "out of luck",
         "ifrqe++": "ZeroDivisionError: nobody foresaw it (test_",
     }
-    assert len(found.failed) == len(broken) == 2
+    assert len(found.failed) == len(broken) == 4
     for sentence, cell in zip(found.failed, broken, strict=True):
         name = cell.labels["method_name"]
         why = said[name.split()[0].lower()]
@@ -271,15 +273,15 @@ def test_a_changed_setting_computes_what_it_touches(
     cells = Cells(Store(out / CELLS), Where(data))
     more = replace(available, anchors={"simulation": 3, "diginetica": 3})
     touched = missing(cells, "overall", more)
-    assert {cell.labels["method_name"] for cell in touched} == {"IFRQE++ (nash)"}
+    assert {cell.labels["method_name"] for cell in touched} == {"IFRQE++ (nash)", *map(way_name, NULLS)}
     longer = replace(available, overrides={**plan.overrides, "training": {"epochs": 3}})
-    assert len(missing(cells, "overall", longer)) == 2 * 2 * 7
+    assert len(missing(cells, "overall", longer)) == 2 * 2 * 9
 
 
 def test_without_computing_it_shows_what_is_there(plan: Plan, data: Path, tmp_path: Path) -> None:
     found = reproduce([ITEMS["overall"]], plan, tmp_path, data=data, compute=False)
     assert found.chapters == []
-    assert found.missing[1:] == ["overall: none of its 28 cells is there."]
+    assert found.missing[1:] == ["overall: none of its 36 cells is there."]
 
 
 def test_an_item_without_cells_is_told(plan: Plan, data: Path, tmp_path: Path) -> None:
@@ -300,7 +302,7 @@ def test_the_approximation_is_that_of_the_anchors(found: Reproduction, plan: Pla
     records = chapter(found, "approximation").records
     record = next(each for each in records if (each["dataset"], each["seed"]) == ("diginetica", 1))
     problem = problem_of(plan.source("diginetica"), 1, Where(data))
-    lab = Lab(problem, plan.settings("mf"), 1, Store.temporary())
+    lab = Lab(problem, plan.settings("mf", "diginetica"), 1, Store.temporary())
     (anchor,) = lab.train(random_anchors(lab, 1, rate=0.9))
     kept = validation_losses(problem, anchor, Loss.BCE).sum() / problem.valid_samples().sum()
     assert record["unchanged"] == pytest.approx(kept)
@@ -328,7 +330,7 @@ def test_more_anchors_take_longer(found: Reproduction) -> None:
 @pytest.fixture
 def whole(found: Reproduction, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with all cells of the tiny plan, which is the quick one here."""
-    monkeypatch.setattr(reproduce_command, "quick", lambda _: replace(found.plan, sizes={}))
+    monkeypatch.setattr(reproduce_command, "quick", lambda *_: replace(found.plan, sizes={}))
     return copytree(out, tmp_path / "whole")
 
 
@@ -339,17 +341,17 @@ def test_all_as_it_is_typed_writes_every_table_and_figure_in_every_format(
     code, text, _ = assent("reproduce", "all", *asked, "--out", whole)
     assert code == 0
     assert "overall: IFRQE++ (nash) is at or above All in" in text
-    for name in ITEMS:
+    for name in IN_PROFILE:
         files = list((whole / name).iterdir())
         assert all(file.stat().st_size > 50 for file in files)
         drawn = {".svg", ".png"} if name != "search" else set()
         assert {file.suffix for file in files} == {".csv", ".parquet", ".md", ".tex"} | drawn
         assert f'<section id="{name}"' in (whole / "index.html").read_text()
     frame = pl.read_parquet(whole / "overall" / "overall.parquet")
-    assert frame.height == 2 * 7
+    assert frame.height == 2 * 9
     assert pl.read_csv(whole / "overall" / "overall.csv").columns == frame.columns
     latex = (whole / "overall" / "overall.tex").read_text()
-    assert latex.count(r"\\") == 1 + 2 + 2 * 7
+    assert latex.count(r"\\") == 1 + 2 + 2 * 9
     with (whole / "overall" / "beside-the-paper.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 2 * 6 * 3  # of the model that was asked for

@@ -16,7 +16,8 @@ from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pa
 from assent.methods import merged
 from assent.reproduce import ITEMS, Chapter
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, Plan, Scale, full, quick
-from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter
+from assent.reproduce.profiles import Profile
+from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter, write_verdicts
 from assent.results.words import plural
 from assent.results.writers import terminal
 from assent.support.errors import AssentError
@@ -37,8 +38,12 @@ def reproduce_command(
     ],
     *,
     scale: Annotated[
-        Scale, _shown("`quick`: all in half an hour at most; `full`: the paper's settings.")
+        Scale, _shown("`quick`: all in half an hour at most; `full`: all users, models and repeats.")
     ] = Scale.QUICK,
+    profile: Annotated[
+        Profile,
+        _shown("Training, influence and game: the paper's text, the authors' code, or assent's own."),
+    ] = Profile.ASSENT,
     repeats: Annotated[int | None, _option("Default: 2 (quick), 10 (full).", min=1)] = None,
     jobs: Jobs = None,
     data_dir: Annotated[
@@ -59,7 +64,8 @@ def reproduce_command(
         bool, _option("Compute nothing: show what is there so far.", "--report-only")
     ] = False,
     out: Annotated[
-        Path | None, _option("Folder of cells, tables, figures and the page. Default: reproduced-SCALE.")
+        Path | None,
+        _option("Folder of cells, tables, figures and the page. Default: reproduced[-PROFILE]-SCALE."),
     ] = None,
     replace: Annotated[
         bool, _option("Write the page over one that is not of `assent reproduce`.", "--replace")
@@ -77,13 +83,15 @@ def reproduce_command(
     ```
     assent reproduce all --scale quick
     assent reproduce overall,price --scale full --models mf --datasets diginetica
+    assent reproduce overall --profile paper --models mf --datasets diginetica --scale full --repeats 3
     assent reproduce overall --scale full --report-only
     ```
     """
-    asked = _asked(names)
-    out = out or Path(f"reproduced-{scale}")
+    asked = _asked(names, profile)
+    own = "" if profile is Profile.ASSENT else f"-{profile}"
+    out = out or Path(f"reproduced{own}-{scale}")
     no_file(out)
-    plan = _plan(scale, repeats, set_, datasets=datasets, models=models, users=users)
+    plan = _plan(scale, profile, repeats, set_, datasets=datasets, models=models, users=users)
     check_result(out, PAGE, replace=replace)
     with WorkOptions(jobs).executor() as executor:
         found = reproduce(
@@ -106,6 +114,7 @@ def reproduce_command(
             _show(chapter, out / chapter.item.name)
             write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
+    write_verdicts(found, out)
     if found.stale:
         notice(found.stale)
     for sentence in found.failed[:_FAILURES]:
@@ -116,13 +125,18 @@ def reproduce_command(
         raise typer.Exit(1)
 
 
-def _asked(names: str) -> list[str]:
-    """The names of items in text like overall,price."""
+def _asked(names: str, profile: Profile) -> list[str]:
+    """The names of items in text like overall,price; those that the profile does not have are refused."""
     asked = [name.strip() for name in names.split(",")]
     for name in asked:
         if name not in (EVERYTHING, *ITEMS):
             raise AssentError(f"{name}: no item; accepted: {EVERYTHING}, {', '.join(ITEMS)}")
-    return list(ITEMS) if EVERYTHING in asked else asked
+    if EVERYTHING in asked:
+        return [name for name, item in ITEMS.items() if profile in item.profiles]
+    for name in asked:
+        if profile not in ITEMS[name].profiles:
+            raise AssentError(f"{name}: accepted: --profile {' or '.join(ITEMS[name].profiles)}")
+    return asked
 
 
 def _data(folder: Path | None) -> Path | None:
@@ -133,6 +147,7 @@ def _data(folder: Path | None) -> Path | None:
 
 def _plan(
     scale: Scale,
+    profile: Profile,
     repeats: int | None,
     overrides: list[str] | None,
     *,
@@ -141,7 +156,7 @@ def _plan(
     users: int | None,
 ) -> Plan:
     """What the options ask for."""
-    plan = quick(repeats) if scale is Scale.QUICK else full(repeats)
+    plan = (quick if scale is Scale.QUICK else full)(repeats, profile)
     given = read_pairs(overrides or [], {})
     if "model" in given:
         raise AssentError("--set model: accepted: --models")
@@ -154,7 +169,7 @@ def _plan(
         altered=list(overrides or []),
     )
     for model in plan.models:
-        settings = checked(partial(plan.settings, model), model)
+        settings = checked(partial(plan.settings, model, SIMULATION), model)
         ways = (*PAPER_METHODS.values(), SCR, ("worth", "welfare"))
         methods = [checked(partial(plan.method, way, model, SIMULATION), model) for way in ways]
         Asked(settings, {key: value for key, value in given.items() if key not in BASE}, {}).check(methods)

@@ -95,20 +95,23 @@ def evaluate(
     price: float,
     k: int | Sequence[int] = 5,
     ranked: Mapping[str, Floats] | None = None,
+    rewards_on: HeldOut = HeldOut.VALIDATION,
     progress: Progress = SILENT,
 ) -> dict[str, float]:
     """Return one flat record: violation, its share of the violation of All, both rewards, mean metrics at k.
 
-    The rewards use the binary cross-entropy of the validation rows (eq. 1), the metrics the test rows. With
-    several k the first one's metrics are called `ndcg`, `hit`, …, those of a further k `ndcg@10`, `hit@10`.
-    `ranked` are the `ranked_metrics`, where they are known.
+    The rewards use the binary cross-entropy of the validation rows (eq. 1) unless `rewards_on` names others,
+    the metrics the test rows. With several k the first one's metrics are called `ndcg`, `hit`, …, those of a
+    further k `ndcg@10`, `hit@10`. `ranked` are the `ranked_metrics`, where they are known.
     """
     if ranked is None:
         ranked = ranked_metrics(problem, trained, k=k, progress=progress)
     disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
-    with progress.task("validation losses", 1):
-        losses = validation_losses(problem, trained)
-    per_user = rewards(losses, problem.valid_samples(), problem.wishes.cost(disclosed), price=price)
+    judged = rewards_on.of(problem)
+    with progress.task(f"{rewards_on} losses", 1):
+        losses = judged.losses(problem, trained, Loss.BCE)
+    costs = problem.wishes.cost(disclosed)
+    per_user = rewards(losses, judged.samples(problem.n_users), costs, price=price)
     everything = problem.violation()
     violation = problem.violation(selection)
     return {

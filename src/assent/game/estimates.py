@@ -4,7 +4,7 @@ An anchor is a selection on which a model was trained. Around it, influence pred
 loss to first order. The prediction for any other selection is that of its nearest anchor (Hamming distance).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -72,6 +72,40 @@ class Estimates:
     def values(self, objective: Objective) -> Floats:
         """The influence that the objective counts: [T, Z]."""
         return self.own if objective is Objective.NASH else self.social
+
+    def uncentred(self) -> "Estimates":
+        """Return what predicts L(õ) − Σ_k o_k g_k, as the paper prints it, not L(õ) − Σ_k (o_k − õ_k) g_k.
+
+        The difference, Σ_k õ_k g_k, is the same for every selection near an anchor: it belongs to the loss.
+        """
+        at_anchors = [self.felt(t, anchor.astype(np.float64)) for t, anchor in enumerate(self.anchors)]
+        return replace(self, losses=self.losses - np.array(at_anchors))
+
+    def without_influence(self) -> "Estimates":
+        """Return the same with every influence 0: the losses of the anchors are all that is known."""
+        return replace(self, own=0 * self.own, social=0 * self.social, effects=())
+
+    def permuted(self, order: Ints) -> "Estimates":
+        """Return the same where row k has the influence that was measured for row `order[k]`: [Z].
+
+        What a row did for its owner it then does for its new owner, and the other way round.
+        """
+        theirs, mine = self.owners[order], self.owners
+        place = np.argsort(order)
+
+        def moved(effects: SparseMatrix) -> SparseMatrix:
+            values, users, rows = effects.entries()
+            rows = place[rows]
+            swapped = np.where(users == theirs[rows], mine[rows], users)
+            swapped = np.where((users == mine[rows]) & (users != theirs[rows]), theirs[rows], swapped)
+            return SparseMatrix.of(values, swapped, rows, effects.shape)
+
+        return replace(
+            self,
+            own=self.own[:, order],
+            social=self.social[:, order],
+            effects=tuple(moved(each) for each in self.effects),
+        )
 
     def players(self, price: float) -> Players:
         """The players at a price."""

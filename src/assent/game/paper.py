@@ -20,6 +20,7 @@ distances, the price paid) is one small matrix product, and the others' part is 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,33 @@ class Gradient(StrEnum):
     """That difference over the probability of the sample: unbiased, as Theorem 5 assumes, and very noisy."""
 
 
+class OneAnchor(StrEnum):
+    """How the game of one anchor is solved."""
+
+    LISTED = "listed"
+    """By Algorithm 1, which lists all selections of a player and takes the best."""
+    LEARNT = "learnt"
+    """By Algorithms 2 and 3, like that of several anchors: both can then be compared."""
+
+
+class Update(StrEnum):
+    """How step 6 of Algorithm 3 moves a strategy along the gradient."""
+
+    PROJECTED = "projected"
+    """Add the step to the sampled selection, then project onto the simplex: the paper's."""
+    MIRROR = "mirror"
+    """Multiply its probability by exp(step), then normalise: what the authors' published code does."""
+
+
+class Choose(StrEnum):
+    """Which selection is taken of a final strategy."""
+
+    DRAWN = "drawn"
+    """A sample of it: the paper's."""
+    LIKELIEST = "likeliest"
+    """The most probable one: what the authors' published code does."""
+
+
 class TableSettings(BaseModel):
     """Settings of Algorithms 2 and 3; defaults are the paper's where it gives one."""
 
@@ -82,6 +110,13 @@ class TableSettings(BaseModel):
     threshold: float = Field(1e-3, ge=0, description="κ: stop when no strategy moves more, Σ|Δα|")
     prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior if wishes have none")
     gradient: Gradient = Field(Gradient.RELATIVE, description="gradient at a sampled selection")
+    one_anchor: OneAnchor = Field(OneAnchor.LISTED, description="how the game of one anchor is solved")
+    update: Update = Field(Update.PROJECTED, description="how a strategy is moved along the gradient")
+    choose: Choose = Field(Choose.DRAWN, description="which selection is taken of the final strategy")
+
+    def lists(self, anchors: int) -> bool:
+        """Return whether a game of so many anchors is solved by Algorithm 1."""
+        return anchors == 1 and self.one_anchor is OneAnchor.LISTED
 
 
 def simplex_shift(values: Floats, counts: Floats) -> Floats:
@@ -170,6 +205,14 @@ class Tables:
             open_ = open_[np.concatenate(has_class)]
         return codes
 
+    def likeliest(self, keys: Keys) -> Ints:
+        """The most probable selection of each player, of equal ones one drawn by `keys[R]`: codes [R, 1]."""
+        classes = np.where(self.counts > 0, self.chances, -1).argmax(axis=1)
+        codes: Ints = self.codes[np.arange(len(classes)), classes]
+        (levels,) = np.nonzero(classes < self.levels)
+        codes[levels] = self._from_levels(levels, classes[levels], keys[levels])
+        return codes.reshape(-1, 1)
+
     def marginals(self) -> Floats:
         """The probability that each interaction is disclosed, 0 beyond a history's end: [R, longest]."""
         longest = self.levels - 1
@@ -191,8 +234,8 @@ class Learning:
     Steps 3 to 9 of Algorithm 3: move the sampled selection, project onto the simplex, average over the steps.
     """
 
-    def __init__(self, start: Tables, samples: int) -> None:
-        self._lengths, self._levels = start.lengths, start.levels
+    def __init__(self, start: Tables, samples: int, update: Update = Update.PROJECTED) -> None:
+        self._lengths, self._levels, self._update = start.lengths, start.levels, update
         spare = ((0, 0), (0, samples))
         self._codes = np.pad(start.codes, spare, constant_values=-1)
         self._counts = np.pad(start.counts, spare)
@@ -209,7 +252,7 @@ class Learning:
         return Tables(self._lengths, self._codes[:, used], self._counts[:, used], self._chances[:, used])
 
     def step(self, classes: Ints, codes: Ints, moves: Floats) -> None:
-        """α_{l+1} = Π[α_l + moves at the sampled selections]; all arguments [R]."""
+        """α_{l+1} = Π[α_l + moves at the sampled selections], or α_l · exp(moves) there; all [R]."""
         # Sampled selections without a class of their own are split off from their levels.
         fresh = np.flatnonzero(classes < self._levels)
         place, level = self._next[fresh], classes[fresh]
@@ -225,7 +268,12 @@ class Learning:
         self._sum[:, : tables.chances.shape[1]] += tables.chances
         self._steps += 1
         # A move of 2 leads to a corner from anywhere; larger ones would lose digits in the sums.
-        tables.chances[np.arange(len(owned)), owned] += np.clip(moves, -2, 2)
+        moves = np.clip(moves, -2, 2)
+        if self._update is Update.MIRROR:
+            tables.chances[np.arange(len(owned)), owned] *= np.exp(moves)
+            tables.chances /= np.einsum("rc,rc->r", tables.counts, tables.chances)[:, None]
+            return
+        tables.chances[np.arange(len(owned)), owned] += moves
         tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
         np.maximum(tables.chances, 0, out=tables.chances)
 
@@ -383,15 +431,17 @@ class Opponents(NamedTuple):
 def solve_table(
     estimates: Estimates, *, objective: Objective, price: float, settings: TableSettings, keys: Keys
 ) -> Equilibrium:
-    """Algorithm 1 for one anchor, Algorithm 2 for more; `keys[N]` of the players decide all samples."""
-    check_table(estimates.players(price), several=estimates.n_anchors > 1)
-    if estimates.n_anchors == 1:
+    """Algorithm 1 for one anchor that is `listed`, else Algorithm 2; `keys[N]` decide all samples."""
+    is_listed = settings.lists(estimates.n_anchors)
+    check_table(estimates.players(price), learnt=not is_listed)
+    if is_listed:
         selection, rounds = algorithm_1(estimates, objective=objective, price=price), 1
         strategy, nearest = selection.astype(np.float64), np.ones(1, dtype=np.int64)
     else:
         rewards = Rewards(estimates, objective, price)
         tables, rounds = algorithm_2(rewards, settings, keys)
-        selection = rewards.histories.selections(draw_all(tables, 1, mix(keys, _CHOSEN)))[0]
+        chosen = likeliest_all if settings.choose is Choose.LIKELIEST else partial(draw_all, count=1)
+        selection = rewards.histories.selections(chosen(tables, keys=mix(keys, _CHOSEN)))[0]
         strategy = marginals(rewards, tables)
         distances, _ = rewards.sums(draw_all(tables, settings.samples, mix(keys, _JUDGED)))
         nearest = np.bincount(distances.argmin(axis=1), minlength=estimates.n_anchors)
@@ -463,7 +513,7 @@ def algorithm_3(
     opponents = meeting.seen_by(players)
     last = opponents.rewards(opponents.drawn)
     standard = np.zeros_like(last) if settings.gradient is Gradient.WRITTEN else last
-    learning = Learning(start, settings.samples)
+    learning = Learning(start, settings.samples, settings.update)
     for draw in range(settings.samples):
         now = learning.now
         classes, codes = now.draw(1, mix(keys, draw))
@@ -485,6 +535,12 @@ def draw_all(tables: list[Tables], count: int, keys: Keys) -> Ints:
     return np.concatenate(drawn)
 
 
+def likeliest_all(tables: list[Tables], keys: Keys) -> Ints:
+    """The most probable selection of every player, of equal ones one drawn by `keys[N]`: codes [N, 1]."""
+    blocks = slices(len(keys), _SAMPLED)
+    return np.concatenate([each.likeliest(keys[block]) for each, block in zip(tables, blocks, strict=True)])
+
+
 def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     """The probability that each interaction is disclosed: [Z]."""
     histories = rewards.histories
@@ -495,11 +551,11 @@ def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     return found[histories.units.of]
 
 
-def check_table(players: Players, *, several: bool) -> None:
+def check_table(players: Players, *, learnt: bool) -> None:
     """Raise for wishes that tables do not support, and for histories that are too long.
 
     In the binomial prior all selections of one size are equally likely, so a prior may differ between people
-    only. Algorithm 1 (one anchor) lists all selections; with `several` anchors histories may be longer.
+    only. Algorithm 1 lists all selections; tables that are `learnt` may have longer histories.
     """
     wishes, by_user = players.wishes, np.zeros(players.n_users)
     if wishes.prior is not None:
@@ -517,7 +573,7 @@ def check_table(players: Players, *, several: bool) -> None:
             "a prior by user, or strategy=factored"
         )
     lengths = np.bincount(players.units.owners)
-    longest = LONGEST if several else LONGEST_LISTED
+    longest = LONGEST if learnt else LONGEST_LISTED
     if lengths.max(initial=0) > longest:
         what = "interactions" if wishes.groups is None else "decisions"
         raise AssentError(

@@ -37,15 +37,7 @@ from torch.nn import functional as F
 
 from assent.data.problem import Problem
 from assent.influence.factors import Factors, pair_scores
-from assent.influence.inverse import (
-    Estimator,
-    InfluenceSettings,
-    Solution,
-    anchor_size,
-    sampled_rows,
-    solve,
-    system_per_row,
-)
+from assent.influence.inverse import InfluenceSettings, Solution, solve, system_per_row
 from assent.models.mf import MF
 from assent.support.arrays import Floats, Ints, slices
 from assent.support.errors import AssentError
@@ -190,24 +182,15 @@ def _change(block: Block, xu: Tensor, xi: Tensor) -> Tensor:
 
 
 def own_in_stars(
-    curvature: Curvature, settings: InfluenceSettings, seed: int, of_rows: Tensor | None = None
+    curvature: Curvature, settings: InfluenceSettings, of_rows: Tensor | None = None
 ) -> tuple[Tensor, float | None]:
     """Return the effect of each row on its owner's loss, [Z], and the largest residual of the users' systems.
 
     `of_rows[n]` weigh the validation rows in their owners' losses; default: 1 each.
     """
-    b = curvature.own_gradient(of_rows)
-    match settings.estimator:
-        case Estimator.GRADIENT_DOT:
-            items_fixed = torch.cat([b, b.new_zeros(curvature.model.n_items, b.shape[1])])
-            return curvature.along(items_fixed) / anchor_size(curvature), None
-        case Estimator.LISSA:
-            rows = sampled_rows(curvature.samples, steps=settings.lissa_steps, seed=seed)
-            return own_by_lissa(curvature, b, rows) / anchor_size(curvature), None
-        case _:
-            stars = Stars(curvature)
-            solution = stars.solve(b, settings)
-            return stars.along(solution.x), solution.residual
+    stars = Stars(curvature)
+    solution = stars.solve(curvature.own_gradient(of_rows), settings)
+    return stars.along(solution.x), solution.residual
 
 
 @dataclass(frozen=True)
@@ -249,34 +232,13 @@ class Stars:
         return -(along.unsqueeze(-1) * block.p.unsqueeze(1) + block.twist.unsqueeze(-1) * xu) / scale
 
 
-def own_by_lissa(curvature: Curvature, b: Tensor, rows: Ints) -> Tensor:
-    """Return the derivative of each row's loss along H⁻¹ b by LiSSA in its user's star: [Z].
-
-    The recursion runs in all stars at once for `b[n_users, d]`; a sampled row concerns its own user only.
-    """
-    x = b
-    items: dict[int, Tensor] = {}
-    """The item coordinates of sampled rows, [1 + draws, d]; those of other rows are 0."""
-    for row in map(int, rows):
-        one = curvature.of_row(row)
-        block = next(one.blocks())
-        user, places = int(block.users[0]), one.n_users + block.items[0]
-        xi = items.get(row, torch.zeros_like(block.q[0]))
-        whole = torch.zeros_like(one.diagonal)
-        whole[user] = x[user]
-        whole[places] = xi
-        image = one.product(whole)
-        x = b + x
-        x[user] -= image[user]
-        items[row] = xi - image[places]
-    parts = []
-    for block in curvature.blocks():
-        xi = torch.zeros_like(block.q)
-        for row, value in items.items():
-            if block.rows.start <= row < block.rows.stop:
-                xi[row - block.rows.start] = value
-        parts.append(curvature.row_derivatives(block, F.embedding(block.users, x).unsqueeze(1), xi))
-    return torch.cat(parts)
+def check_entries(wanted: int) -> None:
+    """Raise if an effect matrix has too many entries for memory."""
+    if wanted > _MOST_ENTRIES:
+        raise AssentError(
+            f"effects between users: {wanted:,} pairs, more than the {_MOST_ENTRIES:,} kept in "
+            "memory; predict losses by one solve instead (predicted_losses)"
+        )
 
 
 @flushed()
@@ -290,23 +252,16 @@ def effect_matrix(
 ) -> SparseMatrix:
     """Return the effect of every interaction on every user that it reaches directly: [n_users, Z], sparse.
 
-    The entries of the owners are `own[Z]`. Limitation: LiSSA and gradient-dot have no star solutions, so that
-    with them the effects on others are those of the truncated estimator, while `own` is the estimator's own.
-    Contacts are handled in blocks; each has as many entries as its item has rows. Raises an `AssentError` if
-    there are too many entries for memory.
+    The entries of the owners are `own[Z]`. It is for estimators that solve systems. Contacts are handled in
+    blocks; each has as many entries as its item has rows. Raises an `AssentError` if there are too many
+    entries for memory.
     """
-    if settings.estimator in (Estimator.LISSA, Estimator.GRADIENT_DOT):
-        settings = settings.model_copy(update={"estimator": Estimator.TRUNCATED})
     items = curvature.samples.items[:, 0].numpy()
     order, counts = np.argsort(items, kind="stable"), np.bincount(items, minlength=curvature.model.n_items)
     start = np.cumsum(counts) - counts
     reached = np.concatenate([curvature.valid.items.numpy().ravel(), items])
     wanted = int(counts[reached[reached < len(counts)]].sum())
-    if wanted > _MOST_ENTRIES:
-        raise AssentError(
-            f"effects between users: {wanted:,} pairs, more than the {_MOST_ENTRIES:,} kept in "
-            "memory; predict losses by one solve instead (predicted_losses)"
-        )
+    check_entries(wanted)
     gradients = torch.cat([b.slope[:, :1] * b.p + curvature.model.l2 * b.q[:, 0] for b in curvature.blocks()])
     users, rows = [problem.train.users], [np.arange(len(own))]
     values = [own.astype(curvature.diagonal.numpy().dtype)]

@@ -17,15 +17,17 @@ from torch import Tensor
 
 from assent.data.problem import Problem
 from assent.influence.autodiff import Autodiff
-from assent.influence.closed_form import Curvature, own_in_stars
+from assent.influence.closed_form import Curvature, effect_matrix, own_in_stars
 from assent.influence.inverse import Estimator, InfluenceSettings, inverse_product
 from assent.influence.least_squares import LeastSquares
 from assent.influence.linearised import Linearised, train_samples, valid_samples
+from assent.influence.recursion import effects_by_recursion, own_by_recursion
 from assent.models import IALS, MF
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, below, mix, slices
 from assent.support.draws import Purpose
 from assent.support.runtime import flushed
+from assent.support.sparse import SparseMatrix
 from assent.training import Trained, disclose
 
 _AT_ONCE = 16
@@ -131,8 +133,22 @@ def first_order_own(
 ) -> tuple[Tensor, float | None]:
     """Return the first-order effect of each row on its owner's loss, as `predicted_losses` has it."""
     if isinstance(model, Curvature):
-        return own_in_stars(model, settings, seed, _of_rows(model, weights))
+        if settings.estimator.solves:
+            return own_in_stars(model, settings, _of_rows(model, weights))
+        return own_by_recursion(model, settings, seed, _of_rows(model, weights)), None
     return own_by_groups(model, settings, seed, _of_rows(model, weights))
+
+
+def effects(
+    problem: Problem, model: Curvature, own: Floats, settings: InfluenceSettings, seed: int
+) -> SparseMatrix:
+    """Return the effect of every interaction on every user, by the estimator of `settings`: [n_users, Z].
+
+    The entries of the owners are `own[Z]`.
+    """
+    if settings.estimator.solves:
+        return effect_matrix(problem, model, own, settings)
+    return effects_by_recursion(model, own, settings, seed)
 
 
 def _of_rows(model: Linearised, weights: Floats | None) -> Tensor:
@@ -180,11 +196,13 @@ def predicted_losses(model: Linearised, selections: Bools, settings: InfluenceSe
 
         L_u(o) ≈ L_u(θ̃, õ) + ∇L_uᵀ Δ + Σ_k (o_k − õ_k) ∂L_u/∂o_k,     Δ = −H⁻¹ Σ_k (o_k − õ_k) ∂²F/∂θ∂o_k
 
-    One solve per selection serves all users.
+    One solve per selection serves all users. Without `settings.centred`, õ_k is left out of both sums: the
+    paper's Theorem 1 as printed.
     """
     before, found = model.valid_losses(), []
+    start = model.samples.anchor if settings.centred else torch.zeros_like(model.samples.anchor)
     for part in slices(len(selections), _AT_ONCE):
-        changes = torch.from_numpy(selections[part]).to(model.samples.anchor) - model.samples.anchor
+        changes = torch.from_numpy(selections[part]).to(start) - start
         moves = torch.stack([inverse_product(model, model.pull(-each), settings, seed).x for each in changes])
         found += [model.valid.per_user(before + each) for each in model.valid_changes(moves, changes)]
     return np.array(found)

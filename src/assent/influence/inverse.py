@@ -45,6 +45,15 @@ class Estimator(StrEnum):
         return self in (Estimator.TRUNCATED, Estimator.GAUSS_NEWTON)
 
 
+class Divisor(StrEnum):
+    """What LiSSA and the plain gradient, which are about the mean training loss, are divided by."""
+
+    DISCLOSED = "disclosed"
+    """The rows that the anchor discloses: the mean is over these."""
+    ALL = "all"
+    """All training rows: the paper's Z."""
+
+
 class InfluenceSettings(BaseModel):
     """How influence is computed (docs/influence.md says how the defaults were chosen)."""
 
@@ -62,6 +71,10 @@ class InfluenceSettings(BaseModel):
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")
     iterations: int = Field(100, ge=1, description="largest number of steps for Gauss-Newton")
     lissa_steps: int = Field(20, ge=1, description="N_J, recursions of LiSSA")
+    divisor: Divisor = Field(Divisor.DISCLOSED, description="what LiSSA and gradient-dot are divided by")
+    centred: bool = Field(
+        True, description="predict from the change of the anchor, not from all rows as the paper prints"
+    )
     groups: int = Field(16, ge=1, description="groups of users that own influence is solved for together")
 
     def draws_for(self, rows: int) -> int:
@@ -136,7 +149,14 @@ def sampled_rows(samples: TrainSamples, *, steps: int, seed: int) -> Ints:
     """Draw the disclosed row of each step of LiSSA, with replacement: the first by lot, [steps]."""
     rows = np.flatnonzero(samples.anchor.numpy())
     keys = samples.row_keys[rows]
-    return np.array([rows[lots(keys, seed, Purpose.LISSA, step).argmin()] for step in range(steps)])
+    found = [rows[lots(keys, seed, Purpose.LISSA, step).argmin()] for step in range(steps)]
+    return np.array(found, dtype=np.int64)
+
+
+def lissa_rows(model: Linearised, settings: InfluenceSettings, seed: int) -> Ints:
+    """Return the row of each step of LiSSA; none for the plain gradient."""
+    steps = settings.lissa_steps if settings.estimator is Estimator.LISSA else 0
+    return sampled_rows(model.samples, steps=steps, seed=seed)
 
 
 def lissa(row_product: Callable[[int, Tensor], Tensor], b: Tensor, rows: Ints) -> Tensor:
@@ -155,16 +175,13 @@ def lissa(row_product: Callable[[int, Tensor], Tensor], b: Tensor, rows: Ints) -
 
 def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, seed: int) -> Solution:
     """Return H⁻¹ b by the estimator of `settings`, where H is the Hessian of the *summed* training loss."""
-    match settings.estimator:
-        case Estimator.GRADIENT_DOT:
-            return Solution(b / anchor_size(model), None, 0)
-        case Estimator.LISSA:
-            rows = sampled_rows(model.samples, steps=settings.lissa_steps, seed=seed)
-            return Solution(lissa(model.row_product, b, rows) / anchor_size(model), None, len(rows))
-        case _:
-            return solve(model.product, model.precondition, b, one_system, settings)
+    if settings.estimator.solves:
+        return solve(model.product, model.precondition, b, one_system, settings)
+    rows = lissa_rows(model, settings, seed)
+    return Solution(lissa(model.row_product, b, rows) / lissa_divisor(model, settings), None, len(rows))
 
 
-def anchor_size(model: Linearised) -> float:
-    """Return the number of disclosed rows: H of the sum is so many times the H of the mean loss."""
-    return float(model.samples.anchor.sum())
+def lissa_divisor(model: Linearised, settings: InfluenceSettings) -> float:
+    """Return the number of rows that the mean loss is over: H of the sum is so many times H of the mean."""
+    anchor = model.samples.anchor
+    return float(anchor.sum() if settings.divisor is Divisor.DISCLOSED else len(anchor))

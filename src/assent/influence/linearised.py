@@ -42,6 +42,8 @@ class ValidSamples:
     owners: Tensor
     """The users in the problem's indices, some perhaps unknown to the model: [n]."""
     n_users: int  # users of the problem
+    known_users: Ints
+    """The problem's index of each user that the model knows: [users of the model]."""
     scale: Tensor
     """What the scores are multiplied with before the loss is taken: [n, 1]."""
 
@@ -85,6 +87,7 @@ def valid_samples(problem: Problem, data: Disclosed, targets: Ints, *, seed: int
         items=torch.from_numpy(np.concatenate([items, further])),
         owners=torch.from_numpy(owners),
         n_users=problem.n_users,
+        known_users=np.unique(problem.train.users),
         scale=torch.ones(len(owners), 1),
     )
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from assent.data.problem import Problem
 from assent.evaluation.metrics import RewardForm
-from assent.influence.closed_form import Curvature, effect_matrix
-from assent.influence.estimate import Influence, influence, linearise
+from assent.influence.closed_form import Curvature
+from assent.influence.estimate import Influence, effects, influence, linearise
 from assent.influence.inverse import InfluenceSettings
 from assent.influence.linearised import Linearised
 from assent.lab.lab import Lab, Training, everything
@@ -102,7 +102,7 @@ class InfluenceAt:
                     name = lab.settings.model
                     raise AssentError(f"effects on others: not available for model {name}; accepted: mf")
                 [known] = lab.run([replace(self, effects=False)])
-                matrix = effect_matrix(lab.problem, model, known.arrays["own"], self.settings)
+                matrix = effects(lab.problem, model, known.arrays["own"], self.settings, lab.seed)
                 scaled = matrix if self.reward is RewardForm.SUM else matrix.scaled(weights)
                 return Found(scaled.parts(), rests_on=known.cost)
             found = influence(model, self.settings, lab.seed, weights)

@@ -23,7 +23,7 @@ from assent.models import ModelSettings, model_class
 from assent.support.arrays import Bools
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
-from assent.training import Settings, Tune
+from assent.training import Kept, Settings, Tune
 
 _NEAR = 0.002
 """Share of the best score up to which another counts as good."""
@@ -130,7 +130,7 @@ def _changed(settings: Settings, name: str, factor: float) -> Settings | None:
 
 
 def _shorter(settings: Settings) -> Settings:
-    """The settings with a third of the epochs: enough to tell which settings are better."""
+    """The settings with a third of the epochs, enough to tell which are better; the best NDCG counts."""
     training = settings.training
-    epochs = max(1, training.epochs // 3)
-    return settings.model_copy(update={"training": training.model_copy(update={"epochs": epochs})})
+    update = {"epochs": max(1, training.epochs // 3), "keep": Kept.NDCG}
+    return settings.model_copy(update={"training": training.model_copy(update=update)})

@@ -6,6 +6,7 @@ paper's own algorithms on tables.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +24,18 @@ from assent.methods.base import Choice, Decide, GameMethod
 from assent.models import MF
 from assent.support.arrays import mix
 from assent.support.cost import Clock, Cost
-from assent.support.draws import Purpose
+from assent.support.draws import Purpose, by_lot
+
+
+class Signal(StrEnum):
+    """The influence that is played with. A null shows what influence adds: nothing, if it does as well."""
+
+    MEASURED = "measured"
+    """As measured at the anchors."""
+    ZERO = "zero"
+    """0 for every interaction: a null."""
+    PERMUTED = "permuted"
+    """That of another interaction, drawn by lot: a null."""
 
 
 class IFRQE(GameMethod):
@@ -35,12 +47,13 @@ class IFRQE(GameMethod):
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
     strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
     table: TableSettings = Field(TableSettings(), description="how tables are learnt")
+    signal: Signal = Field(Signal.MEASURED, description="influence as measured, or a null in its place")
 
     def check(self, problem: Problem, budget: float | None = None) -> None:
         """Refuse floors beyond the budget, and what tables do not support."""
         super().check(problem, budget)
         if self.strategy is Strategy.TABLE:
-            check_table(players_of(problem), several=self.n_anchors + self.n_adaptive > 1)
+            check_table(players_of(problem), learnt=not self._is_listed)
 
     def at_price(self, lab: Lab, price: float) -> Choice:
         """Return the equilibrium at a price."""
@@ -73,6 +86,10 @@ class IFRQE(GameMethod):
     def n_adaptive(self) -> int:
         """How many anchors are added where the solution lies."""
         return 0
+
+    @property
+    def _is_listed(self) -> bool:
+        return self.table.lists(self.n_anchors + self.n_adaptive)
 
     def estimates(self, lab: Lab, *, effects: bool = False) -> Estimates:
         """Return what is known around the T random anchors; trains them.
@@ -111,7 +128,7 @@ class IFRQE(GameMethod):
             errors=errors[self.objective],
             error_owner=errors[Objective.NASH],
             error_everybody=errors[Objective.WELFARE],
-            drawn=self.strategy is Strategy.TABLE and game.n_anchors > 1,
+            drawn=self.strategy is Strategy.TABLE and not self.table.lists(game.n_anchors),
         )
 
     def _influence(
@@ -130,7 +147,7 @@ class IFRQE(GameMethod):
     ) -> Estimates:
         problem, weights = lab.problem, loss_weights(lab, self.reward)
         arrays = [entry.arrays for entry in known]
-        return Estimates(
+        found = Estimates(
             owners=problem.train.users,
             n_users=problem.n_users,
             unwillingness=problem.unwillingness,
@@ -141,13 +158,18 @@ class IFRQE(GameMethod):
             effects=tuple(effects_in(entry) for entry in others),
             wishes=problem.wishes,
         )
+        if self.signal is Signal.ZERO:
+            found = found.without_influence()
+        elif self.signal is Signal.PERMUTED:
+            found = found.permuted(by_lot(problem.row_keys, lab.seed, Purpose.NULL))
+        return found if self.influence_for(lab.settings.model).centred else found.uncentred()
 
     def _needs_effects(self, lab: Lab) -> bool:
         """Tables learn from the rewards of eq. (8), which count what others do to a player, where known."""
         if self.strategy is Strategy.FACTORED:
             return False
         self.check(lab.problem)
-        return self.n_anchors + self.n_adaptive > 1 and lab.settings.model == MF.name
+        return not self._is_listed and lab.settings.model == MF.name
 
     def _play(self, lab: Lab, estimates: Estimates, price: float) -> Equilibrium:
         if self.strategy is Strategy.FACTORED:

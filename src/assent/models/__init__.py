@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assent.models.cdae import CDAE, CDAESettings
 from assent.models.checks import checked_class
-from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
+from assent.models.contract import Draws, Evidence, Initialisation, ModelSettings, Recommender, Sizes
 from assent.models.din import DIN, DINSettings
 from assent.models.ials import IALS, IALSSettings
 from assent.models.lightgcn import LightGCN, LightGCNSettings
@@ -75,6 +75,7 @@ __all__ = [
     "Draws",
     "Evidence",
     "IALSSettings",
+    "Initialisation",
     "LightGCN",
     "LightGCNSettings",
     "MFSettings",

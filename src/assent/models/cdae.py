@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import (
     STRENGTHS,
+    Form,
     Histories,
     dot,
     lookup,
@@ -36,6 +37,7 @@ class CDAESettings(ModelSettings):
     bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias equals")
     hidden_bias_decay: float = Field(1.0, ge=0, description="L2 coefficient of the hidden units' biases")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial weights")
+    form: Form = Field(Form.ASSENT, description="plain: W and W' start apart, as in its paper")
 
 
 class CDAE(Recommender):
@@ -49,10 +51,10 @@ class CDAE(Recommender):
 
         c/2 · (|V_u|² + |W'_i|²) + Σ_j o_j (c'/2 · |W_j|² + t/2 · |W_j − W'_j|²) + d/2 · |b|²
 
-    plus a prior on b', with c, c' and t in units of `noise_edge`. W and W' start equal and t keeps them
-    close, so that similar items support each other from few rows. The prior keeps b' from fitting the counts
-    of rare items, which would leave too little loss to learn from. An unknown user has no input and the mean
-    V; an unknown item has the mean W' and b'.
+    plus a prior on b', with c, c' and t in units of `noise_edge`. W and W' start equal (in the plain form
+    apart) and t keeps them close, so that similar items support each other from few rows. The prior keeps b'
+    from fitting the counts of rare items, which would leave too little loss to learn from. An unknown user
+    has no input and the mean V; an unknown item has the mean W' and b'.
     """
 
     name: ClassVar[str] = "cdae"
@@ -76,10 +78,13 @@ class CDAE(Recommender):
 
     @torch.no_grad()
     def initialise(self, draws: Draws) -> None:
-        """Draw W = W' and V, normal with standard deviation `initial_scale`; biases are 0."""
+        """Draw W and V, normal with standard deviation `initial_scale`; W' = W unless plain; biases are 0."""
         scale = self.settings.initial_scale
         draws.items(self.input_table, std=scale)
-        self.item_table[:-1] = self.input_table
+        if self.settings.form is Form.PLAIN:
+            draws.items(self.item_table, std=scale)
+        else:
+            self.item_table[:-1] = self.input_table
         draws.users(self.user_table, std=scale)
         self.input_bias.zero_()
         self.item_bias.zero_()

@@ -32,9 +32,11 @@ the rows that it is trained on and sees no others; it knows nothing of selection
 explains more, examples/own_recommender.py runs, and `assent.testing` has the tests.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -80,22 +82,38 @@ class Evidence:
     weights: Tensor  # [n]
 
 
+class Initialisation(StrEnum):
+    """How large initial parameters are."""
+
+    OWN = "own"
+    """As the model's settings say."""
+    XAVIER = "xavier"
+    """Deviation √(2 / (rows + columns)) of every table and layer (Glorot and Bengio, 2010)."""
+
+
 class Draws:
     """Random numbers for initial parameters.
 
     Those of a user or an item depend on the seed and the id alone, so that nobody's start depends on who else
-    there is. `generator` is for parameters that belong to nobody.
+    there is (with Xavier's deviation: but for a factor that all share). `generator` is for parameters that
+    belong to nobody.
     """
 
-    def __init__(self, seed: int, user_keys: Keys, item_keys: Keys) -> None:
+    def __init__(
+        self,
+        seed: int,
+        user_keys: Keys,
+        item_keys: Keys,
+        initialisation: Initialisation = Initialisation.OWN,
+    ) -> None:
         self.user_keys, self.item_keys = user_keys, item_keys
         self.generator = torch.Generator().manual_seed(seed)
-        self._seed, self._tables = seed, 0
+        self._seed, self._tables, self._initialisation = seed, 0, initialisation
 
     @classmethod
     def numbered(cls, sizes: Sizes, seed: int = 0) -> "Draws":
         """Return the draws for users and items whose ids are their numbers."""
-        return cls(seed, *(mix(np.arange(length)) for length in (sizes.users, sizes.items)))
+        return cls(seed, mix(np.arange(sizes.users)), mix(np.arange(sizes.items)))
 
     def users(self, table: Tensor, *, std: float) -> None:
         """Fill `table[n_users, ...]` with normal numbers of deviation `std`; a row more is left as it is."""
@@ -106,11 +124,22 @@ class Draws:
         self._fill(table, self.item_keys, std)
 
     @torch.no_grad()
+    def layer(self, weights: Tensor, *, std: float) -> None:
+        """Add normal numbers of deviation `std` to the `weights[outputs, inputs]` of a layer."""
+        noise = torch.empty_like(weights).normal_(generator=self.generator)
+        rows, columns = weights.shape
+        weights.add_(noise, alpha=self._deviation(rows, columns, std))
+
+    def _deviation(self, rows: int, columns: int, std: float) -> float:
+        return std if self._initialisation is Initialisation.OWN else math.sqrt(2 / (rows + columns))
+
+    @torch.no_grad()
     def _fill(self, table: Tensor, keys: Keys, std: float) -> None:
         """Draw anew with every call, so that the tables of a model differ."""
         self._tables += 1
         own = mix(self._seed, Purpose.PARAMETERS, self._tables, keys)
         width = table[:1].numel()
+        std = self._deviation(len(keys), width, std)
         for rows in slices(len(keys), max(1, _NUMBERS // max(1, width))):
             numbers = torch.from_numpy(std * ndtri(uniforms(own[rows], width)))
             table[rows] = numbers.to(table.dtype).view_as(table[rows])

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import (
     STRENGTHS,
+    Form,
     Histories,
     Perceptron,
     lookup,
@@ -37,6 +38,7 @@ class DINSettings(ModelSettings):
     bias_prior: float = Field(20.0, ge=0, description="samples that the prior of an item's bias equals")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
     layer_scale: float = Field(0.1, ge=0, description="size of the initial weights of layers")
+    form: Form = Field(Form.ASSENT, description="plain: layers start around 0 and items have no bias")
 
 
 class _Past(NamedTuple):
@@ -58,7 +60,8 @@ class DIN(Recommender):
     says how much of the history matters. SiLU is the paper's Dice with fixed statistics. Users have no
     embeddings.
 
-    The centre of A is 1, that of B is v · e_i: training starts at a product of embeddings. The penalty of a
+    The centre of A is 1, that of B is v · e_i: training starts at a product of embeddings. In the plain form
+    both centres are 0 and there is no b_i. The penalty of a
     sample is c/2 · (|e_i|² + Σ_j o_j |e_j|²) + decay/2 · |layers − centre|² plus a prior on the biases b. An
     unknown user has no history; an unknown item has the mean embedding and bias.
     """
@@ -81,15 +84,17 @@ class DIN(Recommender):
         d = settings.dimension
         self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, d))
         self.item_bias = nn.Parameter(torch.zeros(sizes.items + 1))
-        self.attention = Perceptron((4 * d, settings.attention, 1), constant=1)
-        self.scorer = Perceptron((3 * d, *settings.hidden, 1), carried=slice(2 * d, 3 * d))
+        is_plain = settings.form is Form.PLAIN
+        self.attention = Perceptron((4 * d, settings.attention, 1), constant=0 if is_plain else 1)
+        carried = None if is_plain else slice(2 * d, 3 * d)
+        self.scorer = Perceptron((3 * d, *settings.hidden, 1), carried=carried)
 
     @torch.no_grad()
     def initialise(self, draws: Draws) -> None:
         """Draw embeddings, normal with standard deviation `initial_scale`, and both perceptrons."""
         draws.items(self.item_table, std=self.settings.initial_scale)
-        self.attention.initialise(draws.generator, self.settings.layer_scale)
-        self.scorer.initialise(draws.generator, self.settings.layer_scale)
+        self.attention.initialise(draws, self.settings.layer_scale)
+        self.scorer.initialise(draws, self.settings.layer_scale)
 
     def prepare(self, evidence: Evidence) -> Histories:
         """Return the latest disclosed items of every user."""
@@ -124,7 +129,8 @@ class DIN(Recommender):
         pull = (shown * self._attention(past, e)).unsqueeze(-1) * past.e.unsqueeze(1)
         interest = torch.zeros_like(e).index_add(0, past.places, pull)
         scores: Tensor = self.scorer(torch.cat([interest, e, interest * e], dim=-1))
-        return scores.squeeze(-1) + self.item_bias[items]
+        logits = scores.squeeze(-1)
+        return logits if self.settings.form is Form.PLAIN else logits + self.item_bias[items]
 
     def _attention(self, past: _Past, e: Tensor) -> Tensor:
         """Return a of every row of the past for each item `e[n, m, d]` of its user: [p, m].

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from assent.models.contract import Evidence, Sizes
+from assent.models.contract import Draws, Evidence, Sizes
 
 STRENGTHS: Sequence[tuple[str, Sequence[float]]] = (("strength", (0.15, 0.4, 2.0)), ("strength", (0.65, 1.5)))
 """The search for settings of a model that is regularised by its `strength`."""
@@ -44,16 +46,43 @@ def mean_row(table: Tensor) -> Tensor:
     return table.sum(0) / max(1, len(table))
 
 
+class Form(StrEnum):
+    """Whose form of a model it is; docs/models.md says what differs."""
+
+    ASSENT = "assent"
+    """Starts at a product of embeddings, so that it learns from few rows."""
+    PLAIN = "plain"
+    """As in the model's paper: starts at random around 0."""
+
+
+class Hidden(NamedTuple):
+    """The units of a layer for n inputs."""
+
+    x: Tensor  # before their activation: [n, units]
+    active: Tensor  # after activation and dropout: [n, units]
+    kept: Tensor | None  # what dropout multiplied them by; None without dropout: [n, units]
+
+
 class Perceptron(nn.Module):
-    """x → W_n φ(… φ(W_1 x + b_1) …) + b_n with φ = SiLU, x σ(x).
+    """x → W_n φ(… φ(W_1 x + b_1) …) + b_n with φ = SiLU, x σ(x), or ReLU.
 
     The papers have ReLU; influence needs second derivatives. The layers start around a centre, from which
     `drift` is measured. At the centre the output is `constant` plus the sum of the inputs in `carried`: two
-    units of opposite weights carry a number through a layer, since φ(x) − φ(−x) = x.
+    units of opposite weights carry a number through a layer, since φ(x) − φ(−x) = x. While training, the
+    share `dropout` of the hidden units is left out.
     """
 
-    def __init__(self, widths: Sequence[int], *, constant: float = 0, carried: slice | None = None) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        constant: float = 0,
+        carried: slice | None = None,
+        activation: Literal["silu", "relu"] = "silu",
+        dropout: float = 0,
+    ) -> None:
         super().__init__()
+        self._activation, self._dropout = activation, dropout
         weights = [torch.zeros(out, into) for into, out in pairwise(widths)]
         biases = [torch.zeros(out) for out in widths[1:]]
         biases[-1].fill_(constant)
@@ -67,13 +96,12 @@ class Perceptron(nn.Module):
         self.register_buffer("centre", torch.cat([x.flatten() for x in weights + biases]), persistent=False)
 
     @torch.no_grad()
-    def initialise(self, generator: torch.Generator, scale: float) -> None:
+    def initialise(self, draws: Draws, scale: float) -> None:
         """Draw weights around their centre, normal with deviation `scale` / √inputs; biases are at theirs."""
         for value, centre in zip(self.parameters(), self._centres(), strict=True):
             value.copy_(centre)
         for weight in self.weights:
-            noise = torch.empty_like(weight).normal_(generator=generator)
-            weight.add_(noise, alpha=scale / math.sqrt(weight.shape[1]))
+            draws.layer(weight, std=scale / math.sqrt(weight.shape[1]))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the last layer's output for `x[..., inputs]`."""
@@ -82,28 +110,40 @@ class Perceptron(nn.Module):
     def after_first(self, x: Tensor) -> Tensor:
         """Return the last layer's output, given the first layer's output before its activation."""
         for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
-            x = F.linear(F.silu(x), weight, bias)
+            x = F.linear(self._hidden(x).active, weight, bias)
         return x
 
-    @torch.no_grad()
-    def layers_after_first(self, first: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Return (x, φ(x)) of each layer from `first[n, units]` on; of the last one, the output twice."""
-        found, x = [], first
-        for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
-            found.append((x, F.silu(x)))
-            x = F.linear(found[-1][1], weight, bias)
-        return [*found, (x, x)]
+    def _hidden(self, x: Tensor) -> Hidden:
+        active = F.silu(x) if self._activation == "silu" else F.relu(x)
+        if not (self._dropout and self.training):
+            return Hidden(x, active, None)
+        kept = F.dropout(torch.ones_like(active), self._dropout)
+        return Hidden(x, active * kept, kept)
 
     @torch.no_grad()
-    def backward_to_first(self, layers: list[tuple[Tensor, Tensor]], by_output: Tensor) -> Tensor:
+    def layers_after_first(self, first: Tensor) -> tuple[list[Hidden], Tensor]:
+        """Return the hidden layers from `first[n, units]` on, and the output: [n, outputs]."""
+        found, x = list[Hidden](), first
+        for weight, bias in zip(list(self.weights)[1:], list(self.biases)[1:], strict=True):
+            found.append(self._hidden(x))
+            x = F.linear(found[-1].active, weight, bias)
+        return found, x
+
+    @torch.no_grad()
+    def backward_to_first(self, layers: list[Hidden], by_output: Tensor) -> Tensor:
         """Return the gradient by the first layer's output, [n, units], and set `grad` of the layers after it.
 
-        `layers` is what `layers_after_first` gave, and `by_output[n, outputs]` the gradient by the output.
+        `layers` are the hidden ones of `layers_after_first`, `by_output[n, outputs]` the gradient by the
+        output.
         """
         gradient, weights, biases = by_output, list(self.weights)[1:], list(self.biases)[1:]
-        for (x, active), weight, bias in zip(layers[-2::-1], weights[::-1], biases[::-1], strict=True):
+        for (x, active, kept), weight, bias in zip(layers[::-1], weights[::-1], biases[::-1], strict=True):
             weight.grad, bias.grad = gradient.T @ active, gradient.sum(0)
-            gradient = torch.ops.aten.silu_backward(gradient @ weight, x)
+            gradient = gradient @ weight if kept is None else (gradient @ weight) * kept
+            if self._activation == "silu":
+                gradient = torch.ops.aten.silu_backward(gradient, x)
+            else:
+                gradient = torch.where(x > 0, gradient, 0)
         return gradient
 
     @torch.no_grad()

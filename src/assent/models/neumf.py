@@ -1,5 +1,6 @@
 """NeuMF: the sum of a product of embeddings and a perceptron of other embeddings."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,7 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from assent.models.contract import Draws, Lookup, ModelSettings, Recommender, Sizes, Table
-from assent.models.layers import STRENGTHS, Perceptron, dot, lookup, mean_row, noise_edge, prior, squares
+from assent.models.layers import (
+    STRENGTHS,
+    Form,
+    Perceptron,
+    dot,
+    lookup,
+    mean_row,
+    noise_edge,
+    prior,
+    squares,
+)
 from assent.models.losses import mean_loss
 
 _NUMBERS = 2**24
@@ -27,6 +38,8 @@ class NeuMFSettings(ModelSettings):
     decay: float = Field(0.1, ge=0, description="L2 coefficient of the layers, around their centre")
     initial_scale: float = Field(0.1, gt=0, description="standard deviation of the initial embeddings")
     layer_scale: float = Field(0.3, ge=0, description="size of the initial weights of layers")
+    form: Form = Field(Form.ASSENT, description="plain: ReLU, and h_G starts at random, as in its paper")
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of hidden units left out in training")
 
 
 class NeuMF(Recommender):
@@ -38,7 +51,7 @@ class NeuMF(Recommender):
     + |MLP|²), plus a prior on the perceptron's tables. Without the decay the layers would grow and the
     embeddings shrink until no penalty is left. h_G starts at 1, where the product is matrix factorisation,
     and is pulled there; pulled to 0 it would take the embeddings along. Unknown users and items get the mean
-    embeddings.
+    embeddings. In the plain form h_G starts at random, is pulled to 0 if there is a decay, and φ is ReLU.
     """
 
     name: ClassVar[str] = "neumf"
@@ -56,7 +69,13 @@ class NeuMF(Recommender):
         self.perceptron_user_table = nn.Parameter(torch.zeros(sizes.users + 1, narrow))
         self.perceptron_item_table = nn.Parameter(torch.zeros(sizes.items + 1, narrow))
         self.product_weights = nn.Parameter(torch.ones(wide))
-        self.perceptron = Perceptron((2 * narrow, *settings.hidden, 1))
+        is_plain = settings.form is Form.PLAIN
+        self._centre = 0.0 if is_plain else 1.0
+        self.perceptron = Perceptron(
+            (2 * narrow, *settings.hidden, 1),
+            activation="relu" if is_plain else "silu",
+            dropout=settings.dropout,
+        )
 
     @property
     def _tables(self) -> tuple[nn.Parameter, ...]:
@@ -68,8 +87,13 @@ class NeuMF(Recommender):
         for users, items in (self._tables[:2], self._tables[2:]):
             draws.users(users, std=self.settings.initial_scale)
             draws.items(items, std=self.settings.initial_scale)
-        self.product_weights.fill_(1)
-        self.perceptron.initialise(draws.generator, self.settings.layer_scale)
+        self.product_weights.fill_(self._centre)
+        if self.settings.form is Form.PLAIN:  # the first weights of the last layer, which reads both parts
+            inputs = len(self.product_weights) + self.settings.hidden[-1]
+            last = self.product_weights.new_zeros(1, inputs)
+            draws.layer(last, std=self.settings.layer_scale / math.sqrt(inputs))
+            self.product_weights.copy_(last[0, : len(self.product_weights)])
+        self.perceptron.initialise(draws, self.settings.layer_scale)
 
     def forward(self, users: Tensor, items: Tensor, prepared: Any = None) -> tuple[Tensor, Tensor]:
         """Return logits and penalties of `users[n]` with `items[n, m]`: two tensors [n, m]."""
@@ -78,7 +102,7 @@ class NeuMF(Recommender):
         logits = self._logits(p.unsqueeze(1), q, p_deep.unsqueeze(1), q_deep)
         own = squares(p).unsqueeze(1) + squares(q)
         deep = squares(self.perceptron_user_table[:-1]).sum() + squares(self.perceptron_item_table[:-1]).sum()
-        drift = self.perceptron.drift() + (self.product_weights - 1).square().sum()
+        drift = self.perceptron.drift() + (self.product_weights - self._centre).square().sum()
         return logits, 0.5 * (self.l2 * own + self.perceptron_l2 * deep + self.settings.decay * drift)
 
     def _logits(self, p: Tensor, q: Tensor, p_deep: Tensor, q_deep: Tensor) -> Tensor:
@@ -113,12 +137,12 @@ class NeuMF(Recommender):
         p_deep, q_deep = lookup(deep_users, user_rows), lookup(deep_items, item_rows)
         of_users, of_items = self._first_layer(p_deep, q_deep)
         first = pair_sums(of_users, of_items, users.places, items.places)
-        deep = layers.layers_after_first(first.flatten(0, 1))
+        hidden, deep = layers.layers_after_first(first.flatten(0, 1))
         products = Products(self.user_table, self.item_table, users, items, self.product_weights)
-        loss, by_logit = mean_loss(products.logits + deep[-1][0].view_as(products.logits))
+        loss, by_logit = mean_loss(products.logits + deep.view_as(products.logits))
 
         penalty, by_user, by_item, self.product_weights.grad = products.gradients(by_logit, self.l2)
-        by_first = layers.backward_to_first(deep, by_logit.view(-1, 1))
+        by_first = layers.backward_to_first(hidden, by_logit.view(-1, 1))
         by_users, by_items = pair_sum_gradients(
             of_users, of_items, users.places, items.places, by_first.view_as(first)
         )
@@ -132,7 +156,7 @@ class NeuMF(Recommender):
             table.grad = self.perceptron_l2 * table
             table.grad[-1] = 0
             table.grad.index_add_(0, rows, by_output @ weight)
-        away = self.product_weights - 1
+        away = self.product_weights - self._centre
         self.product_weights.grad.add_(away, alpha=self.settings.decay)
         layers.add_drift_gradients(self.settings.decay)
         penalty += 0.5 * self.settings.decay * (layers.drift() + squares(away)).item()

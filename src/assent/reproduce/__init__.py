@@ -3,6 +3,7 @@
 from assent.reproduce import comparisons, measurements
 from assent.reproduce.item import Chapter, Item
 from assent.reproduce.plan import Plan, Scale, full, quick
+from assent.reproduce.profiles import Profile
 from assent.reproduce.run import PAGE, Reproduction, build_page, reproduce, write_chapter
 
 ITEMS: dict[str, Item] = {
@@ -14,6 +15,8 @@ ITEMS: dict[str, Item] = {
         comparisons.SCRATCH,
         measurements.APPROXIMATION,
         comparisons.ANCHORS,
+        comparisons.GAMMA,
+        comparisons.EXPLANATIONS,
         comparisons.WILLINGNESS,
         comparisons.SPARSITY,
         comparisons.FRONTIER,
@@ -26,6 +29,6 @@ ITEMS: dict[str, Item] = {
 """Every item by name; a new one is a description and an entry here."""
 
 __all__ = [
-    "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Reproduction", "Scale", "build_page", "full", "quick",
-    "reproduce", "write_chapter",
+    "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Profile", "Reproduction", "Scale", "build_page", "full",
+    "quick", "reproduce", "write_chapter",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from assent.reproduce.item import Block, Item, Labels, at_prices
 from assent.reproduce.paper import Beside, beside, beside_rows, plan_reasons
 from assent.reproduce.plan import (
     MODELS,
+    NULLS,
     OURS,
     PAPER_METHODS,
     SCR,
@@ -21,8 +22,9 @@ from assent.reproduce.plan import (
     Where,
     size_of,
 )
+from assent.reproduce.profiles import Profile
 from assent.results.plot import Chart, Series, charts
-from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat
+from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat, Way
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table, rows_by, tabulate
 from assent.results.words import MINUS, listed, percent, plural
@@ -71,6 +73,7 @@ def _overall_charts(table: Table) -> Iterator[Chart]:
         series = [
             Series(WAYS[row.labels[METHOD]], [row.amounts["violation"].mean or 0.0], [row.amounts["f1"]])
             for row in rows
+            if WAYS[row.labels[METHOD]] not in NULLS  # the table has them
         ]
         name, x = f"{table.name}-f1-{dataset}-{model}", "wv, violation of a user's willingness"
         title = f"{dataset}, {model}"
@@ -168,7 +171,7 @@ SCRATCH = replace(
     ),
     last=True,
     columns=(m.PRECISION, m.NDCG, m.MRR, m.F1, m.VIOLATION, m.REWARD, m.SECONDS, m.TRAININGS),
-    blocks=lambda plan, model, dataset: [at_prices(plan, model, dataset, (SCR, OURS))],
+    blocks=lambda plan, model, dataset: [at_prices(plan, model, dataset, (SCR, OURS, *NULLS))],
     models="scratch_models",
     datasets=_SCRATCH_DATASETS,
     charts=lambda table: charts(
@@ -229,6 +232,72 @@ ANCHORS = Item(
     said=_gains,
     not_comparable=m.PICTURE_ONLY,
 )  # fmt: skip
+
+
+def _steps(plan: Plan, model: str, dataset: str) -> list[Block]:
+    """IFRQE, IFRQE++ and its nulls with every γ of the profile."""
+    ways = (PAPER_METHODS["IFRQE"], OURS, *NULLS)
+    return [
+        at_prices(plan, model, dataset, ways, labels={"step": step}, table={"step": step})
+        for step in plan.profile.steps
+    ]
+
+
+GAMMA = replace(
+    OVERALL,
+    name="gamma",
+    title="The step size γ",
+    where="Ours: the paper does not state γ",
+    about=(
+        "IFRQE, IFRQE++ and its nulls at price 1 with several step sizes of Algorithm 3. The profiles of the "
+        "paper and of its authors have this item; assent solves the game exactly, without steps."
+    ),
+    labels={**m.PLACE, "step": "γ", METHOD: "method"},
+    columns=(m.F1, m.PRECISION, m.NDCG, m.MRR, m.VIOLATION, m.REWARD),
+    blocks=_steps,
+    profiles=(Profile.PAPER, Profile.AUTHORS),
+    models="few_models",
+    charts=lambda table: charts(table, "dataset", "model", along="step", x="γ", figures="reward_mean"),
+    beside=lambda *_: (),
+    said=lambda _, table, __: m.without_influence(table),
+    not_comparable=m.NO_FIGURE,
+)
+
+
+DIFFERENCES: Mapping[Way, Mapping[str, Mapping[str, Any]]] = {
+    PAPER_METHODS["Random"]: {"random.rate=0.98": {"random": {"rate": 0.98}}},
+}
+"""What may explain a number, by method: values that a source other than the tables gives (the authors' code).
+
+A value that is chosen because it fits a table explains nothing.
+"""
+
+
+def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
+    return [
+        at_prices(plan, model, dataset, [way], labels={"difference": name}, **changes)
+        for way, differences in DIFFERENCES.items()
+        for name, changes in differences.items()
+    ]
+
+
+EXPLANATIONS = replace(
+    GAMMA,
+    name="differences",
+    title="Named differences",
+    where="Ours",
+    about=(
+        "Rows of the overall comparison with one setting changed each: a number of the paper that such a row "
+        "matches, and the plan's own row does not, is explained by that setting."
+    ),
+    labels={**m.PLACE, METHOD: "method", "difference": "difference"},
+    columns=(m.F1, m.PRECISION, m.NDCG, m.MRR, m.VIOLATION, m.REWARD),
+    blocks=_differing,
+    models="models",
+    reference=lambda _: None,
+    charts=lambda _: (),
+    said=lambda *_: (),
+)
 
 
 def _characters(_: Plan, source: DataSource) -> Iterator[tuple[DataSource, Labels]]:

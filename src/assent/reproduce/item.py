@@ -4,7 +4,7 @@
 their tasks, columns and sentences.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -12,7 +12,17 @@ from typing import Any
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
 from assent.reproduce.paper import Beside
-from assent.reproduce.plan import CHANCE, DATASETS, OURS, PAPER_METHODS, SIMULATION, DataSource, Plan
+from assent.reproduce.plan import (
+    CHANCE,
+    DATASETS,
+    NULLS,
+    OURS,
+    PAPER_METHODS,
+    SIMULATION,
+    DataSource,
+    Plan,
+)
+from assent.reproduce.profiles import Profile
 from assent.results.comparison import sentences
 from assent.results.plot import Chart
 from assent.results.records import ALL, METHOD, NOTHING, Flat, Way
@@ -35,7 +45,7 @@ TRAININGS = Column("trainings", "trainings", decimals=0)
 PLACE = {"dataset": "data set", "model": "model"}
 METHOD_LABEL = {**PLACE, METHOD: "method"}
 REFERENCE = {METHOD: way_name(OURS)}
-ALL_WAYS: Sequence[Way] = (*PAPER_METHODS.values(), NOTHING)
+ALL_WAYS: Sequence[Way] = (*PAPER_METHODS.values(), *NULLS, NOTHING)
 CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactive")
 """Those that train no model for everything they try."""
 
@@ -125,6 +135,8 @@ class Item:
         (source, {})
     ]
     """The forms in which it looks at a data set, each with the labels of its records."""
+    profiles: Collection[Profile] = tuple(Profile)
+    """The profiles that have it."""
     repeats: int | None = None
     """Largest number of repeats; None: as many as the plan has."""
     alone: bool = False
@@ -147,7 +159,14 @@ class Item:
     def cells(self, plan: Plan) -> list[Cell]:
         """The records that it needs."""
         return [
-            Cell(variant, plan.settings(model), seed, task, {"dataset": name, **own, **labels}, self.alone)
+            Cell(
+                variant,
+                plan.settings(model, name),
+                seed,
+                task,
+                {"dataset": name, **own, **labels},
+                self.alone,
+            )
             for name in plan.among(self.datasets)
             for variant, labels in self.variants(plan, plan.source(name))
             for model in plan.of(getattr(plan, self.models))
@@ -184,7 +203,7 @@ def at_prices(
     """Every method at every price; `changes` are settings of the methods."""
     methods = [(plan.method(way, model, dataset, **changes), way_name(way)) for way in ways]
     return [
-        (MethodCell(method, price), {METHOD: name, **(labels or {})})
+        (MethodCell(method, price, rewards_on=plan.profile.rewards_on), {METHOD: name, **(labels or {})})
         for price in prices
         for method, name in methods
     ]
@@ -193,6 +212,25 @@ def at_prices(
 def chance(plan: Plan, *_: object) -> list[str]:
     """That simulated data rank at chance, where there are any."""
     return [CHANCE] if SIMULATION in plan.datasets else []
+
+
+def without_influence(table: Table) -> Iterator[str]:
+    """Where IFRQE++ is not better than with influence that says nothing."""
+    nulls = {name: [] for name in map(way_name, NULLS)}  # type: dict[str, list[str]]
+    places = dict.fromkeys(nulls, 0)
+    for row in table.rows:
+        null, amount = row.labels[METHOD], row.amounts[REWARD.key]
+        if null in nulls and amount.difference is not None:
+            places[null] += 1
+            if amount.difference >= 0 or (amount.p is not None and not amount.sign):
+                nulls[null].append(", ".join(str(row.labels[key]) for key in table.labels if key != METHOD))
+    for null, level in nulls.items():
+        if level:
+            yield (
+                f"{way_name(OURS)} is not better than {null} at {len(level)} of "
+                f"{plural(places[null], 'place')}: no gain from influence is shown there "
+                f"({'; '.join(level)})."
+            )
 
 
 _FLAT = 0.02
@@ -206,6 +244,7 @@ def verdict(table: Table) -> Iterator[str]:
         {row.labels[METHOD]: row for row in rows if row.amounts[REWARD.key].mean is not None}
         for rows in rows_by(table.rows, *(label for label in table.labels if label != METHOD)).values()
     ]
+    yield from without_influence(table)
     ours, everything, nothing = (way_name(way) for way in (OURS, ALL, NOTHING))
     shares, flat, both = [], 0, 0
     for place in places:

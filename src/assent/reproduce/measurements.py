@@ -15,12 +15,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from assent.evaluation.evaluate import validation_losses
+from assent.game.paper import Strategy
 from assent.influence.estimate import predicted_losses
+from assent.influence.inverse import Estimator
 from assent.lab.anchors import InfluenceAt, linearised, loss_weights, random_anchors
 from assent.lab.lab import Lab, Training
 from assent.lab.store import Found, Key, Store, digest
 from assent.methods import Method, merged
-from assent.methods.ifrqe import IFRQE
+from assent.methods.ifrqe import IFRQE, IFRQEpp
 from assent.methods.worth import WorthMethod
 from assent.reproduce import item as m
 from assent.reproduce import paper
@@ -405,8 +407,15 @@ class Searched(Measurement):
 
     kind: ClassVar[str] = "search"
     trials: int
-    method: Method
+    method: IFRQEpp
     ranges: Mapping[str, Sequence[float]]
+
+    def searched(self, model: str) -> dict[str, Sequence[float]]:
+        """Return the ranges of settings that the method reads: M and L are of tables, N_J is of LiSSA."""
+        unread = set() if self.method.strategy is Strategy.TABLE else {"rounds", "samples"}
+        if self.method.influence_for(model).estimator is not Estimator.LISSA:
+            unread.add("lissa_steps")
+        return {setting: values for setting, values in self.ranges.items() if setting not in unread}
 
     def run(self, lab: Lab) -> Found:
         """Return the best trial, and the reward of assent's settings, which is none of the trials.
@@ -423,12 +432,12 @@ class Searched(Measurement):
             study_name=name, storage=storage, direction="maximize", load_if_exists=True
         )
         told = (optuna.trial.TrialState.COMPLETE,)
-        first = _reward(lab, self.method)
+        first, ranges = _reward(lab, self.method), self.searched(lab.settings.model)
         with lab.progress.task("trials", self.trials) as advance:
             while (done := len(study.get_trials(deepcopy=False, states=told))) < self.trials:
                 study.sampler = optuna.samplers.TPESampler(seed=done)
                 trial = study.ask()
-                for setting, values in self.ranges.items():
+                for setting, values in ranges.items():
                     trial.suggest_categorical(setting, values)
                 study.tell(trial, _reward(*_changed(lab, self.method, trial.params)))
                 advance()
@@ -438,34 +447,55 @@ class Searched(Measurement):
             "trials": self.trials,
             "reward_of_defaults": first,
             "reward_of_best": float(best.value or 0.0),
-            **{f"best_{setting}": best.params[setting] for setting in self.ranges},
+            **{f"best_{setting}": best.params.get(setting) for setting in self.ranges},
         }
         return Found(facts=found)
 
 
-def _changed(lab: Lab, method: Method, params: dict[str, Any]) -> tuple[Lab, Method]:
+def _changed(lab: Lab, method: IFRQEpp, params: dict[str, Any]) -> tuple[Lab, Method, float]:
+    """Return the lab, the method and the price of a trial."""
     changes = {
         "training": {name: params[name] for name in ("learning_rate", "batch_size", "epochs")},
         "model_settings": {"dimension": params["dimension"]},
     }
     settings = Settings.model_validate(merged(lab.settings.model_dump(mode="json"), changes))
-    update = {"anchor_rate": 1 - params["drop"], "anchors": params["anchors"]}
-    return replace(lab, settings=settings), method.model_copy(update=update)
+    table: dict[str, Any] = {name: params[name] for name in ("rounds", "samples") if name in params}
+    steps: dict[str, Any] = {name: params[name] for name in ("lissa_steps",) if name in params}
+    update = {
+        "anchor_rate": 1 - params["drop"],
+        "anchors": params["anchors"],
+        "table": method.table.model_copy(update=table),
+        "influence": method.influence_for(settings.model).model_copy(update=steps),
+    }
+    return replace(lab, settings=settings), method.model_copy(update=update), float(params["price"])
 
 
-def _reward(lab: Lab, method: Method) -> float:
-    """Return the mean validation reward of a method at price 1; what is trained for it is not kept."""
+def _reward(lab: Lab, method: Method, price: float = 1.0) -> float:
+    """Return the mean validation reward at price 1 of what a method decides at a price.
+
+    What is trained for it is not kept.
+    """
     alone = replace(lab, store=Store.temporary())
-    return float(MethodCell(method, 1.0).run(alone).facts["reward_mean"])
+    facts = MethodCell(method, price).run(alone).facts
+    return float(facts["reward_mean"] + (price - 1) * facts["violation"])
 
 
 def _searched(plan: Plan, model: str, dataset: str) -> list[Block]:
     if find_spec("optuna") is None:
         raise AssentError("search: needs optuna; install it with pip install 'assent[search]'")
-    return [[(Searched(plan.trials, plan.method(OURS, model, dataset), plan.ranges), {})]]
+    method = cast(IFRQEpp, plan.method(OURS, model, dataset))
+    return [[(Searched(plan.trials, method, plan.ranges), {})]]
 
 
-_THEIRS = {"dimension": "embedding_size", "drop": "drop_ratio", "anchors": "T"}
+_THEIRS = {
+    "dimension": "embedding_size",
+    "drop": "drop_ratio",
+    "anchors": "T",
+    "price": "lambda",
+    "rounds": "M",
+    "samples": "L",
+    "lissa_steps": "N_J",
+}
 """What the paper's table of settings calls them, where it has another name."""
 _WHY = "The paper does not say which model and figure it chose by: its choices are listed, not reproduced."
 
@@ -489,9 +519,10 @@ SEARCH = Item(
     where="Appendix, parameter settings",
     about=(
         "optuna proposes settings from the paper's ranges; a trial is the true validation reward of IFRQE++ "
-        "at price 1, for one seed. Every trial is kept in a storage file among the cells. Of the paper's ten "
-        "ranges four are left out: λ is no setting to choose but part of the reward; M, L and N_J belong to "
-        "strategies as tables and to LiSSA, which the exact game and the truncated inverse do without."
+        "at price 1, for one seed. Every trial is kept in a storage file among the cells. λ is the price at "
+        "which a trial decides; its reward counts price 1 all the same. M and L (rounds, samples) belong to "
+        "strategies as tables and N_J to LiSSA: a dash where the profile has the exact game or another "
+        "estimator."
     ),
     labels=m.PLACE,
     columns=[

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import product
+from statistics import median
 from typing import Any
 
 from assent.reproduce.plan import CHANCE, DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, THEIR_L, Plan
+from assent.reproduce.profiles import Profile
 from assent.results.records import METHOD, Way
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, Table
@@ -64,13 +66,109 @@ def scratch_ratio(dataset: str, model: str) -> float:
 
 
 _CLOSE = 0.05
-"""Largest relative difference in size of data sets that count as the same."""
+"""Largest relative difference in size of data sets that count as the same, and of numbers that match."""
+_APART = 0.1
+"""How far two losses of the same models are apart that cannot both be true."""
+_BLIND = ("Base", "Random", "Threshold")
+"""Methods that choose the same at every price."""
+Path = tuple[str, ...]
+"""Where a number is in `numbers`."""
+
+
+def agree(one: float, other: float, *errors: float | None) -> bool:
+    """Return whether two numbers are within two combined standard errors, or within 5 % of the second."""
+    combined = math.sqrt(sum((error or 0.0) ** 2 for error in errors))
+    return abs(one - other) <= max(2 * combined, _CLOSE * abs(other)) + 1e-12
+
+
+@cache
+def contradictions() -> Mapping[Path, str]:
+    """Return the numbers that another number of the paper contradicts, with what they contradict."""
+    found: dict[Path, str] = {}
+    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows()):
+        found[path] = f"{found[path]} {sentence}" if path in found else sentence
+    return found
+
+
+def _places() -> Iterator[tuple[str, str, str]]:
+    """Model, method and data set of every row of Table 1."""
+    for model, methods in numbers()["overall"].items():
+        for method, datasets in methods.items():
+            yield from ((model, method, dataset) for dataset in datasets)
+
+
+def _by_scratch() -> Iterator[tuple[Path, str]]:
+    """IFRQE++ in the table of SCR and in Table 1, which have the same settings."""
+    for dataset, models in numbers()["scratch"].items():
+        for model, rows in models.items():
+            for figure, there in rows["IFRQE++"].items():
+                table = "overall" if figure in ("f1", "wv", "reward") else "more_metrics"
+                path = (table, model, "IFRQE++", dataset, figure)
+                here = look_up(*path)
+                if here and not agree(there, *here):
+                    yield path, f"The table of SCR has {there:g} for it."
+                    other = ("scratch", dataset, model, "IFRQE++", figure)
+                    yield other, f"The overall comparison has {here[0]:g} for it."
+
+
+def _by_prices() -> Iterator[tuple[Path, str]]:
+    """Rewards at λ = 1 in both tables, and losses that rewards at several λ imply."""
+    table = numbers()["lambda_reward"]
+    for model, method, dataset in _places():
+        rewards = {price: look_up("lambda_reward", price, model, method, dataset) for price in table}
+        first, violation = (look_up("overall", model, method, dataset, figure) for figure in ("reward", "wv"))
+        at_one, one = rewards.get("1.0"), ("overall", model, method, dataset, "reward")
+        if at_one is None or first is None or violation is None:
+            continue
+        if at_one[0] != first[0]:
+            yield one, f"The table of λ has {at_one[0]:g} for it."
+            yield ("lambda_reward", "1.0", model, method, dataset), f"Table 1 has {first[0]:g} for it."
+        if method not in _BLIND:
+            continue
+        losses = {price: -value[0] - float(price) * violation[0] for price, value in rewards.items() if value}
+        for price, loss in losses.items():
+            if abs(loss - median(losses.values())) > _APART:
+                others = ", ".join(f"{each:.2f}" for at, each in losses.items() if at != price)
+                sentence = (
+                    f"It implies a loss of {loss:.2f}, those at the other λ {others}, but the method chooses "
+                    "alike at every λ."
+                )
+                yield ("lambda_reward", price, model, method, dataset), sentence
+                if price == "1.0" and at_one[0] == first[0]:
+                    yield one, sentence
+
+
+def _by_rows() -> Iterator[tuple[Path, str]]:
+    """What a row of Table 1 says of itself: F1 and precision, reward and violation, Threshold's violation."""
+    for model, method, dataset in _places():
+        place = ("overall", model, method, dataset)
+        row, base = printed(*place), printed("overall", model, "Base", dataset)
+        precision = ("more_metrics", model, method, dataset, "precision")
+        hits = look_up(*precision)
+        if hits and not agree(5 / 3 * hits[0], row["f1"]):
+            both = f"{row['f1']:g} and {hits[0]:g}"
+            sentence = f"With one test item each, F1@5 is 5/3 of precision@5; these are {both}."
+            yield (*place, "f1"), sentence
+            yield precision, sentence
+        if row["reward"] + row["wv"] > 0:
+            yield (*place, "reward"), "It is above −wv, which no loss allows."
+        if method == "Threshold" and dataset != DATASETS[SIMULATION] and row["wv"] > _CUT * base["wv"]:
+            share = row["wv"] / base["wv"]
+            yield (
+                (*place, "wv"),
+                f"It is {share:.0%} of Base's; a limit of 0.5 leaves a quarter of uniform unwillingness.",
+            )
+
+
+_CUT = 0.3
+"""Share of the violation that a limit of 0.5 leaves of uniform unwillingness, a quarter, with some room."""
 _UNTRAINED = 0.03
 """How near to ln 2 a loss is that of a model that has learnt nothing."""
 KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
 """What the paper calls figures of the records, where it has another name."""
 RANKING = ("f1", "precision", "ndcg", "mrr")
 """Figures of the ranking, in percent."""
+USERS_OWN = "Settings of this run are the user's own, not the plan's (see “How it was run”)."
 OWN_SETTINGS = "Base models are trained with assent's settings, not the paper's, but for the embedding size."
 
 
@@ -92,6 +190,8 @@ class Beside:
     """How many repeats ours is the mean of; None where it is no mean."""
     why: Sequence[str] = ()
     """Why the two cannot be compared, in sentences; empty where they can."""
+    contradicted: str = ""
+    """What else the paper prints that this number cannot be true beside, in a sentence; empty: nothing."""
 
     @property
     def difference(self) -> float | None:
@@ -105,6 +205,7 @@ def beside(
     theirs: tuple[float, float | None] | None,
     ours: Amount | None,
     why: Iterable[str],
+    contradicted: str = "",
 ) -> Iterator[Beside]:
     """The paper's number, if it has one, with ours in the same unit, if there is one."""
     if theirs is None:
@@ -112,7 +213,8 @@ def beside(
     ours = ours or Amount(None)
     mean, error = (None if each is None else column.factor * each for each in (ours.mean, ours.error))
     decimals = 3 if column.decimals is None else column.decimals
-    yield Beside(labels, column.heading, *theirs, mean, error, decimals, ours.runs, tuple(why))
+    figures = *theirs, mean, error, decimals, ours.runs
+    yield Beside(labels, column.heading, *figures, tuple(why), contradicted)
 
 
 def beside_rows(
@@ -143,8 +245,10 @@ def beside_rows(
         for column in columns or table.columns:
             key = KEYS.get(column.key, column.key)
             why = reasons(plan, dataset, method=theirs, figure=key, row=printed(*place))
-            found = look_up(*place, key) or look_up(*place)
-            yield from beside(labels, column, found, row.amounts[column.key] if row else None, why)
+            found, known = look_up(*place, key) or look_up(*place), contradictions()
+            against = known.get((*place, key)) or known.get(tuple(place), "")
+            amount = row.amounts[column.key] if row else None
+            yield from beside(labels, column, found, amount, why, against)
 
 
 def reasons(
@@ -157,18 +261,23 @@ def reasons(
     """
     yield from plan_reasons(plan, method)
     yield from data_reasons(plan, dataset)
-    if figure in (*RANKING, "reward"):
+    if plan.profile is Profile.ASSENT and figure in (*RANKING, "reward"):
         yield OWN_SETTINGS
     if dataset == SIMULATION and figure in RANKING:
         yield CHANCE
-    if figure == "reward":
+    if figure == "reward" and plan.profile is not Profile.AUTHORS:
         yield "The code that the authors published takes rewards of test rows; ours are of validation rows."
-        if dataset == SIMULATION:
-            yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
+    if figure == "reward" and dataset == SIMULATION:
+        yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
     if figure == "seconds":
         yield "Other machines and other programs: seconds show orders of magnitude only."
+    if method == "Random":
+        rate = plan.setting(PAPER_METHODS["Random"], dataset, "rate")
+        yield _RANDOM.format(rate=f"{100 * rate:g}")
     if method in _METHOD_REASONS:
         yield _METHOD_REASONS[method]
+    if method in ("IFRQE", "IFRQE++"):
+        yield _EXACT if plan.profile is Profile.ASSENT else _STEP
     if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_L:
         yield f"SCR explores L = {explored} selections here, {THEIR_L} in the paper."
     if figure == "reward" and row and {"reward", "wv"} <= row.keys():
@@ -184,7 +293,7 @@ def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
     if plan.reduced:
         yield "This run is a smaller version of the paper's: compare the order, not the figures."
     if plan.changed({**PAPER_METHODS, "SCR": SCR}.get(method or "")):
-        yield "Settings of this run are the user's own, not the plan's (see “How it was run”)."
+        yield USERS_OWN
 
 
 def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
@@ -199,18 +308,20 @@ def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
         yield f"Another cut of the data: ours has {have}, the paper's {had}."
 
 
+_RANDOM = (
+    "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours discloses {rate} % "
+    "of the interactions."
+)
+_EXACT = (
+    "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
+    "exact best responses, which withhold whatever does not pay at this price."
+)
+_STEP = "The paper does not state the step size of Algorithm 3; item “gamma” shows what others give."
 _METHOD_REASONS = {
-    "Random": "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours "
-    "discloses 90 % of the interactions.",
     "Threshold": "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of "
     "Base's wv where unwillingness is uniform, but its tables print 81 to 98 %; ours does what the paper "
     "says.",
     "Proactive": "No code of Proactive was published: ours is a re-implementation, with warm starts.",
-    **dict.fromkeys(
-        ("IFRQE", "IFRQE++"),
-        "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
-        "exact best responses, which withhold whatever does not pay at this price.",
-    ),
     "SCR": "No code of SCR was published: ours is a re-implementation.",
 }
 """What is not known of the paper's methods, or is not what the paper says of them."""

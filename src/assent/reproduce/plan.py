@@ -18,7 +18,7 @@ from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import MOST, simulate
 from assent.evaluation.metrics import RewardForm
 from assent.methods import METHODS, Method, make_method, merged, method_settings
-from assent.models.losses import Loss
+from assent.reproduce.profiles import Profile
 from assent.results.records import Way
 from assent.results.table import shown
 from assent.results.words import listed
@@ -131,6 +131,11 @@ PAPER_METHODS: Mapping[str, Way] = {
     "IFRQE++": OURS,
 }
 """The rows of the paper's tables."""
+NULLS: Mapping[Way, str] = {
+    (OURS[0], "nash, zero"): "zero",
+    (OURS[0], "nash, permuted"): "permuted",
+}
+"""IFRQE++ without what it measures, with the values of its setting `signal`."""
 SCR: Way = ("scratch", "nash")
 """Trains a model for everything it tries."""
 THEIR_L = 1000
@@ -142,8 +147,12 @@ RANGES: Mapping[str, Sequence[float]] = {
     "drop": (0.01, 0.1, 0.2),
     "epochs": (50, 100, 150),
     "anchors": tuple(range(1, 11)),
+    "price": (0.1, 0.5, 1),
+    "rounds": (1, 3, 5, 10),
+    "samples": (500, 1000, 2000),
+    "lissa_steps": (10, 20, 30),
 }
-"""Of the paper's table of settings; `drop` is 1 − the rate of an anchor."""
+"""Of the paper's table of settings: `drop` is 1 − the rate of an anchor; the last ones are λ, M, L, N_J."""
 
 
 class Scale(StrEnum):
@@ -158,6 +167,7 @@ class Plan:
     """What all items agree on. The defaults are the paper's."""
 
     scale: Scale = Scale.FULL
+    profile: Profile = Profile.ASSENT
     repeats: int = 10
     datasets: Sequence[str] = tuple(DATASETS)
     models: Sequence[str] = tuple(MODELS)
@@ -215,6 +225,9 @@ class Plan:
                 f"Proactive has at most {rounds} rounds; SCR explores {self.explored(SIMULATION)} "
                 "selections.",
             ]
+            if self.profile is not Profile.ASSENT:
+                game = self.setting(OURS, SIMULATION, "table")
+                found.append(f"Tables learn in M = {game['rounds']} rounds of L = {game['samples']} samples.")
         return found
 
     @property
@@ -247,20 +260,21 @@ class Plan:
         """A data set."""
         return DataSource(name, self.users, negatives=self.negatives)
 
-    def settings(self, model: str) -> Settings:
+    def settings(self, model: str, dataset: str) -> Settings:
         """Return how a model is trained."""
-        given = {part: self.overrides[part] for part in BASE if part in self.overrides}
+        own = {part: self.overrides[part] for part in BASE if part in self.overrides}
+        given = merged(self.profile.base(model, dataset), own)
         return Settings.model_validate({"model": model, "tune": Tune.NONE, **given})
 
     def method(self, way: Way, model: str, dataset: str, **changes: Any) -> Method:
         """Return a method as the paper's tables have it: their reward, loss, game and T."""
         paper = {
             "reward": RewardForm.MEAN,
-            "influence": {"loss": Loss.BCE},
             "anchors": self.anchors.get(dataset, 3),
             "proactive": {"warm_epochs": 5},
             "scratch": {"selections": THEIR_L},
         }
+        paper = merged(paper, self.profile.methods(dataset))
         return _made(way, model, merged(merged(paper, self.overrides), changes))
 
     def method_of_ours(self, way: Way, model: str) -> Method:
@@ -297,14 +311,18 @@ _FULL = Plan()
 def _made(way: Way, model: str, given: Mapping[str, Any]) -> Method:
     settings = method_settings(way[0], given)
     if "objective" in METHODS[way[0]].model_fields:
-        settings["objective"] = way[1]
+        settings["objective"] = OURS[1] if way in NULLS else way[1]
+    if way in NULLS:
+        settings["signal"] = NULLS[way]
     return make_method(way[0], model, **settings)
 
 
-def quick(repeats: int | None = None) -> Plan:
+def quick(repeats: int | None = None, profile: Profile = Profile.ASSENT) -> Plan:
     """Everything in half an hour on two cores."""
+    table = {} if profile is Profile.ASSENT else {"table": {"rounds": 2, "samples": 200}}
     return Plan(
         scale=Scale.QUICK,
+        profile=profile,
         repeats=repeats or 2,
         users=500,
         anchors=dict.fromkeys(DATASETS, 2),
@@ -319,10 +337,10 @@ def quick(repeats: int | None = None) -> Plan:
         few_models=("mf", "lightgcn"),
         wide_models=("mf", "lightgcn"),
         scratch_models=("mf",),
-        overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}},
+        overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}, **table},
     )
 
 
-def full(repeats: int | None = None) -> Plan:
-    """The paper's settings."""
-    return Plan(repeats=repeats or 10)
+def full(repeats: int | None = None, profile: Profile = Profile.ASSENT) -> Plan:
+    """All repeats and users."""
+    return Plan(repeats=repeats or 10, profile=profile)

@@ -4,6 +4,7 @@
     OUT/data/             what was read of large original files
     OUT/NAME/             tables (csv, parquet, md, tex), figures (svg, png), records and the paper's numbers
     OUT/index.html        all of it on one page
+    OUT/verdicts.csv      a verdict on every number of the paper
 
 A killed run goes on where it was; another process may work in the same folder at the same time.
 """
@@ -28,6 +29,7 @@ from assent.reproduce import paper
 from assent.reproduce.item import Cell, Chapter, Item, Kind
 from assent.reproduce.paper import Beside, data_reasons
 from assent.reproduce.plan import DataSource, Plan, Where, problem_of, size_of
+from assent.reproduce.verdicts import MEANING, counts, judge
 from assent.results import writers
 from assent.results.words import MINUS, NONE, fixed, plural
 from assent.results.writers import Html, bullets, fewer_runs, grid, header, html, row_labels, section, tag
@@ -42,16 +44,15 @@ from assent.training import Settings
 CELLS = "cells"
 DATA = "data"
 PAGE = "index.html"
+VERDICTS = "verdicts.csv"
 PROTOCOL = (
     "Split: the last interaction of each user is the test row, the one before it the validation row, each "
     "ranked among 99 sampled items. The paper's text says 70/10/20, but its tables fit this split.",
     "Reward: the mean loss of a user's validation samples, as in the paper's tables; eq. 1 says their sum.",
-    "Base models are trained with assent's own settings, chosen on validation rows. At the full scale, the "
-    "number of anchors, the prices and the embedding size are the paper's.",
     "A repeat draws anew: unwillingness of the real data, sampled items, anchors, initial parameters.",
     "The code that the authors published computes rewards on test losses and trains on withheld positives as "
-    "negatives, unlike the paper's text. Here rewards are those of validation rows, and no model sees what "
-    "is withheld.",
+    "negatives, unlike the paper's text. Here no model sees what is withheld, and rewards are those of "
+    "validation rows but in the profile authors.",
     "“Nothing” withholds everything. The paper does not show it; where it is best, no method beats using "
     "nothing.",
     "“wv”, the willingness violation, is the unwillingness of all that a user discloses, summed, in the mean "
@@ -243,8 +244,9 @@ def reproduce(
     """Compute what is missing and say what was found; without `compute`, of what is there already.
 
     Nothing is computed for items whose names are not `asked` for: they are shown as far as this plan's
-    records are there.
+    records are there. Items that the plan's profile does not have are left out.
     """
+    items = [item for item in items if plan.profile in item.profiles]
     where = Where(data, out / DATA)
     with phases(progress, {"reading data sets": 1, "computing": 50}) as phase:
         with phase("reading data sets"):
@@ -325,16 +327,20 @@ def build_page(found: Reproduction) -> str:
     opening = tag(
         "header",
         tag("p", kicker, class_="kicker"),
-        tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale)."),
+        tag("h1", f"The paper's tables and figures, run again ({plan.scale} scale, profile {plan.profile})."),
         tag("p", _summary(found), class_="lede"),
         tag("nav", bullets(links), aria_label="Contents") if len(links) > 1 else "",
     )
     altered = [f"Settings of the user's own: {', '.join(plan.altered)}."] if plan.altered else []
-    protocol = bullets([*PROTOCOL, *plan.reduced, *plan.fewer, *altered, found.provenance])
+    protocol = bullets(
+        [*plan.profile.about, *PROTOCOL, *plan.reduced, *plan.fewer, *altered, found.provenance]
+    )
     failed = bullets(f"Could not be computed: {sentence}" for sentence in found.failed)
     return page(
-        f"assent reproduces the paper: {plan.scale} scale, {plural(plan.repeats, 'repeat')}",
+        f"assent reproduces the paper: {plan.scale} scale, profile {plan.profile}, "
+        f"{plural(plan.repeats, 'repeat')}",
         opening,
+        _verdicts(found),
         _data_section(found),
         section("How it was run", protocol),
         section("What went wrong", failed) if found.failed else "",
@@ -344,13 +350,55 @@ def build_page(found: Reproduction) -> str:
 
 def _summary(found: Reproduction) -> str:
     numbers = [each for chapter in found.chapters for each in chapter.beside]
-    measured = [each for each in numbers if each.ours is not None]
-    comparable = sum(not each.why for each in measured)
+    measured = sum(each.ours is not None for each in numbers)
     return (
         f"{plural(found.plan.repeats, 'repeat')}; computing took {duration(found.seconds)} of one core. "
-        f"{len(measured)} of the {len(numbers)} numbers that the paper has of these items, models and data "
-        f"sets stand beside ours; {comparable} of them can be compared directly, and the others say why not."
+        f"{measured} of the {len(numbers)} numbers that the paper has of these items, models and data "
+        f"sets stand beside ours. {counts(judge(found.plan, found.chapters))}"
     )
+
+
+def _verdicts(found: Reproduction) -> Html:
+    """Every number with its verdict: a table per verdict, largest differences first."""
+    judged = judge(found.plan, found.chapters)
+    parts = []
+    for verdict, meaning in MEANING.items():
+        own = [each for each in judged if each.verdict is verdict]
+        if not own:
+            continue
+        top = [header(name, class_="label") for name in ("item", "place", "figure")]
+        lines = [
+            tag(
+                "tr",
+                *row_labels([each.item, ", ".join(each.number.labels.values()), each.number.figure]),
+                *_three(replace(each.number, why=()), {}, found.plan.repeats),
+                tag("td", each.because or NONE),
+            )
+            for each in own
+        ]
+        label = f"{verdict.capitalize()} ({len(own)})"
+        table = grid([*top, "paper", "ours", "difference", "because"], [lines], label, "figures beside")
+        parts.append(tag("details", tag("summary", label), tag("p", meaning), table))
+    return section("Verdicts", tag("p", counts(judged)), *parts, id="verdicts") if judged else tag("p", "")
+
+
+def write_verdicts(found: Reproduction, out: Path) -> Path:
+    """Write OUT/verdicts.csv: every number of the paper with ours, the difference and the verdict."""
+    lines = [
+        {
+            "verdict": each.verdict.value,
+            "item": each.item,
+            "place": ", ".join(each.number.labels.values()),
+            "figure": each.number.figure,
+            "paper": each.number.paper,
+            "ours": each.number.ours,
+            "difference": each.number.difference,
+            "because": each.because,
+        }
+        for each in judge(found.plan, found.chapters)
+    ]
+    write_with(out / VERDICTS, pl.DataFrame(lines, infer_schema_length=None).write_csv)
+    return out / VERDICTS
 
 
 def duration(seconds: float) -> str:

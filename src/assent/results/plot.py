@@ -45,6 +45,8 @@ LOOKS: Mapping[Way, Look] = {
     ("worth", "nash"): Look("blue", "8", "--"),
     ("ifrqe++", "welfare"): Look("blue", "o"),
     ("ifrqe++", "nash"): Look("blue", "D", "--"),
+    ("ifrqe++", "nash, zero"): Look("grey", "D", ":"),
+    ("ifrqe++", "nash, permuted"): Look("grey", "D", "--"),
     ("ifrqe", "welfare"): Look("green", "s"),
     ("ifrqe", "nash"): Look("green", "p", "--"),
     ("threshold", ""): Look("vermilion", "v"),

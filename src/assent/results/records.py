@@ -146,6 +146,8 @@ _METHODS: Mapping[str, tuple[str, str]] = {
 _OBJECTIVES: Mapping[str, str] = {
     "welfare": "counts what an interaction does for everybody.",
     "nash": "counts only what an interaction does for its owner.",
+    "nash, zero": "plays as if no interaction did anything: a null, which shows what influence adds.",
+    "nash, permuted": "plays with the influence of other interactions, drawn by lot: a null.",
 }
 
 

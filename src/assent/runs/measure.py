@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from assent.data.problem import Problem
-from assent.evaluation.evaluate import evaluate, ranked_metrics, validation_losses
+from assent.evaluation.evaluate import HeldOut, evaluate, ranked_metrics, validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.certificate import wishes_broken, with_truth
 from assent.game.players import players_of
@@ -42,17 +42,26 @@ def record(
     k: Sequence[int] = (5,),
     point: float | None = None,
     ranked: Mapping[str, Floats] | None = None,
+    rewards_on: HeldOut = HeldOut.VALIDATION,
 ) -> dict[str, Any]:
     """Evaluate a method's model: dataset, model, method, objective, price, seed, then the `FIGURES`.
 
     `seconds` and `trainings` are those of all that the choice rests on and of the final training, whoever
     computed them. `price` is that of the rewards; `decision_price` the one at which the method decided, where
     it knows one; `point` the budget as a share of All's violation, where it had one. `ranked` are the model's
-    `ranked_metrics` where they are known. All records have all keys.
+    `ranked_metrics` where they are known; `rewards_on` the rows whose losses rewards count. All records have
+    all keys.
     """
     cost = choice.cost + trained.cost
     figures = evaluate(
-        lab.problem, trained, choice.selection, price=price, k=k, ranked=ranked, progress=lab.progress
+        lab.problem,
+        trained,
+        choice.selection,
+        price=price,
+        k=k,
+        ranked=ranked,
+        rewards_on=rewards_on,
+        progress=lab.progress,
     )
     about = {
         "dataset": lab.problem.name,
@@ -118,6 +127,8 @@ class Cell:
     """The budget, as a share of All's violation."""
     k: tuple[int, ...] = (5,)
     """Lengths of the lists that metrics are taken of."""
+    rewards_on: HeldOut = HeldOut.VALIDATION
+    """Rows whose losses rewards count."""
 
     @property
     def label(self) -> str:
@@ -128,6 +139,7 @@ class Cell:
         """Return what determines the record."""
         about = lab.key | {"kind": "record", "method": self.method.key, "price": self.price}
         about |= {"point": self.point} | ({} if self.k == (5,) else {"k": list(self.k)})
+        about |= {} if self.rewards_on is HeldOut.VALIDATION else {"rewards_on": self.rewards_on.value}
         return about
 
     def check(self, problem: Problem) -> None:
@@ -155,7 +167,15 @@ class Cell:
         choice = replace(choice, cost=cost)
         ranked = ranked_metrics(lab.problem, trained, k=self.k, progress=lab.progress)
         found = record(
-            lab, self.method, choice, trained, price=self.price, k=self.k, point=self.point, ranked=ranked
+            lab,
+            self.method,
+            choice,
+            trained,
+            price=self.price,
+            k=self.k,
+            point=self.point,
+            ranked=ranked,
+            rewards_on=self.rewards_on,
         )
         arrays = {"ndcg": by_person(lab.problem, ranked["ndcg"])}
         return Found(arrays, found, rests_on=cost + trained.cost)

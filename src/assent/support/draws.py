@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     ORDER = 13
     PARAMETERS = 14
     CALIBRATION = 15
+    NULL = 16
 
 
 def lots(keys: Keys, seed: int, purpose: Purpose, *number: int) -> Floats:

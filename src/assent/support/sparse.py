@@ -57,6 +57,12 @@ class SparseMatrix:
         values = self.rows.values() * factors
         return SparseMatrix(_compressed(starts, self.rows.col_indices(), values, self.shape))
 
+    def entries(self) -> tuple[Floats, Ints, Ints]:
+        """Values, rows and columns of all entries: [n] each."""
+        counts = np.diff(self.rows.crow_indices().numpy())
+        rows = np.repeat(np.arange(len(counts)), counts)
+        return self.rows.values().numpy(), rows, self.rows.col_indices().long().numpy()
+
     def parts(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that `from_parts` builds the matrix from again."""
         return {

@@ -47,7 +47,8 @@ class Trained:
     seed: int
     epochs: int  # the epoch whose parameters were kept
     monitor: float | None
-    """Validation NDCG@5 of these parameters, as early stopping measures it; None without validation rows."""
+    """Score of these parameters by which the epoch was kept, validation NDCG@5 or minus the loss; None where
+    no validation row was looked at."""
     rows: Rows | None = None
     """The disclosed interactions that the model reads, in its indices; None if it reads none."""
     seconds: float = 0.0

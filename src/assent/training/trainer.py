@@ -1,4 +1,4 @@
-"""The trainer of all models: its settings, Adam with cosine decay, early stopping, checkpoints."""
+"""The trainer of all models: its settings, Adam and its schedule, early stopping, checkpoints."""
 
 import json
 import math
@@ -33,6 +33,7 @@ from assent.models import (
     Draws,
     Evidence,
     IALSSettings,
+    Initialisation,
     ModelSettings,
     Recommender,
     Sizes,
@@ -40,6 +41,7 @@ from assent.models import (
     model_class,
 )
 from assent.models.checks import check_contract, make_model
+from assent.models.losses import Loss
 from assent.support.arrays import Ints, mix, slices
 from assent.support.draws import Purpose, by_lot
 from assent.support.errors import AssentError
@@ -62,24 +64,64 @@ Batches = list[tuple[Ints, Ints]]
 """Users [n] and items [n, 1 + negatives] of each step, positives first."""
 
 
+class Schedule(StrEnum):
+    """The learning rate of each step."""
+
+    COSINE = "cosine"
+    """Decays to 0 along half a cosine."""
+    CONSTANT = "constant"
+    """Stays."""
+
+    def factor(self, share: float) -> float:
+        """Return what the learning rate is multiplied by when the share `share` of all steps is done."""
+        return 0.5 * (1 + math.cos(math.pi * share)) if self is Schedule.COSINE else 1.0
+
+
+class BatchUnit(StrEnum):
+    """What the size of a batch counts."""
+
+    ROWS = "rows"
+    """Disclosed interactions; their negatives come on top."""
+    SAMPLES = "samples"
+    """Interactions and their negatives together, as RecBole counts."""
+
+
+class Kept(StrEnum):
+    """Which epoch's parameters are kept."""
+
+    NDCG = "ndcg"
+    """Those that rank validation rows best."""
+    REWARD = "reward"
+    """Those of the largest reward: the selection is given, so it is the least loss of validation samples."""
+    LAST = "last"
+    """Those after the last epoch; validation rows are not looked at."""
+
+
 class TrainingSettings(BaseModel):
     """How a recommender is trained (docs/models.md says how the defaults were chosen)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs: int = Field(80, ge=1, description="passes over the disclosed rows")
-    learning_rate: float = Field(0.015, gt=0, description="Adam's, decayed to 0 along a cosine")
-    batch_size: int | None = Field(None, ge=1, description="rows per step; default: rows / 64, at least 2048")
+    learning_rate: float = Field(0.015, gt=0, description="Adam's")
+    schedule: Schedule = Field(Schedule.COSINE, description="how the learning rate falls, or that it stays")
+    batch_size: int | None = Field(None, ge=1, description="per step; default: rows / 64, at least 2048")
+    batch_unit: BatchUnit = Field(BatchUnit.ROWS, description="what the batch size counts")
     negatives: int = Field(1, ge=1, description="sampled negatives per positive and epoch")
     evaluate_every: int = Field(10, ge=1, description="epochs between two looks at validation rows")
     stop_after: int | None = Field(
         None, ge=1, description="epochs after which training ends, in the schedule of all of them"
     )
     patience: int = Field(4, ge=1, description="looks without improvement before training stops")
+    keep: Kept = Field(Kept.NDCG, description="which epoch's parameters are kept")
+    initialisation: Initialisation = Field(
+        Initialisation.OWN, description="size of initial parameters: the model's own, or Xavier's"
+    )
 
     def batch(self, rows: int) -> int:
         """Return the rows per step when training on `rows` rows."""
-        return self.batch_size or max(2048, rows // 64)
+        size = self.batch_size or max(2048, rows // 64)
+        return size if self.batch_unit is BatchUnit.ROWS else max(1, size // (1 + self.negatives))
 
     @property
     def last_epoch(self) -> int:
@@ -159,7 +201,7 @@ def train(
     save_every: float = 10.0,
     start: Recommender | None = None,
 ) -> Trained:
-    """Minimise the mean loss of the disclosed rows; return the model that ranks validation rows best.
+    """Minimise the mean loss of the disclosed rows; return the model of the epoch that `keep` names.
 
         ℓ_k(θ) = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
 
@@ -176,7 +218,7 @@ def train(
     saved = Checkpoint(checkpoint, fingerprint(data, model, model_settings, settings, seed), save_every)
     reuse_freed_memory()
     sizes = Sizes(data.n_users, data.n_items, len(data.rows), settings.negatives)
-    draws = Draws(seed, data.user_keys, data.item_keys)
+    draws = Draws(seed, data.user_keys, data.item_keys, settings.initialisation)
     recommender = make_model(model_class(model), sizes, model_settings, draws)
     if start is not None:
         recommender.load_state_dict(start.state_dict())
@@ -184,7 +226,7 @@ def train(
     check_contract(recommender, evidence)
     optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
     state = saved.load(recommender, optimizer)
-    monitor = _monitor(data, evidence, seed)
+    monitor = _monitor(data, evidence, seed, settings.keep)
     with progress.task(label, settings.last_epoch) as advance, flushed(), torch.random.fork_rng():
         for _ in range(state.epoch):
             advance()
@@ -242,7 +284,7 @@ def _run_epoch(
         order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
     users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
     done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
-    rates = [settings.learning_rate * 0.5 * (1 + math.cos(math.pi * share)) for share in done]
+    rates = [settings.learning_rate * settings.schedule.factor(share) for share in done]
     batches = [(users[here], items[here]) for here in slices(rows, batch)]
     take = _row_steps if model.brings("gradients") else _steps
     for step, loss in enumerate(take(model, optimizer, evidence, batches, rates)):
@@ -299,12 +341,15 @@ def _check_finite(model: Recommender, epoch: int, advice: str) -> None:
         raise AssentError(f"training: a parameter is not finite after epoch {epoch + 1}; {advice}")
 
 
-def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recommender], float | None]:
-    """Return a function model → mean NDCG@5 of validation items among sampled items, or → None without any.
+def _monitor(
+    data: Disclosed, evidence: Evidence, seed: int, keep: Kept
+) -> Callable[[Recommender], float | None]:
+    """Return a function model → score of an epoch, the more the better; → None where nothing is looked at.
 
-    A rival with an equal score counts as half a rank.
+    The score is the mean NDCG@5 of validation items among sampled items, where a rival with an equal score
+    counts as half a rank, or minus the mean cross-entropy of all of them.
     """
-    if not len(data.valid):
+    if not len(data.valid) or keep is Kept.LAST:
         return lambda _: None
     sampled = monitor_candidates(data, seed=seed, count=_MONITOR_NEGATIVES)
     users = torch.from_numpy(data.valid.users)
@@ -312,17 +357,19 @@ def _monitor(data: Disclosed, evidence: Evidence, seed: int) -> Callable[[Recomm
     n_parts = math.ceil(items.numel() / _MONITOR_SAMPLES)
 
     @torch.no_grad()
-    def ndcg(model: Recommender) -> float:
+    def score(model: Recommender) -> float:
         model.eval()
         _finish(model)
         prepared = model.prepare(evidence)
         parts = zip(users.chunk(n_parts), items.chunk(n_parts), strict=True)
         scores = torch.cat([model.scores(u, i, prepared) for u, i in parts])
+        if keep is Kept.REWARD:
+            return -float(Loss.BCE.of(scores).sum() / scores.numel())
         rivals, own = scores[:, 1:], scores[:, :1]
         rank = (rivals > own).sum(1) + 0.5 * (rivals == own).sum(1)
         return float(torch.where(rank < _MONITOR_K, 1 / torch.log2(rank + 2), 0).mean())
 
-    return ndcg
+    return score
 
 
 @dataclass

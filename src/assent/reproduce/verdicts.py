@@ -1,0 +1,131 @@
+"""A verdict on every number of the paper: matched, explained, contradicted by the paper itself, or open."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from assent.reproduce.item import Chapter
+from assent.reproduce.paper import USERS_OWN, Beside, agree
+from assent.reproduce.plan import MODELS, PAPER_METHODS, Plan
+from assent.results.records import METHOD
+from assent.results.records import name as way_name
+from assent.results.words import plural
+
+
+class Verdict(StrEnum):
+    """What is known of a number of the paper."""
+
+    MATCHED = "matched"
+    """Ours is within two combined standard errors, or within 5 %."""
+    EXPLAINED = "explained"
+    """Ours matches once one named setting is changed."""
+    CONTRADICTED = "contradicted"
+    """Another number of the paper, or its text, cannot be true beside it."""
+    OPEN = "open"
+    """Neither; or it was not measured."""
+
+
+MEANING: Mapping[Verdict, str] = {
+    Verdict.OPEN: "Not matched, and nothing that was run explains it; or not measured here.",
+    Verdict.CONTRADICTED: "Not matched, and something else that the paper prints cannot be true beside it.",
+    Verdict.EXPLAINED: "Not matched, but matched once the named setting is changed. The more values are "
+    "tried, the likelier one of them matches by chance.",
+    Verdict.MATCHED: "Within two combined standard errors of the paper's, or within 5 %.",
+}
+"""In the order of the page."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A number of the paper with its verdict."""
+
+    item: str
+    number: Beside
+    verdict: Verdict
+    because: str = ""
+    """What explains or contradicts it."""
+
+    @property
+    def apart(self) -> float:
+        """The difference as a share of the paper's number; −1 where there is none."""
+        difference = self.number.difference
+        return -1.0 if difference is None else abs(difference) / (abs(self.number.paper) or 1.0)
+
+
+def judge(plan: Plan, chapters: Sequence[Chapter]) -> list[Judged]:
+    """Return a verdict on every number of the chapters, largest differences first within each verdict.
+
+    A smaller version of the experiment matches and explains nothing, and neither does a method whose settings
+    the user has changed: these numbers are contradicted or open.
+    """
+    others = [] if plan.reduced else [*_alternatives(chapters)]
+    found = [
+        _judged(
+            chapter.item.name, number, others, comparable=not plan.reduced and USERS_OWN not in number.why
+        )
+        for chapter in chapters
+        for number in chapter.beside
+    ]
+    order = list(MEANING)
+    return sorted(found, key=lambda each: (order.index(each.verdict), -each.apart))
+
+
+def counts(judged: Sequence[Judged]) -> str:
+    """How many numbers have each verdict, in a sentence."""
+    number = Counter(each.verdict for each in judged)
+    parts = ", ".join(f"{number[verdict]} {verdict}" for verdict in [*MEANING][::-1])
+    return f"Of {len(judged)} numbers of the paper: {parts}."
+
+
+@dataclass(frozen=True)
+class _Alternative:
+    """A figure after one setting was changed."""
+
+    labels: Mapping[str, str]
+    figure: str
+    what: str
+    value: tuple[float, float | None]
+    """In the unit of tables, with its standard error."""
+
+    def is_of(self, number: Beside) -> bool:
+        """Return whether it is the figure of a number; alternatives are measured at price 1."""
+        place = {"price": "1", **number.labels}
+        return place == {"price": "1", **self.labels} and self.figure == number.figure
+
+
+def _alternatives(chapters: Sequence[Chapter]) -> Iterator[_Alternative]:
+    """What was measured with one setting changed, by data set, model and method as the paper calls them."""
+    names = {way_name(way): theirs for theirs, way in PAPER_METHODS.items()}
+    for chapter in chapters:
+        (label,) = {"step", "difference"} & chapter.table.labels.keys() or {""}
+        for row in chapter.table.rows if label else ():
+            if (method := names.get(row.labels[METHOD])) is None:
+                continue
+            labels = {
+                "data set": row.labels["dataset"],
+                "model": MODELS[row.labels["model"]],
+                "method": method,
+            }
+            value = row.labels[label]
+            what = f"table.step={value:g}" if label == "step" else str(value)
+            for column in chapter.table.columns:
+                mean, error = row.amounts[column.key].mean, row.amounts[column.key].error
+                if mean is not None:
+                    value = column.factor * mean, None if error is None else column.factor * error
+                    yield _Alternative(labels, column.heading, what, value)
+
+
+def _judged(item: str, number: Beside, others: Sequence[_Alternative], *, comparable: bool) -> Judged:
+    if comparable and number.ours is not None:
+        if agree(number.ours, number.paper, number.error, number.paper_error):
+            return Judged(item, number, Verdict.MATCHED)
+        tried = [other for other in others if other.is_of(number)]
+        for other in tried:
+            value, error = other.value
+            if agree(value, number.paper, error, number.paper_error):
+                because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried)."
+                return Judged(item, number, Verdict.EXPLAINED, because)
+    if number.contradicted:
+        return Judged(item, number, Verdict.CONTRADICTED, number.contradicted)
+    return Judged(item, number, Verdict.OPEN)

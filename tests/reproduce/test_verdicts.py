@@ -1,0 +1,123 @@
+"""Verdicts on the paper's numbers follow from ours, from named differences, and from the paper itself."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
+from assent.reproduce.item import Chapter
+from assent.reproduce.paper import agree, contradictions, numbers
+from assent.reproduce.run import write_verdicts
+from assent.reproduce.verdicts import Verdict, counts, judge
+
+PLAN = replace(full(3, Profile.PAPER), models=("mf",), datasets=("diginetica",))
+PAPER = numbers()["overall"]["MF"]
+
+
+def lines(method: str, **figures: float) -> list[dict[str, Any]]:
+    """Three repeats of a row, which differ by a thousandth."""
+    about = {"dataset": "diginetica", "model": "mf", "method_name": method}
+    return [
+        {**about, "seed": seed, **{name: value * (1 + seed / 1000) for name, value in figures.items()}}
+        for seed in range(3)
+    ]
+
+
+def chapter(item: str, records: list[dict[str, Any]]) -> Chapter:
+    return ITEMS[item].chapter(PLAN, records, len(records))
+
+
+def test_numbers_match_within_errors_or_five_percent() -> None:
+    assert agree(1.05, 1.0)
+    assert not agree(1.06, 1.0)
+    assert agree(1.06, 1.0, 0.03, None)
+    assert agree(1.06, 1.0, 0.02, 0.03)
+    assert agree(-1.06, -1.04)
+
+
+def test_the_contradictions_that_the_tables_hold_are_found() -> None:
+    found = contradictions()
+    for figure, there in (("f1", "5.23"), ("wv", "2.01"), ("reward", "-2.08")):
+        assert f"table of SCR has {there} " in found["overall", "MF", "IFRQE++", "diginetica", figure]
+        assert ("scratch", "diginetica", "MF", "IFRQE++", figure) in found
+    differing = [path for path, why in found.items() if path[0] == "lambda_reward" and "Table 1 has" in why]
+    assert len(differing) == 6
+    assert {path[1] for path in differing} == {"1.0"}
+    limits = [path for path, why in found.items() if "limit of 0.5" in why]
+    assert len(limits) == 5 * 3
+    assert all(path[2] == "Threshold" and path[4] == "wv" for path in limits)
+    assert "implies a loss of 0.64" in found["overall", "MF", "Base", "diginetica", "reward"]
+    assert ("overall", "MF", "Base", "diginetica", "f1") not in found
+    assert "5/3" in found["overall", "DIN", "IFRQE++", "amazon_video", "f1"]
+
+
+def test_every_contradiction_is_of_a_number_that_the_paper_has() -> None:
+    for path in contradictions():
+        place: Any = numbers()
+        for name in path:
+            place = place[name]
+        assert isinstance(place, list | float | int)
+
+
+def test_each_number_gets_the_verdict_that_its_figures_give() -> None:
+    base, random = PAPER["Base"]["diginetica"], PAPER["Random"]["diginetica"]
+    overall = [
+        *lines("All", f1=base["f1"][0] / 100, violation=base["wv"][0], reward_mean=-2.08, seconds=1.0),
+        *lines("Random", f1=0.038, violation=random["wv"][0], reward_mean=-1.0, seconds=1.0),
+    ]
+    other = [{**each, "difference": "random.rate=0.98"} for each in lines("Random", f1=0.0418, violation=1.0)]
+    found = judge(PLAN, [chapter("overall", overall), chapter("differences", other)])
+    verdicts = {(each.number.labels["method"], each.number.figure): each for each in found}
+    assert verdicts["Base", "F1@5 %"].verdict is Verdict.MATCHED
+    assert verdicts["Base", "wv"].verdict is Verdict.MATCHED
+    assert verdicts["Base", "reward"].verdict is Verdict.CONTRADICTED
+    assert verdicts["Random", "F1@5 %"].verdict is Verdict.EXPLAINED
+    assert verdicts["Random", "F1@5 %"].because == "With random.rate=0.98 it is 4.18 (1 value tried)."
+    assert verdicts["Random", "reward"].verdict is Verdict.OPEN
+    assert verdicts["Threshold", "wv"].verdict is Verdict.CONTRADICTED  # though it was not measured
+    assert verdicts["IFRQE", "F1@5 %"].verdict is Verdict.OPEN
+    total = len(found)
+    assert counts(found).startswith(f"Of {total} numbers of the paper: ")
+    kinds = [each.verdict for each in found]
+    assert kinds == sorted(kinds, key=[*dict.fromkeys(kinds)].index)
+    opened = [each.apart for each in found if each.verdict is Verdict.OPEN]
+    assert opened == sorted(opened, reverse=True)
+
+
+def test_a_smaller_experiment_matches_nothing() -> None:
+    base = PAPER["Base"]["diginetica"]
+    same = lines("All", f1=base["f1"][0] / 100, violation=base["wv"][0], reward_mean=-2.08, seconds=1.0)
+    found = judge(replace(PLAN, users=500), [chapter("overall", same)])
+    assert {each.verdict for each in found} == {Verdict.OPEN, Verdict.CONTRADICTED}
+
+
+def test_a_method_with_settings_of_the_users_own_matches_nothing() -> None:
+    given = PAPER["IFRQE"]["diginetica"]
+    same = lines(
+        "IFRQE (nash)", f1=given["f1"][0] / 100, violation=given["wv"][0], reward_mean=-2.0, seconds=1.0
+    )
+    for altered, verdict in ((["table.samples=5"], Verdict.OPEN), ([], Verdict.MATCHED)):
+        plan = replace(PLAN, altered=altered)
+        (one,) = (
+            each for each in judge(plan, [ITEMS["overall"].chapter(plan, same, 3)])
+            if (each.number.labels["method"], each.number.figure) == ("IFRQE", "wv")
+        )  # fmt: skip
+        assert one.verdict is verdict
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_page_and_the_file_have_every_verdict(measured: bool, tmp_path: Path) -> None:
+    base = PAPER["Base"]["diginetica"]
+    same = lines("All", f1=base["f1"][0] / 100, violation=base["wv"][0], reward_mean=-2.08, seconds=1.0)
+    plan: Plan = PLAN if measured else replace(PLAN, users=500)
+    found = Reproduction(plan, [replace(chapter("overall", same), charts=())], [], [], [], 1.0)
+    page = build_page(found)
+    judged = judge(plan, found.chapters)
+    assert counts(judged) in page
+    assert ("Matched (" in page) is measured
+    frame = pl.read_csv(write_verdicts(found, tmp_path))
+    assert frame.height == len(judged)
+    assert frame["verdict"].to_list() == [each.verdict.value for each in judged]
