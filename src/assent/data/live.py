@@ -35,27 +35,24 @@ def live_problem(interactions: Interactions, *, seed: int = 0, negatives: int = 
 
 def disclosed_split(problem: Problem, selection: Bools) -> Problem:
     """Return the disclosed rows of a live problem, `selection[Z]`, with each person's latest one held out."""
-    return _split(problem, _table(problem, selection))
+    return _built(problem, _latest_apart(_table(problem, selection)))
 
 
 def disclosed_whole(problem: Problem, selection: Bools) -> Problem:
     """Return the disclosed rows of a live problem, `selection[Z]`, all to train on."""
-    table = _table(problem, selection)
-    split = _split(problem, table)
-    whole = _undivided(split, table)
-    return replace(whole, valid=split.valid[:0], valid_candidates=split.valid_candidates[:0])
+    return _built(problem, _table(problem, selection).with_columns(part=TRAIN))
 
 
 def _table(problem: Problem, selection: Bools) -> pl.DataFrame:
-    """The disclosed rows, in their order, each with its part."""
+    """The disclosed rows, in their order."""
     rows = problem.train[selection]
     columns = {"user": problem.user_ids[rows.users], "item": problem.item_ids[rows.items]}
     table = pl.DataFrame(columns, schema={"user": pl.String, "item": pl.String})
     # What somebody minds is no matter for a training: with it, a change of mind would change every key.
-    return _latest_apart(table.with_columns(unwillingness=0.0))
+    return table.with_columns(unwillingness=0.0)
 
 
-def _split(problem: Problem, table: pl.DataFrame) -> Problem:
+def _built(problem: Problem, table: pl.DataFrame) -> Problem:
     # A training draws the items itself that it ranks validation rows among.
     return build(problem.name, table, Protocol.FULL, label="disclosed", seed=problem.seed, negatives=1)
 

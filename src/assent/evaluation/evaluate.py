@@ -82,9 +82,13 @@ def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats
 
 def validation_quality(problem: Problem, trained: Trained) -> Floats:
     """Return the mean validation NDCG@5 of everybody who has validation rows, by their index: [n]."""
-    rows = np.bincount(problem.valid.users, minlength=problem.n_users)
-    sums = sum_by(problem.valid.users, validation_ndcg(problem, trained), problem.n_users)
-    return sums[rows > 0] / rows[rows > 0]
+    return by_person(problem.valid, validation_ndcg(problem, trained))
+
+
+def by_person(rows: Rows, values: Floats) -> Floats:
+    """Return the mean of `values[len(rows)]` over the rows of everybody who has one, by index: [n]."""
+    _, people, counts = np.unique(rows.users, return_inverse=True, return_counts=True)
+    return sum_by(people, values, len(counts)) / counts
 
 
 def evaluate(

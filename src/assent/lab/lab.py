@@ -72,15 +72,16 @@ class Lab:
 
     def with_settings(self, settings: Settings) -> "Lab":
         """Return a lab for the same problem with other settings of the base model."""
-        found = replace(self, settings=settings)
-        found.__dict__["fingerprint"] = self.fingerprint  # of the same problem, which takes time to hash
-        return found
+        return self._of_same_problem(replace(self, settings=settings))
 
     def with_seed(self, seed: int) -> "Lab":
         """Return a lab for the same problem with another seed."""
-        found = replace(self, seed=seed)
-        found.__dict__["fingerprint"] = self.fingerprint
-        return found
+        return self._of_same_problem(replace(self, seed=seed))
+
+    def _of_same_problem(self, other: "Lab") -> "Lab":
+        """Return another lab, with the name of the problem, which takes time to hash."""
+        other.__dict__["fingerprint"] = self.fingerprint
+        return other
 
     def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
         """Return the results of all tasks, in order; compute those that the store lacks.

@@ -12,10 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from assent.data.problem import Problem
-from assent.evaluation.evaluate import HeldOut, evaluate, ranked_metrics, validation_losses
+from assent.evaluation.evaluate import HeldOut, by_person, evaluate, ranked_metrics, validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.certificate import wishes_broken, with_truth
 from assent.game.players import players_of
@@ -26,7 +24,7 @@ from assent.lab.store import Found, Key, Store
 from assent.lab.tuning import tuned
 from assent.methods import Choice, GameMethod, Method, influence_settings
 from assent.results.records import REFERENCES, Record, check_price
-from assent.support.arrays import Floats, sum_by
+from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Left, Progress, timed_task
 from assent.training import Settings, Trained
@@ -177,16 +175,14 @@ class Cell:
             ranked=ranked,
             rewards_on=self.rewards_on,
         )
-        arrays = {"ndcg": by_person(lab.problem, ranked["ndcg"])}
+        arrays = {"ndcg": quality_by_person(lab.problem, ranked["ndcg"])}
         return Found(arrays, found, rests_on=cost + trained.cost)
 
 
-def by_person(problem: Problem, ranked: Floats) -> Floats:
+def quality_by_person(problem: Problem, ranked: Floats) -> Floats:
     """The mean of a metric over each person's test rows, for everybody who has some: [n]."""
-    _, rows, counts = np.unique(problem.test.users, return_inverse=True, return_counts=True)
-    if len(ranked) == len(counts):  # lists are ranked once for each person
-        return ranked
-    return sum_by(rows, ranked, len(counts)) / counts
+    # Where all items are ranked, that was done once for each person, not for each row.
+    return by_person(problem.test, ranked) if len(ranked) == len(problem.test) else ranked
 
 
 S_contra = TypeVar("S_contra", contravariant=True)

@@ -30,10 +30,9 @@ from assent.game.players import floors_alone, players_of
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry
 from assent.methods import Method, make_method
-from assent.runs.measure import Cell, by_person
+from assent.runs.measure import Cell, quality_by_person
 from assent.runs.plan import MOST_SEEDS, RunPlan
 from assent.support.arrays import Bools, Floats
-from assent.support.cost import Cost
 from assent.support.statistics import Interval
 
 _NARROW = 0.02
@@ -128,7 +127,6 @@ class Least:
     budget: float
     tried: tuple[Mapping[str, float], ...]
     """For each budget its ratio to All's quality on validation rows, and the lower end of what to expect."""
-    cost: Cost
 
 
 def least_budget(
@@ -137,17 +135,16 @@ def least_budget(
     """Search the least budget, from `least` on, that keeps the share `keep` of All's NDCG@k."""
     margin, judged = math.sqrt(2) * float(ndtri(confidence)), _judged_by_validation(lab.problem)
 
-    def ranked(selection: Bools, label: str) -> tuple[Floats, Cost]:
+    def ranked(selection: Bools, label: str) -> Floats:
         [trained] = lab.train([Training(selection, label=label)], label)
-        return by_person(judged, ranked_metrics(judged, trained, k=k)["ndcg"]), trained.cost
+        return quality_by_person(judged, ranked_metrics(judged, trained, k=k)["ndcg"])
 
-    base, cost = ranked(everything(lab.problem), "model of everything")
+    base = ranked(everything(lab.problem), "model of everything")
     size = float(base.mean()) or 1.0
     low, high, tried = least, 1.0, list[Mapping[str, float]]()
     for step in range(_STEPS + 1):
         budget = least if step == 0 else (low + high) / 2
-        found, more = ranked(method.untold_within(lab, budget), f"trial {step + 1}: {budget:.0%}")
-        cost += more
+        found = ranked(method.untold_within(lab, budget), f"trial {step + 1}: {budget:.0%}")
         ratio, beyond = float(found.mean()) / size, (found - keep * base) / size
         error = float(beyond.std(ddof=1)) / math.sqrt(len(beyond)) if len(beyond) > 1 else math.inf
         expected = max(0.0, ratio - margin * error)
@@ -156,7 +153,7 @@ def least_budget(
         low, high = (low, budget) if is_enough else (budget, high)
         if is_enough and budget == least:
             break
-    return Least(high, tuple(tried), cost)
+    return Least(high, tuple(tried))
 
 
 def least_for_floors(problem: Problem) -> float:
