@@ -24,6 +24,7 @@ from assent.methods import make_method
 from assent.models import MFSettings
 from assent.runs.measure import Cell
 from assent.runs.plan import RunPlan, describe
+from assent.support.arrays import Bools
 from assent.support.cost import NO_COST, Cost
 from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
@@ -239,7 +240,6 @@ def changed_keys(lab: Lab, training: Training) -> list[Key]:
     ]
     labs = [
         replace(lab, problem=small_problem(seed=4)),
-        replace(lab, problem=small_problem(negatives=8)),
         replace(lab, settings=QUICK.model_copy(update={"model_settings": MFSettings(dimension=5)})),
         replace(lab, settings=QUICK.model_copy(update={"training": TrainingSettings()})),
         replace(lab, settings=Settings(model="neumf", training=QUICK.training)),
@@ -250,10 +250,33 @@ def changed_keys(lab: Lab, training: Training) -> list[Key]:
 def test_a_training_is_found_by_all_that_determines_it_and_nothing_else(lab: Lab, tmp_path: Path) -> None:
     training = Training(some_of(lab.problem))
     before = digest(training.key(lab))
-    assert len({before, *map(digest, changed_keys(lab, training))}) == 11
+    assert len({before, *map(digest, changed_keys(lab, training))}) == 10
     elsewhere = replace(lab, store=Store(tmp_path / "other"), executor=Processes(2), progress=Listener())
     assert digest(training.key(elsewhere)) == before
     assert digest(replace(training, label="another", seed=lab.seed).key(lab)) == before
+    assert digest(training.key(replace(lab, problem=milder(lab.problem)))) == before
+    others, kept = without_withheld(lab.problem, training.selection)
+    assert digest(Training(kept).key(replace(lab, problem=others))) == before
+
+
+def milder(problem: Problem) -> Problem:
+    """The problem of people who mind everything less."""
+    return replace(problem, unwillingness=problem.unwillingness / 2)
+
+
+def without_withheld(problem: Problem, selection: Bools) -> tuple[Problem, Bools]:
+    """The problem without one of its withheld rows, and the selection of the same rows there."""
+    others = np.arange(len(selection)) != np.flatnonzero(~selection)[0]
+    rows = replace(problem, train=problem.train[others], unwillingness=problem.unwillingness[others])
+    return rows, selection[others]
+
+
+def test_influence_depends_on_all_rows_and_not_on_what_people_mind(lab: Lab) -> None:
+    task = InfluenceAt(anchor_at(lab, some_of(lab.problem), "some"), InfluenceSettings(), RewardForm.SUM)
+    before = task.key(lab)
+    assert task.key(replace(lab, problem=milder(lab.problem))) == before
+    others = replace(lab.problem, valid_candidates=lab.problem.valid_candidates[:, :-1])
+    assert task.key(replace(lab, problem=others)) != before
 
 
 def test_a_warm_training_begins_where_another_ended(lab: Lab) -> None:

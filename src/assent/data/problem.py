@@ -5,7 +5,6 @@ import warnings
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import polars as pl
 
 from assent.data.interactions import PARTS, Interactions
 from assent.data.wishes import PLAIN, Wishes
-from assent.support.arrays import Bools, Floats, Ints, Keys, Strings, mix, string_keys
+from assent.support.arrays import Bools, Floats, Ints, Keys, Strings, hash_arrays, mix, string_keys
 from assent.support.draws import Purpose, Urn
 from assent.support.errors import AssentError
 
@@ -125,16 +124,17 @@ class Problem:
 
     def fingerprint(self) -> str:
         """Hash of this problem, the same on every machine."""
-        digest = blake2b(json.dumps([self.name, self.protocol, self.seed]).encode(), digest_size=16)
+        named = json.dumps([self.name, self.protocol, self.seed, self.rows_fingerprint]).encode()
+        return hash_arrays(named + self.wishes.mark(), self.unwillingness)
+
+    @cached_property
+    def rows_fingerprint(self) -> str:
+        """Hash of all rows and candidates: of the problem without its name and what people wish."""
         parts = [array for rows in (self.train, self.valid, self.test) for array in (rows.users, rows.items)]
-        tests = [] if self.test_candidates is None else [self.test_candidates]
-        rest = [self.user_ids, self.item_ids, self.unwillingness, self.valid_candidates, *tests]
-        for array in (*parts, *rest):
-            digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
-        digest.update(self.wishes.mark())
-        if self.judges is not None:
-            digest.update(b"judges" + self.judges.tobytes())
-        return digest.hexdigest()
+        given = [each for each in (self.test_candidates, self.judges) if each is not None]
+        return hash_arrays(
+            f"{self.seed}".encode(), *parts, self.user_ids, self.item_ids, self.valid_candidates, *given
+        )
 
     @property
     def measurable(self) -> Bools:

@@ -84,7 +84,7 @@ class InfluenceAt:
 
     def key(self, lab: Lab) -> Key:
         """Return the anchor's key and the settings of influence and reward."""
-        return {
+        return lab.rows_key | {
             "kind": "effects" if self.effects else "influence",
             "anchor": digest(self.anchor.key(lab)),
             "influence": self.settings.model_dump(mode="json"),

@@ -23,7 +23,7 @@ from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Progress
 from assent.support.runtime import threads_for_rows
-from assent.training import Settings, Trained, disclose, train
+from assent.training import Disclosed, Settings, Trained, disclose, train
 from assent.training.stored import tensors_of, trained_from
 
 
@@ -60,15 +60,35 @@ class Lab:
         """A short name for the problem."""
         return self.problem.fingerprint()
 
+    @cached_property
+    def _contents(self) -> dict[tuple[str, str | None], str]:
+        """Names of what trainings may see, by selection and vocabulary."""
+        return {}
+
     @property
     def key(self) -> dict[str, object]:
-        """What every result of this lab depends on."""
+        """What a result of this lab may depend on: the problem with people's wishes, settings and seed."""
+        return {"problem": self.fingerprint, **self.base_key, "seed": self.seed}
+
+    @property
+    def rows_key(self) -> dict[str, str]:
+        """What a result depends on that uses the rows, whatever people wish."""
+        return {"rows": self.problem.rows_fingerprint}
+
+    @property
+    def base_key(self) -> dict[str, object]:
+        """What a base model depends on besides data and seed."""
         return {
-            "problem": self.fingerprint,
             "settings": self.settings.model_dump(mode="json"),
             "code": code_of(self.settings.model),
-            "seed": self.seed,
         }
+
+    def content(self, selection: Bools, vocabulary: Bools | None) -> str:
+        """Return a short name for all that a training on `selection[Z]` may see."""
+        names = hash_of(selection), None if vocabulary is None else hash_of(vocabulary)
+        if names not in self._contents:
+            self._contents[names] = disclosed(self.problem, selection, vocabulary).content
+        return self._contents[names]
 
     def with_settings(self, settings: Settings) -> "Lab":
         """Return a lab for the same problem with other settings of the base model."""
@@ -79,8 +99,8 @@ class Lab:
         return self._of_same_problem(replace(self, seed=seed))
 
     def _of_same_problem(self, other: "Lab") -> "Lab":
-        """Return another lab, with the name of the problem, which takes time to hash."""
-        other.__dict__["fingerprint"] = self.fingerprint
+        """Return another lab, with the names of the problem and its parts, which take time to hash."""
+        other.__dict__.update(fingerprint=self.fingerprint, _contents=self._contents)
         return other
 
     def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
@@ -162,13 +182,15 @@ class Training:
     """Of the base model; None: the lab's."""
 
     def key(self, lab: Lab) -> Key:
-        """Return problem, settings, seed, selection and vocabulary; for a warm start also its beginning."""
+        """Return what the training may see, settings and seed; for a warm start also its beginning.
+
+        Other rows of the log are no part of it: a training whose own rows have not changed is not repeated.
+        """
         lab = lab.with_settings(self.settings) if self.settings else lab
-        about = lab.key | {
+        about = lab.base_key | {
             "kind": "training",
             "seed": lab.seed if self.seed is None else self.seed,
-            "selection": hash_of(self.selection),
-            "vocabulary": None if self.vocabulary is None else hash_of(self.vocabulary),
+            "content": lab.content(self.selection, self.vocabulary),
         }
         if self.after is not None or self.epochs is not None:
             about |= {"epochs": self.epochs, "after": self.after}
@@ -190,9 +212,8 @@ class Training:
         training = settings.training
         if self.epochs is not None:
             training = training.model_copy(update={"epochs": self.epochs})
-        data = disclose(lab.problem, self.selection, vocabulary=self.vocabulary)
         return train(
-            data if self.vocabulary is None else data.unjudged(),
+            disclosed(lab.problem, self.selection, self.vocabulary),
             model=settings.model,
             model_settings=settings.model_settings,
             settings=training,
@@ -202,6 +223,12 @@ class Training:
             checkpoint=lab.store.checkpoint(self.key(lab)),
             start=None if before is None else _model_in(before, settings.model).model,
         )
+
+
+def disclosed(problem: Problem, selection: Bools, vocabulary: Bools | None) -> Disclosed:
+    """Return what a training on `selection[Z]` may see; with a vocabulary, no validation row."""
+    data = disclose(problem, selection, vocabulary=vocabulary)
+    return data if vocabulary is None else data.unjudged()
 
 
 def _model_in(entry: Entry, model: str) -> Trained:

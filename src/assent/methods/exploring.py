@@ -112,7 +112,7 @@ class Explored:
 
     def key(self, lab: Lab) -> Key:
         """Return the training's key."""
-        return {"kind": "explored", "training": digest(self.training.key(lab))}
+        return lab.rows_key | {"kind": "explored", "training": digest(self.training.key(lab))}
 
     def run(self, lab: Lab) -> Found:
         """Take the losses of the model; a model from scratch is trained here and thrown away."""

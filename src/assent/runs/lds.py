@@ -294,7 +294,8 @@ class Retrained:
 
     def key(self, lab: Lab) -> Key:
         """Return the training's key and the loss."""
-        return {"kind": "retrained", "training": self._training.key(lab), "loss": self.loss.value}
+        about = {"kind": "retrained", "training": self._training.key(lab), "loss": self.loss.value}
+        return lab.rows_key | about
 
     def run(self, lab: Lab) -> Found:
         """Train, take the losses, and throw the model away."""
@@ -336,7 +337,7 @@ class Predicting:
 
     def key(self, lab: Lab) -> Key:
         """Return the anchor's key, the selections and the settings."""
-        return {
+        return lab.rows_key | {
             "kind": "predicting",
             "anchor": digest(self.anchor.key(lab)),
             "drawn": hash_of(self.drawn.ravel()),

@@ -51,6 +51,15 @@ def string_keys(names: Iterable[str]) -> Keys:
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
+def hash_arrays(*parts: bytes | npt.NDArray[np.generic]) -> str:
+    """Hash bytes and arrays, with their types and shapes, to a short name, the same on every machine."""
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        kind, content = ("bytes", part) if isinstance(part, bytes) else (part.dtype.str, part.tobytes())
+        digest.update(f"{kind} {len(content)} {np.shape(part)} ".encode() + content)
+    return digest.hexdigest()
+
+
 def mix(*parts: int | np.integer | npt.NDArray[np.integer]) -> Keys:
     """Hash integers or integer arrays, broadcast together, to one key per element (chained SplitMix64)."""
     number = np.zeros(1, dtype=np.uint64)

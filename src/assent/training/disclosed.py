@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from assent.data.problem import Problem, Rows
-from assent.support.arrays import Bools, Ints, Keys, Strings, mix, positions
+from assent.support.arrays import Bools, Ints, Keys, Strings, hash_arrays, mix
 from assent.support.draws import Urn
 
 _ATTEMPTS = 8
@@ -42,6 +42,13 @@ class Disclosed:
         counts = np.bincount(self.rows.users, minlength=self.n_users + 1)
         return np.concatenate([[0], np.cumsum(counts)]), self.rows.items[order]
 
+    @cached_property
+    def content(self) -> str:
+        """A short name for all that a training may see: two that are equal have equal names."""
+        rows = (self.rows.users, self.rows.items, self.valid.users, self.valid.items, self.valid_keys)
+        ids = ("\0".join(each).encode() for each in (self.user_ids, self.item_ids))  # no id has a NUL
+        return hash_arrays(*ids, *rows)
+
     def unjudged(self) -> "Disclosed":
         """Return the same without validation rows: nothing tells when to stop early."""
         return replace(self, valid=self.valid[:0], valid_keys=self.valid_keys[:0])
@@ -64,20 +71,27 @@ def disclose(problem: Problem, selection: Bools, vocabulary: Bools | None = None
     parameters for interactions that it was not trained on. A final model never gets a `vocabulary`.
     """
     defining = problem.train[selection if vocabulary is None else vocabulary]
-    users, items = np.unique(defining.users), np.unique(defining.items)
-    user_ids, item_ids = problem.user_ids[users], problem.item_ids[items]
-    rows = problem.train[selection]
-    valid = problem.valid
+    users, user_places = _known(defining.users, problem.n_users)
+    items, item_places = _known(defining.items, problem.n_items)
+    rows, valid = problem.train[selection], problem.valid
     return Disclosed(
-        user_ids=user_ids,
-        item_ids=item_ids,
-        rows=Rows(positions(users, rows.users), positions(items, rows.items)),
+        user_ids=problem.user_ids[users],
+        item_ids=problem.item_ids[items],
+        rows=Rows(user_places[rows.users], item_places[rows.items]),
         user_keys=problem.user_keys[users],
         item_keys=problem.item_keys[items],
         row_keys=problem.row_keys[selection],
-        valid=Rows(positions(users, valid.users), positions(items, valid.items)),
+        valid=Rows(user_places[valid.users], item_places[valid.items]),
         valid_keys=problem.keys_of(valid),
     )
+
+
+def _known(index: Ints, length: int) -> tuple[Ints, Ints]:
+    """The distinct values of `index[n]`, rising: [m]; the place of each in it, m if it has none: [length]."""
+    known = np.flatnonzero(np.bincount(index, minlength=length))
+    places = np.full(length, len(known))
+    places[known] = np.arange(len(known))
+    return known, places
 
 
 def negatives(data: Disclosed, *, seed: int, epoch: int, count: int, rows: Ints | None = None) -> Ints:

@@ -225,7 +225,7 @@ class Measuring:
     def key(self, lab: Lab) -> Key:
         """Return the fold model's key and the settings of influence and reward."""
         anchor = fold_trainings(lab, self.settings)[self.t]
-        return {
+        return lab.rows_key | {
             "kind": "measured",
             "anchor": digest(anchor.key(lab)),
             "influence": self.settings.per_fold.model_dump(mode="json"),
