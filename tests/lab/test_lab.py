@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from assent.data.problem import Problem
+from assent.data.problem import Problem, Rows
 from assent.evaluation.metrics import RewardForm
 from assent.influence.inverse import InfluenceSettings
 from assent.lab import SERIAL, Entry, Found, Lab, Processes, Store, Training, everything
@@ -230,7 +230,7 @@ def test_a_training_is_the_trainer_on_what_it_discloses(lab: Lab) -> None:
 
 def changed_keys(lab: Lab, training: Training) -> list[Key]:
     """Of trainings that differ from `training` in one thing each, of the training or of the lab."""
-    half = Training(~training.selection)
+    half, rows = Training(~training.selection), lab.problem.train
     trainings = [
         replace(training, selection=~training.selection),
         replace(training, vocabulary=everything(lab.problem)),
@@ -239,7 +239,7 @@ def changed_keys(lab: Lab, training: Training) -> list[Key]:
         replace(training, after=digest(half.key(lab))),
     ]
     labs = [
-        replace(lab, problem=small_problem(seed=4)),
+        replace(lab, problem=replace(lab.problem, train=Rows(rows.users, rows.items[::-1]))),
         replace(lab, settings=QUICK.model_copy(update={"model_settings": MFSettings(dimension=5)})),
         replace(lab, settings=QUICK.model_copy(update={"training": TrainingSettings()})),
         replace(lab, settings=Settings(model="neumf", training=QUICK.training)),
