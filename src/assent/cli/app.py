@@ -49,7 +49,10 @@ COMMANDS = {
 """Every command; a new one is a function and an entry here."""
 
 
-_ONCE = ("--unwillingness", "--rest", "--closed", "--scale", "--columns", "--wishes-columns", "--user-budget")
+_ONCE = (
+    "--unwillingness", "--wishes", "--rest", "--closed", "--scale", "--columns", "--wishes-columns",
+    "--user-budget",
+)  # fmt: skip
 """Options that say what people mind, or where that stands."""
 
 

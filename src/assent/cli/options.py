@@ -152,10 +152,17 @@ class ProblemOptions(LogOptions):
         str | None,
         _split(f"Where unwillingness comes from: {SOURCES}. Default: the log's own column."),
     ] = None
+    wishes: Annotated[
+        Path | None,
+        _split(
+            "A file of what people said later, over all that: user, item (or * for everything of theirs), "
+            "unwillingness or the word withdraw."
+        ),
+    ] = None
     wishes_columns: Annotated[
         str | None,
         _split(
-            "What columns of a file of wishes are called: user=, item=, time=, unwillingness= or, for one "
+            "What columns of files of wishes are called: user=, item=, time=, unwillingness= or, for one "
             "that says the reverse, willingness=.",
             metavar="ROLE=NAME,...",
         ),
@@ -191,6 +198,7 @@ class ProblemOptions(LogOptions):
         log = self.read(
             progress,
             unwillingness=source,
+            wishes=self.wishes,
             wishes_columns=parse_columns(self.wishes_columns, "--wishes-columns", WISH_ROLES),
             rest=self.rest,
             closed=self.closed,

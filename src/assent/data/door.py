@@ -75,7 +75,7 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
     """
     asked = consent.source or OWN_COLUMN
     source, argument = parse_source(asked)
-    request = Request(rows, argument, consent, is_partial=consent.gaps or consent.rest is not None)
+    request = Request(rows, argument, consent, is_partial=consent.has_gaps)
     if source.by_category and rows.has_own_categories:
         answer = _asked_twice(source, request)
     else:
@@ -83,8 +83,7 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
     if consent.scale is not Scale.UNIT and not (source.is_scaled or rows.is_scaled):
         about = f"nothing is written on it, neither by {source.name} nor in {rows.name}"
         raise AssentError(f"scale={consent.scale}: {about}; accepted: {Scale.UNIT}")
-    never = rows.said_never()
-    values = _largest_of_pairs(rows, _never_where(never, answer.values))
+    values = _largest_of_pairs(rows, rows.settled(answer.values))
     filled = values
     if not consent.gaps:
         kept = turned_away(values, consent.closed).is_null()
@@ -93,10 +92,17 @@ def judge(rows: Arrivals, consent: Consent) -> pl.DataFrame:
     rest = nobody if consent.gaps else pl.lit(f"rest:{consent.rest}")
     label = pl.lit(for_the_record(asked)) if answer.source is None else answer.source
     said = answer.said if isinstance(answer.said, pl.Series) else pl.lit(answer.said, pl.String)
+    never = pl.repeat(False, len(values), eager=True) if rows.never is None else rows.never()
+    whose = pl.when(never).then(pl.lit(OWN_COLUMN)).when(given).then(label).otherwise(rest)
+    when = pl.lit(said) if isinstance(said, pl.Series) else said
+    if rows.later is not None:
+        is_later, named = rows.later[COLUMN].is_not_null(), pl.lit(for_the_record(f"file:{consent.later}"))
+        whose = pl.when(is_later).then(named).otherwise(whose)
+        when = pl.when(is_later).then(rows.later["said"]).otherwise(when)
     return pl.select(
         filled.cast(pl.Float64).alias(COLUMN),
-        pl.when(never).then(pl.lit(OWN_COLUMN)).when(given).then(label).otherwise(rest).alias("source"),
-        pl.when(given).then(said).otherwise(nobody).alias("said"),
+        whose.alias("source"),
+        pl.when(given).then(when).otherwise(nobody).alias("said"),
         turned_away(filled, consent.closed).alias("reason"),
     )
 
@@ -115,7 +121,7 @@ def _asked_twice(source: UnwillingnessSource, request: Request) -> Answer:
     # What the rest closes gives no categories either.
     said = _with_number(first.values, request.consent.rest)
     said = said.zip_with(has_any, no_values(len(has_any), pl.Float64()))
-    values = _largest_of_pairs(rows, _never_where(rows.said_never(), said))
+    values = _largest_of_pairs(rows, rows.settled(said))
     kept = turned_away(values, closed).is_null()
     second = source.ask(replace(request, rows=rows.only(kept), is_repeated=True)).values
     if source.keeps_first:
@@ -128,11 +134,6 @@ def _with_number(values: pl.Series, rest: str | None) -> pl.Series:
     if rest in (None, "mean", "own-mean"):
         return values
     return values.fill_null(Quantity("unwillingness", 1, RESTS).parse(rest, "rest"))
-
-
-def _never_where(never: pl.Series, values: pl.Series) -> pl.Series:
-    """The values, 1 where the mask `never` says so: [n]"""
-    return pl.select(pl.when(never).then(1.0).otherwise(values)).to_series()
 
 
 def _largest_of_pairs(rows: Arrivals, values: pl.Series) -> pl.Series:

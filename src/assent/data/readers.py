@@ -27,6 +27,7 @@ from assent.data.interactions import (
     known_items,
     turned_away,
 )
+from assent.data.later import read_later
 from assent.data.ratings import rated_enough
 from assent.data.roles import Roles, plain, refuse_repeated_pairs
 from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, modified
@@ -44,6 +45,7 @@ def read_interactions(
     items: str | Path | None = None,
     duplicates: Duplicates = "error",
     unwillingness: str | None = None,
+    wishes: str | Path | None = None,
     wishes_columns: Mapping[str, str] | None = None,
     rest: str | None = None,
     closed: float | None = None,
@@ -69,18 +71,26 @@ def read_interactions(
     are not used. What people said about them still counts, in `rest` and for other rows of the same pair.
 
     `unwillingness` is a source, one of `SOURCES`, with the `rest`, `seed` and `allow_unmatched` of `assign`;
-    without one it is the log's own column, if there is one. `scale` is how unwillingness is written there;
-    `wishes_columns` names the columns of a file of wishes by role. Rows of unwillingness 1, and above the
-    limit `closed`, are turned away at the door: they are in `sealed`, and nothing else depends on them. With
-    `gaps`, an empty unwillingness is null; else it is an error.
+    without one it is the log's own column, if there is one. `wishes` is a file of what people said later,
+    over all that: a number for an interaction or for everything of a person, or "withdraw" (`data.later`).
+    `scale` is how unwillingness is written; `wishes_columns` names the columns of files of wishes by role.
+    Rows of unwillingness 1, and above the limit `closed`, are turned away at the door: they are in `sealed`,
+    and nothing else depends on them. With `gaps`, an empty unwillingness is null; else it is an error.
 
     A (user, item) pair on several rows is an error, or `duplicates` keeps the row first or last in time. The
     kept row has the largest unwillingness of all of them, so that nobody becomes more willing.
     """
     roles = Roles(dict(columns or {}), "columns={{{role!r}: {name!r}}}")
-    named = dict(wishes_columns or {})
     consent = Consent(
-        unwillingness, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps, columns=named
+        unwillingness,
+        seed,
+        rest,
+        closed,
+        Scale(scale),
+        allow_unmatched,
+        gaps=gaps,
+        columns=dict(wishes_columns or {}),
+        later=None if wishes is None else str(wishes),
     )
     changed = None
     if isinstance(path, str) and is_url(path):
@@ -115,6 +125,7 @@ def from_frame(
     name: str = "frame",
     duplicates: Duplicates = "error",
     source: str | None = None,
+    wishes: str | Path | None = None,
     wishes_columns: Mapping[str, str] | None = None,
     rest: str | None = None,
     closed: float | None = None,
@@ -142,8 +153,17 @@ def from_frame(
     }
     roles = Roles({role: each for role, each in named.items() if each is not None}, "{role}={name!r}")
     known = None if items is None else table_of(items, f"{name} items")
-    wishes = dict(wishes_columns or {})
-    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, gaps=gaps, columns=wishes)
+    consent = Consent(
+        source,
+        seed,
+        rest,
+        closed,
+        Scale(scale),
+        allow_unmatched,
+        gaps=gaps,
+        columns=dict(wishes_columns or {}),
+        later=None if wishes is None else str(wishes),
+    )
     return _interactions(name, table_of(frame, name), known, roles, duplicates, consent, None, min_rating)
 
 
@@ -165,8 +185,15 @@ def _interactions(
     if user == item:
         raise AssentError(f"{table.origin}: column {user!r} is both user and item; accepted: two columns")
     ids = pl.DataFrame({"user": table.ids(user), "item": table.ids(item)})
+    later = None
+    if consent.later is not None:
+        later = read_later(consent.later, consent).of(ids, allow_unmatched=consent.allow_unmatched)
+        kept = ~later["withdrawn"]
+        if not kept.any():
+            raise AssentError(f"{consent.later}: everything is withdrawn; accepted: a log with a row left")
+        table, ids, later = table.only(kept), ids.filter(kept), later.filter(kept)
     known = None if items is None else _items_of_file(items, roles)
-    rows = _arrivals(name, table, roles, ids, known, consent, changed)
+    rows = replace(_arrivals(name, table, roles, ids, known, consent, changed), later=later)
     if rows.column is None and not consent.is_demanded:
         used = rated_enough(table, roles, pl.repeat(True, table.height, eager=True), min_rating)
         return _read(name, table.only(used), roles, ids.filter(used), known, duplicates)
@@ -222,13 +249,12 @@ def _arrivals(
     minded = roles.find_minded(table) if is_own else None
     other = None if is_own else roles.find(table, "unwillingness")
     other = other if other is not None and plain(other) == "unwillingness" else None  # beta may be anything
-    has_gaps = consent.gaps or consent.rest is not None
 
     def column() -> Answer:
         assert minded is not None
         column, is_reversed = minded
-        values = table.unwillingness(column, gaps=has_gaps, scale=consent.scale, is_reversed=is_reversed)
-        return Answer(values, changed)
+        gaps, scale = consent.has_gaps, consent.scale
+        return Answer(table.unwillingness(column, gaps=gaps, scale=scale, is_reversed=is_reversed), changed)
 
     @cache
     def never() -> pl.Series:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -37,7 +38,7 @@ from assent.support.errors import AssentError
 COLUMN: Final = "unwillingness"
 WISH_ROLES: Final = ("user", "item", "unwillingness", "willingness", "time")
 """What columns of a file of wishes may hold."""
-_NAMING: Final = "wishes_columns={{{role!r}: {name!r}}}"
+NAMING: Final = "wishes_columns={{{role!r}: {name!r}}}"
 _CLOCK: Final = "%Y-%m-%dT%H:%M:%SZ"
 _LATEST: Final = 253_402_300_799.0
 """The last second of the year 9999: later times are no seconds since 1970."""
@@ -62,21 +63,29 @@ class Consent:
     gaps: bool = False
     """Whether interactions about which nothing is said have no unwillingness, instead of `rest`."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Columns of a file of wishes that the caller named, by role, one of `WISH_ROLES`."""
+    """Columns of files of wishes that the caller named, by role, one of `WISH_ROLES`."""
+    later: str | None = None
+    """A file of wishes that came later, over what the source says (`data.later`)."""
 
     @property
     def is_demanded(self) -> bool:
         """Whether there has to be unwillingness."""
-        asked = any(each is not None for each in (self.source, self.rest, self.closed))
+        asked = any(each is not None for each in (self.source, self.rest, self.closed, self.later))
         return asked or self.scale is not Scale.UNIT
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a source may say nothing of some rows."""
+        return self.gaps or self.rest is not None or self.later is not None
 
     def __post_init__(self) -> None:
         if self.closed is not None and not 0 <= self.closed <= 1:
             accepted = "a number from 0 to 1; interactions above it are withheld unread"
             raise AssentError(f"closed={self.closed}: accepted: {accepted}")
-        if self.columns and not (self.source or "").startswith("file:"):
-            how = ", ".join(_NAMING.format(role=role, name=name) for role, name in self.columns.items())
-            raise AssentError(f"{how}: there is no file of wishes; accepted: with unwillingness=file:PATH")
+        if self.columns and self.later is None and not (self.source or "").startswith("file:"):
+            how = ", ".join(NAMING.format(role=role, name=name) for role, name in self.columns.items())
+            accepted = "with unwillingness=file:PATH or wishes=PATH"
+            raise AssentError(f"{how}: there is no file of wishes; accepted: {accepted}")
 
 
 @dataclass(frozen=True)
@@ -123,11 +132,16 @@ class Arrivals:
     """Whether the log has a column of unwillingness that is read by the scale."""
     never: Callable[[], pl.Series] | None = None
     """Which rows the log's own column calls never, where another source is asked: none takes it back."""
+    later: pl.DataFrame | None = None
+    """What their owners said later, over all else: unwillingness and when, null where nothing: [n]"""
 
-    def said_never(self) -> pl.Series:
-        """Which rows the log's own column calls never, whatever source is asked: [n]"""
-        nobody = pl.repeat(False, len(self.users), eager=True)
-        return nobody if self.never is None else self.never()
+    def settled(self, values: pl.Series) -> pl.Series:
+        """What a source says, but 1 where the log's own column says never, and later words first: [n]"""
+        if self.never is not None:
+            values = pl.select(pl.when(self.never()).then(1.0).otherwise(values)).to_series()
+        if self.later is not None:
+            values = pl.select(pl.coalesce(self.later[COLUMN], values)).to_series()
+        return values
 
     def only(self, kept: pl.Series) -> "Arrivals":
         """The rows of a mask, with the categories that these rows give to each item."""
@@ -135,7 +149,9 @@ class Arrivals:
         users, items = self.users.filter(kept), self.items.filter(kept)
         lists = kinds.lists.gather(kinds.of.filter(kept))
         known = known_items(items, no_values(len(items), pl.String()), lists)
-        return replace(self, users=users, items=items, categories=lambda: Kinds.of_items(items, known))
+        later = None if self.later is None else self.later.filter(kept)
+        kinds_of = partial(Kinds.of_items, items, known)
+        return replace(self, users=users, items=items, later=later, categories=kinds_of)
 
 
 @dataclass(frozen=True)
@@ -279,21 +295,21 @@ def _file(request: Request) -> Answer:
 
 def _wishes(path: str, consent: Consent) -> pl.DataFrame:
     """The wishes of a file: user, item, unwillingness, and when each was said."""
-    table, roles = read_table(Path(path), LOG_FILES), Roles(consent.columns, _NAMING, WISH_ROLES)
+    table, roles = read_table(Path(path), LOG_FILES), Roles(consent.columns, NAMING, WISH_ROLES)
     users, items = (table.ids(roles.find_needed(table, role)) for role in ("user", "item"))
     column, time = roles.find_minded(table), roles.find(table, "time")
     if column is None:
-        named = _NAMING.format(role=COLUMN, name="NAME")
+        named = NAMING.format(role=COLUMN, name="NAME")
         accepted = f"the columns user, item and {COLUMN}, or name it with {named}"
         raise AssentError(f"{path}: no column {COLUMN!r}; accepted: {accepted}")
     name, is_reversed = column
     values = table.unwillingness(name, scale=consent.scale, is_reversed=is_reversed)
     changed = pl.Series([modified(path)], dtype=pl.String).new_from_index(0, len(users))
-    said = changed if time is None else _clock(table.times(time), path)
+    said = changed if time is None else said_at(table.times(time), path)
     return once_each(pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said}), path)
 
 
-def _clock(seconds: pl.Series, path: str) -> pl.Series:
+def said_at(seconds: pl.Series, path: str) -> pl.Series:
     """Times as text, null where there is none."""
     if not seconds.is_between(0, _LATEST).all():
         raise AssentError(f"{path}: a time is not after 1970; accepted: dates, or seconds since 1970")
