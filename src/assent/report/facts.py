@@ -251,6 +251,8 @@ def trust_facts(data: ReportData) -> list[str]:
     if seeds == 1:
         counted = "count chance between people, but not what other random numbers would have given"
     facts = [f"The quality was measured on {people}, {times}. The limits around it {counted}."]
+    if data.measured_in is not None:
+        facts.append("That was in an earlier run. What has changed since is not in these figures.")
     certificate = data.certificate
     reliability = certificate.get("value_own" if data.objective == "nash" else "value_social")
     if isinstance(reliability, Mapping):

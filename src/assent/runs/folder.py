@@ -38,6 +38,7 @@ from assent.support.errors import AssentError
 from assent.support.files import check_format, parse_json, read_own
 
 if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
+    from assent.data.interactions import Interactions
     from assent.training import Trained
 
 FORMAT = 6
@@ -165,6 +166,12 @@ class Run:
                 "accepted: an id that the log has, letter by letter"
             )
         return rows
+
+    def update(self, log: "Interactions", out: str | Path, **how: Any) -> "Run":
+        """Make the run that follows this one, of the present log, into `out`: `assent.runs.update.update`."""
+        from assent.runs.update import update
+
+        return update(self, log, out, **how)
 
     def recommend(
         self, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()

@@ -169,6 +169,15 @@ def runs_before(run: Run) -> list[str]:
     return [folder for folder in here if Path(folder).exists()]
 
 
+def in_numbers(history: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per update, the oldest first: when, run, grade, people, and how many of each event."""
+    moved = pl.col("state_before").is_not_null() & (pl.col("state_before") != pl.col("state_after"))
+    counts = {event.value: (pl.col("event") == event.value).sum() for event in Event}
+    return history.group_by("when", "run", "grade", maintain_order=True).agg(
+        pl.col("user").n_unique().alias("people"), moved.sum().alias("decisions"), **counts
+    )
+
+
 def in_sentences(about: Mapping[str, Any]) -> list[str]:
     """Say in words what an update did, from its `update.json`."""
     changes, decisions, cost = about["changes"], about["decisions"], about["cost"]
@@ -187,10 +196,10 @@ def in_sentences(about: Mapping[str, Any]) -> list[str]:
     ]
     spent, fresh = cost["seconds"], cost["fresh_seconds"]
     sentences.append(f"It took {number(spent)} seconds; a fit from scratch about {number(fresh)}.")
-    if about["still_hold_withdrawn"]:
+    if there := [folder for folder in about["still_hold_withdrawn"] if Path(folder).exists()]:
+        stored = " and in the store" if about.get("store") else ""
         sentences.append(
-            f"What is withdrawn is still in {', '.join(about['still_hold_withdrawn'])}; "
-            "assent forget deletes it there."
+            f"What is withdrawn is still in {', '.join(there)}{stored}; assent forget deletes it there."
         )
     return sentences
 

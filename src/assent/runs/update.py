@@ -9,7 +9,7 @@ the result is that of a fit with this calibration.
 *prompt*: `runs.prompt`.
 """
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def update(
     problems: tuple[Problem, Problem] | None = None,
     keep_calibration: bool = False,
     store: Store | None = None,
-    replace_there: bool = False,
+    replace: bool = False,
     executor: Executor = SERIAL,
     progress: Progress = SILENT,
     **said: Any,
@@ -53,7 +53,7 @@ def update(
     plan, settings = plan_of(run, **said), settings_of(run)
     calibration = Calibration.of(run) if keep_calibration else None
     if calibration is not None:  # a comparison of methods needs the split
-        plan = replace(plan, points=(), frontier_methods=())
+        plan = dataclasses.replace(plan, points=(), frontier_methods=())
     split, live = problems or problems_of(run, log)
     step = Step(run, Changes.between(run, log), Grade.EXACT, Path(out).name)
     return fit(
@@ -66,7 +66,7 @@ def update(
         calibration=calibration,
         after=step,
         store=store,
-        replace=replace_there,
+        replace=replace,
         executor=executor,
         progress=progress,
     )
