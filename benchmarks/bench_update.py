@@ -55,6 +55,7 @@ class Story:
 
     @classmethod
     def of(cls, name: str, most: float) -> "Story":
+        """Read a data set; unwillingness is random."""
         log = assign(load_log(name, quick=given.quick), "random", 0)
         ordered = log.table.sort("user", "time", maintain_order=True)
         pairs = (string_keys(ordered[column]) for column in ("user", "item"))
@@ -92,7 +93,7 @@ def kept(name: str) -> Iterator[Path]:
 
 def fitted(log: Interactions, folder: Path) -> tuple[Run, float]:
     """Fit a live run, unless it is there; the run, and its seconds of CPU."""
-    clock = folder.with_suffix(".json")
+    clock = folder.with_name(f"{folder.name}.json")
     if not clock.exists():
         split, live = make_problem(log, Protocol.PAPER_TABLES), live_problem(log)
         plan, settings = RunPlan(budget=0.5, seeds=1), settings_of("ials", quick=given.quick)
@@ -118,7 +119,7 @@ def prompt(name: str) -> None:
             changes = Changes.between(base, log)
             applied = served.apply(changes)
             table = served.table().join(exact.selection, on=["user", "item"], suffix="_exact")
-            apart = 100 * float((table["disclosed"] != table["disclosed_exact"]).mean() or 0)
+            apart = 100 * float(np.mean(table["disclosed"].to_numpy() != table["disclosed_exact"].to_numpy()))
             models = (served.trained, exact.trained)
             ndcgs = [100 * float(ranked_metrics(after, each)["ndcg"].mean()) for each in models]
             worse = 100 * abs(ndcgs[0] - ndcgs[1]) / ndcgs[1]

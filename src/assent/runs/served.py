@@ -4,9 +4,9 @@
     served.apply(Changes.of(minds=[("ann", "f17", 0.2, 1.0)], withdrawn=["bob"]))
     served.recommend("ann", k=5)
 
-What was measured is kept: the values of rows and the items' vectors are those of the last exact run. Decisions
-are made anew in closed form, and people's own vectors are folded in from what they disclose now, which is
-exact given the items. Whoever withdraws or says never is out of the vectors with the same call.
+What was measured is kept: the values of rows and the items' vectors are those of the last exact run.
+Decisions are made anew in closed form, and people's own vectors are folded in from what they disclose now,
+which is exact given the items. Whoever withdraws or says never is out of the vectors with the same call.
 
 Readers are never shown half a change: `apply` builds all that is new beside what is served, and swaps both at
 the end. A change that is refused leaves everything as it was.
@@ -155,7 +155,8 @@ class Served:
         if not isinstance(run.trained.model, IALS):
             name = run.trained.model.name
             raise AssentError(
-                f"{run.folder}: people cannot be folded into model {name}; accepted: {IALS.name}, or grade exact"
+                f"{run.folder}: people cannot be folded into model {name}; accepted: grade exact, or "
+                f"model {IALS.name}"
             )
         asked = run.settings["wishes"]
         if wishes is None and any(asked[name] != usual for name, usual in NO_LIMITS.items()):
@@ -362,12 +363,12 @@ class Served:
 def operating_point(run: Run, wishes: Ask | None = None) -> OperatingPoint:
     """Return how the last exact run decided; a prompt update keeps that in its settings."""
     settings, now = run.settings, run.quality["operating_point"]
-    kept = settings.get("kept")
+    base = settings.get("base")
     return OperatingPoint(
         method=_method(run),
         name=settings["dataset"],
         seed=settings["seed"],
-        price=now["price"] if kept is None else kept["price"],
+        price=now["price"] if base is None else base["price"],
         budget=now["budget"],
         closed=settings["closed"],
         ask=wishes,

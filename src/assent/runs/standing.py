@@ -342,8 +342,8 @@ def expected(rows: Standing) -> Floats:
         x = (1, log(1 + n_item), log(1 + n_owner), their squares and product, unwillingness)
 
     where w is fitted to the measured rows by least squares. Effects are means of what x · w leaves over, each
-    without the other, shrunk as if `_SHRINKING` rows more were as x · w says. The error is that of the
-    measured rows and of what all this leaves over.
+    without the other, shrunk as if `_SHRINKING` rows more were as x · w says. Nothing is beyond the values
+    that were measured. The error is that of the measured rows and of what all this leaves over.
 
     Of 2 % of the rows, hidden, this finds the value with a correlation of 0.84 on Diginetica, 0.88 on Steam
     and 0.75 on the simulation. The mean of the item's rows alone comes to 0.53, 0.83 and 0.75: where paths
@@ -379,6 +379,9 @@ def expected(rows: Standing) -> Floats:
             for effect, (index, _) in zip(effects, sides, strict=True):
                 worth[level, new] += effect[index[new]]
                 left = left - effect[index[old]]
+            if len(old):
+                known = worth[level, old]
+                worth[level, new] = np.clip(worth[level, new], known.min(), known.max())
             squares = left**2 + worth[error, old] ** 2
             worth[error, new] = np.sqrt(squares.mean()) if len(old) else np.nan
     return worth
