@@ -1,4 +1,4 @@
-"""Prompt updates: run folders as those of a fit, that say what they keep and how old it is; drift of values."""
+"""Prompt updates: run folders as those of a fit that say what they keep and how old it is; drift."""
 
 import warnings
 from dataclasses import replace
@@ -30,7 +30,7 @@ def changed_log() -> Interactions:
     """Somebody withdraws, somebody says never, somebody new comes, an item goes and one comes."""
     log = log_of()
     rows = {pair: minded for pair, minded in rows_in(log).items() if pair[0] != "u04" and pair[1] != "i07"}
-    rows |= {pair: 1.0 for pair in [each for each in rows if each[0] == "u05"][:2]}
+    rows |= dict.fromkeys([each for each in rows if each[0] == "u05"][:2], 1.0)
     rows |= {("zoe", "i01"): 0.1, ("zoe", "i99"): 0.1, ("u06", "i99"): 0.0}
     return log_with(rows, log)
 
@@ -38,7 +38,7 @@ def changed_log() -> Interactions:
 @given(histories(most=2))
 @settings(max_examples=6, deadline=None)
 def test_a_folder_is_what_is_served_in_memory(history: History) -> None:
-    steps, rows = history
+    rows = history[1]
     if len({user for (user, _), minded in rows.items() if minded < 1}) < 2:
         return
     run, log = run_of("budget"), log_with(rows, log_of())
