@@ -60,7 +60,8 @@ def test_the_folder_names_its_grade_and_what_it_keeps() -> None:
     assert found.settings["grade"] == found.quality["grade"] == "prompt"
     base = found.settings["base"]
     assert (base["run"], base["decisions"]) == ("run", run.manifest.decisions)
-    assert base["since"] == Changes.between(run, log).counts()
+    withdrawn = sum(table.filter(user="u04").height for table in (run.selection, run.sealed))
+    assert base["since"] == Changes.between(run, log).counts() | {"rows_withdrawn": withdrawn}
     assert found.quality["age"].startswith(
         "Values and items are those of the run run; 1 prompt update changed"
     )

@@ -1,6 +1,7 @@
 """A run in memory: changes in any order and number, decided as the game decides, served from what is left."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -343,6 +344,23 @@ def test_limits_of_people_are_kept_after_changes() -> None:
             for (user,), rows in table.group_by("user")}  # fmt: skip
     assert paid["u02"] <= 0.5
     assert table.filter("disclosed", user="zoe").height >= 1
+
+
+def test_rows_above_the_limit_are_closed_and_what_was_known_of_them_is_forgotten() -> None:
+    log, limit = log_of(), 0.9
+    reason = pl.when(pl.col("unwillingness") > limit).then(pl.lit("closed"))
+    said = log.minded.select("unwillingness", "source", "said").with_columns(reason=reason)
+    run = fitted(log.judged(said), replace(PLANS["budget"], closed=limit))
+    user, item, minded = run.selection.select("user", "item", "unwillingness").row(0)
+    steps = [Changes.of(minds=[(user, item, minded, 0.95)]), Changes.of(minds=[(user, item, 0.95, minded)])]
+    one, other = Served.of(run), Served.of(run)
+    [told] = one.apply(steps[0]).changed.filter(user=user, item=item).to_dicts()
+    assert (told["after"], told["reason"]) == ("closed", "closed")
+    assert item not in one.recommend(user, 50)["item"]
+    one.apply(steps[1])
+    assert one.explain(user).filter(item=item)["expected"].to_list() == [True]
+    other.apply(steps[0].then(steps[1], closed=limit))
+    assert_same(one, other)
 
 
 def test_what_cannot_be_served_is_refused() -> None:

@@ -106,9 +106,12 @@ def _base(run: Run, changes: Changes, served: Served) -> dict[str, Any]:
         "price": served.point.price,
         "rows": run.selection.height,
         "updates": 0,
-        "since": dict.fromkeys(changes.counts(), 0),
+        "since": dict.fromkeys(("rows_withdrawn", *changes.counts()), 0),
     }
-    since = {name: before["since"][name] + count for name, count in changes.counts().items()}
+    theirs = pl.col("user").is_in(changes.withdrawn)
+    rows = sum(table.filter(theirs).height for table in (run.selection, run.sealed))
+    counts = {"rows_withdrawn": rows, **changes.counts()}
+    since = {name: before["since"][name] + count for name, count in counts.items()}
     return {**before, "updates": before["updates"] + 1, "since": since}
 
 

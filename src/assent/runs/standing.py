@@ -345,9 +345,11 @@ def expected(rows: Standing) -> Floats:
     without the other, shrunk as if `_SHRINKING` rows more were as x · w says. Nothing is beyond the values
     that were measured. The error is that of the measured rows and of what all this leaves over.
 
-    Of 2 % of the rows, hidden, this finds the value with a correlation of 0.84 on Diginetica, 0.88 on Steam
-    and 0.75 on the simulation. The mean of the item's rows alone comes to 0.53, 0.83 and 0.75: where paths
-    between people decide, values depend on the counts of both and on the unwillingness itself.
+    Of 2 % of the rows, hidden, this finds the value to everybody with a correlation of 0.84 on Diginetica,
+    0.91 on Steam and 0.74 on the simulation, and decides 14, 7 and 18 % of them otherwise at half of the
+    violation. The mean of the item's rows, shrunk, comes to 0.53, 0.82 and 0.75, and decides 32, 15 and 18 %
+    otherwise: where paths between people decide, values depend on both counts and on the unwillingness
+    itself. On Gowalla nothing foretells them (0.07), but there unwillingness decides: 3 % are otherwise.
     """
     new = np.flatnonzero(rows.is_new)
     if not len(new):
