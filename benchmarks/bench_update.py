@@ -9,7 +9,8 @@ prompt   seconds of CPU of one person's change and of a thousand people's, besid
          changed log: on how many rows decisions differ, how well both rank each person's last interaction,
          which neither has seen, and how far scores are apart.
 
-Fits that are in the folder --keep are not repeated: a killed benchmark goes on.
+Fits that are in the folder --keep are not repeated: a killed benchmark goes on. The seconds of a fit that was
+killed in between are those since then.
 """
 
 import json
@@ -29,6 +30,7 @@ from assent.data.problem import Problem, Protocol, make_problem
 from assent.evaluation.evaluate import candidate_scores, ranked_metrics
 from assent.runs.changes import Changes
 from assent.runs.folder import Run, open_run
+from assent.runs.manifest import MANIFEST
 from assent.runs.plan import RunPlan
 from assent.runs.run import fit
 from assent.runs.served import Served
@@ -97,7 +99,8 @@ def fitted(log: Interactions, folder: Path) -> tuple[Run, float]:
     if not clock.exists():
         split, live = make_problem(log, Protocol.PAPER_TABLES), live_problem(log)
         plan, settings = RunPlan(budget=0.5, seeds=1), settings_of("ials", quick=given.quick)
-        spent = seconds(lambda: fit(log, split, folder, plan, settings, live=live, replace=True))
+        untimed = (folder / MANIFEST).exists()
+        spent = seconds(lambda: fit(log, split, folder, plan, settings, live=live, replace=untimed))
         clock.write_text(json.dumps(spent))
     return open_run(folder), json.loads(clock.read_text())
 

@@ -292,6 +292,19 @@ def test_lists_are_those_of_the_run() -> None:
         np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", [*PLANS, "limits"])
+def test_everybody_may_withdraw_and_come_back(name: str) -> None:
+    one = served(name)
+    one.apply(Changes.of(withdrawn=one.people))
+    assert one.people == []
+    assert one.table().is_empty()
+    assert len(one.trained.user_ids) == 0
+    assert one.recommend("u01").is_empty()
+    one.apply(Changes.of(added=[("u01", "i01", 0.0), ("u02", "i02", 0.0)]))
+    assert one.people == ["u01", "u02"]
+    assert one.explain("u01").height == 1
+
+
 def test_a_preview_shows_both_and_changes_nothing() -> None:
     one, run = served("budget"), run_of("budget")
     user = str(run.trained.user_ids[3])

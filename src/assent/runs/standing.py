@@ -280,6 +280,8 @@ def decide(rows: Standing, point: OperatingPoint) -> Decision:
     their own, that rule is followed at every change. Methods that estimate nothing decide as they always do.
     """
     worth = expected(rows)
+    if not len(rows.owners):
+        return Decision(rows.is_new, point.price, worth)
     if point.objective is None:
         lab = Lab(rows.problem(point.name, point.seed, point.ask), seed=point.seed)
         if point.budget is not None:
