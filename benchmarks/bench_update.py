@@ -35,6 +35,7 @@ from assent.runs.plan import RunPlan
 from assent.runs.run import fit
 from assent.runs.served import Served
 from assent.support.arrays import Floats, mix, string_keys, uniform
+from assent.support.statistics import mean_and_error
 from assent.training import Trained
 from common import Option, load_log, read_options, seconds, settings_of, verdict
 
@@ -114,7 +115,9 @@ def prompt(name: str) -> None:
         base, fresh = fitted(story.at(0), folder / "base")
         print(f"{name}: {base.selection.height:,} rows; a fresh fit takes {fresh:.1f} s of CPU", flush=True)
         costs(name, base, fresh)
-        print("rows changed %  decisions apart %  NDCG@5 prompt  exact  apart %  scores apart  price anew")
+        print(
+            "rows changed %  decisions apart %  NDCG@5 prompt  exact  prompt ahead %  scores apart  price anew"
+        )
         for share in given.shares:
             log = story.at(share / 100)
             exact, _ = fitted(log, folder / f"exact-{share:g}")
@@ -124,13 +127,14 @@ def prompt(name: str) -> None:
             table = served.table().join(exact.selection, on=["user", "item"], suffix="_exact")
             apart = 100 * float(np.mean(table["disclosed"].to_numpy() != table["disclosed_exact"].to_numpy()))
             models = (served.trained, exact.trained)
-            ndcgs = [100 * float(ranked_metrics(after, each)["ndcg"].mean()) for each in models]
-            worse = 100 * abs(ndcgs[0] - ndcgs[1]) / ndcgs[1]
-            told = f"{share:14g}  {apart:17.2f}  {ndcgs[0]:13.2f}  {ndcgs[1]:5.2f}  {worse:7.2f}"
-            print(f"{told}  {distance(after, *models):12.3f}  {'yes' if applied.found_anew else 'no':>10}")
+            mine, theirs = (100 * ranked_metrics(after, each)["ndcg"] for each in models)
+            ahead, error = mean_and_error(100 * (mine - theirs) / theirs.mean())
+            told = f"{share:14g}  {apart:17.2f}  {mine.mean():13.2f}  {theirs.mean():5.2f}"
+            told = f"{told}  {ahead:+7.2f} ± {error or 0:4.2f}  {distance(after, *models):12.3f}"
+            print(f"{told}  {'yes' if applied.found_anew else 'no':>10}", flush=True)
             if share == 1:
                 verdict(f"{name}: decisions apart after 1 % changed", apart, 1, "%")
-                verdict(f"{name}: NDCG@5 apart after 1 % changed", worse, 1, "%")
+                verdict(f"{name}: NDCG@5 apart after 1 % changed", abs(ahead), 1, "%")
 
 
 def costs(name: str, base: Run, fresh: float) -> None:
