@@ -80,8 +80,8 @@ def update_command(
     """Decide and train anew after changes of mind: new interactions, other wishes, withdrawals.
 
     RUN stays as it is. The new run says what changed for whom, and why. A killed update goes on where it was
-    when the same command is given again. Where the values of RUN are too old, an exact update follows a prompt
-    one by itself.
+    when the same command is given again. Where the values of RUN are too old to decide by, an exact update
+    follows a prompt one.
 
     Examples:
 
@@ -106,18 +106,31 @@ def update_command(
             log, problem, source = given.make(progress, wishes)
             said = {"unwillingness": source, "rest": given.rest, "closed": given.closed}
             problems = problem, given.live(log, wishes)
-        exact = partial(update, log=log, problems=problems, executor=executor, progress=progress, **said)
+
+        def exact(before: Run, out: Path, *, keep: bool, kept: Store | None = None) -> Run:
+            return update(
+                before,
+                log,
+                out,
+                problems=problems,
+                keep_calibration=keep,
+                store=kept,
+                replace=output.replace,
+                executor=executor,
+                progress=progress,
+                **said,
+            )
+
         with phase("updating"):
             if grade is Grade.EXACT:
                 kept = None if store is None else Store(store)
-                how = {"keep_calibration": keep_calibration, "store": kept, "replace": output.replace}
-                made = [exact(opened, out=folder, **how)]
+                made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
             else:
                 made = [_prompt(opened, log, folder, wishes, progress, replace=output.replace)]
                 if _is_too_old(made[0]):
                     _show_update(made[0])
                     notice("Values are too old to decide by: an exact update follows.")
-                    made.append(exact(made[0], out=_next_to(folder), keep_calibration=True))
+                    made.append(exact(made[0], _next_to(folder), keep=True))
     _show_update(made[-1])
     output.write([update_of(each) or {} for each in made])
 
