@@ -40,7 +40,7 @@ COMMANDS = {
     "forget": Lazy(
         "update_commands",
         "forget_command",
-        "Delete what still holds withdrawn interactions, and search the rest.",
+        "Delete what still holds withdrawn interactions.",
     ),
     "export": Lazy(
         "serve_commands",
