@@ -67,6 +67,8 @@ class RunPlan:
     """Number of seeds of that comparison."""
     frontier_methods: tuple[Method, ...] = ()
     """Its methods; none: the usual ones."""
+    shards: int | None = None
+    """Number of parts that a live run's people are dealt into, each decided on by itself; None: it is not."""
 
     def __post_init__(self) -> None:
         check_price(self.reward_price)
@@ -80,6 +82,12 @@ class RunPlan:
             raise AssentError(
                 f"confidence={self.confidence:g}: accepted: a number between 0 and 1, such as 0.9"
             )
+        if self.shards is not None:
+            if self.shards < 1:
+                raise AssentError(f"shards={self.shards}: accepted: a whole number from 1 on")
+            if self.keep_quality is not None or self.points:
+                whole = "keep_quality and points compare models of everybody"
+                raise AssentError(f"shards={self.shards}: {whole}; accepted: a budget or a price, no points")
 
     @property
     def within(self) -> float | None:
@@ -149,4 +157,5 @@ def describe(
         "frontier_methods": [method.key for method in plan.frontier_methods],
         **settings.model_dump(mode="json"),
         **({"code": code} if (code := code_of(settings.model)) else {}),
+        **({} if plan.shards is None else {"shards": plan.shards}),
     }

@@ -6,7 +6,8 @@ is measured on a split of the log, with the same method at the same operating po
     split     tune → decide → train → test, with several seeds where one is noisy
     all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
 
-An *experiment* ends with the split: nobody's latest interactions are decided on, and its model is the one
+In a *sharded* live run both are done within parts of the people (`runs.shards`). An *experiment* ends with
+the split: nobody's latest interactions are decided on, and its model is the one
 that was tested.
 """
 
@@ -33,20 +34,31 @@ from assent.report.data import ReportData
 from assent.report.page import build_report
 from assent.runs.claim import claimed, forget_replaced
 from assent.runs.compare import frontier
-from assent.runs.folder import FRONTIER, QUALITY, REPORT, TUNING, WORK, Run, open_run
+from assent.runs.folder import (
+    FRONTIER,
+    QUALITY,
+    REPORT,
+    SHARDS,
+    SHARDS_FILE,
+    TUNING,
+    WORK,
+    Run,
+    open_run,
+)
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Least, Quality, least_budget, least_for_floors, measure_quality
-from assent.runs.tables import held_out_table, selection_table
+from assent.runs.tables import described, held_out_table, selection_table
 from assent.support.arrays import Bools
+from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Phase, Progress, phases
 from assent.training import Settings, Trained
 from assent.training.stored import as_files
 
 _FEW = 0.02
 """Share of the decisions below which a price is said to decide hardly anything."""
-_CHECKED = ("predicted_reward", "true_reward", "prediction_error", "reward_loss", "reward_form")
+CHECKED = ("predicted_reward", "true_reward", "prediction_error", "reward_loss", "reward_form")
 """Figures of a certificate that need rows which no model has seen: those of the split."""
 
 
@@ -58,6 +70,7 @@ def fit(
     settings: Settings | None = None,
     *,
     live: Problem | None = None,
+    before: Run | None = None,
     replace: bool = False,
     executor: Executor = SERIAL,
     progress: Progress = SILENT,
@@ -66,23 +79,31 @@ def fit(
 
     `problem` is a split of the log, to measure on. With `live`, the log's `live_problem`, the run is live;
     without, it is an experiment on the split. An unfinished run of the same plan in `out` is continued; any
-    other folder there is refused, or with `replace` any that is no run's.
+    other folder there is refused, or with `replace` any that is no run's. In a sharded run, shards that have
+    not changed since the run `before` are taken over from it.
     """
     folder, plan, settings = Path(out), plan or RunPlan(), settings or Settings()
     for each in (problem, live):
         if each is not None:
             plan.check(each, settings.model)
+    if plan.shards is not None and live is None:
+        raise AssentError(f"shards={plan.shards}: accepted: a live run, not an experiment")
     description = describe(problem, plan, settings, live)
     with claimed(folder, description, replace=replace) as files:
         store = Store(folder / WORK)
         lab = Lab(problem, settings, plan.seed, store, executor, progress)
         with phases(progress, _weights(plan, live=live is not None)) as phase:
-            return _fit(log, lab, live, files, plan, description, phase)
+            return _fit(log, lab, live, files, plan, description, before, phase)
 
 
 def _weights(plan: RunPlan, *, live: bool) -> dict[str, float]:
     """The phases of a fit, and roughly how long each takes."""
     cells = len(plan.points) * plan.frontier_seeds
+    if plan.shards is not None:
+        shards = {
+            f"shard {number} of {plan.shards}": 20 / plan.shards for number in range(1, plan.shards + 1)
+        }
+        return shards | {"quality": 2.0 * (plan.seeds or 1), "final model": 2.0, "report": 1.0}
     weights = {
         "tuning": 2.0,
         "budget": 12.0 * (plan.keep_quality is not None),
@@ -103,22 +124,30 @@ def _fit(
     files: RunFiles,
     plan: RunPlan,
     description: dict[str, Any],
+    before: Run | None,
     phase: Phase,
 ) -> Run:
     problem = lab.problem
-    tried = _on_split(lab, plan, phase, live)
-    decided = tried if live is None else _on_all(lab, live, plan, tried, phase)
+    if live is not None and plan.shards is not None:
+        from assent.runs.shards import fit_shards  # which trains the final model as here
+
+        sharded = fit_shards(lab, live, plan, Store(files.folder / SHARDS), before, phase)
+        decided, table = sharded.decided, described(sharded.table, log)
+        files.write_json(SHARDS_FILE, sharded.facts)
+    else:
+        tried = _on_split(lab, plan, phase, live)
+        decided = tried if live is None else _on_all(lab, live, plan, tried, phase)
+        table = selection_table(log, live or problem, decided.choice, decided.budget)
     files.write_json(TUNING, decided.tuning)
     for name, content in as_files(decided.trained, "model").items():
         files.write(name, content)
-    table = selection_table(log, live or problem, decided.choice, decided.budget)
     files.write_table("selection.parquet", table)
     files.write_table("held_out.parquet", held_out_table(log, problem))
     files.write_table("sealed.parquet", log.sealed)
     files.write_json("certificate.json", decided.certificate)
-    records = [dict(each) for each in tried.quality.records]
+    records = [dict(each) for each in decided.quality.records]
     files.write_json("metrics.json", records)
-    quality = tried.quality.facts() | {"operating_point": _operating_point(plan, decided, tried.least)}
+    quality = decided.quality.facts() | {"operating_point": _operating_point(plan, decided, decided.least)}
     files.write_json(QUALITY, quality)
     compared = []
     if plan.points:
@@ -139,7 +168,7 @@ def _fit(
 
 
 @dataclass(frozen=True)
-class _Decided:
+class Decided:
     """Decisions, and the model of what they disclose."""
 
     choice: Choice
@@ -152,7 +181,7 @@ class _Decided:
     least: Least | None = None
 
 
-def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> _Decided:
+def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> Decided:
     """Decide, train and measure on the split."""
     problems = [lab.problem, *([] if live is None else [live])]
     with phase("tuning"):
@@ -174,17 +203,17 @@ def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> _D
         [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
         certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
     tuning = {"all": at_all.facts(), "disclosed": final.facts()}
-    return _Decided(choice, budget, trained, tuning, certificate, at_all, quality, least)
+    return Decided(choice, budget, trained, tuning, certificate, at_all, quality, least)
 
 
-def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided, phase: Phase) -> _Decided:
+def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: Decided, phase: Phase) -> Decided:
     """Decide on every row, as was tried on the split, and train on all that is disclosed."""
     with phase("decision on all"):
         everybody = replace(lab, problem=live, settings=tried.at_all.settings)
         choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
     with phase("final model"):
         final, trained = published(lab, live, choice.selection)
-    checked = {name: tried.certificate[name] for name in _CHECKED if name in tried.certificate}
+    checked = {name: tried.certificate[name] for name in CHECKED if name in tried.certificate}
     broken = wishes_broken(players_of(live), choice.selection)
     return replace(
         tried,
@@ -195,13 +224,14 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: _Decided, phase: Phas
     )
 
 
-def published(lab: Lab, live: Problem, selection: Bools) -> tuple[Tuned, Trained]:
+def published(lab: Lab, live: Problem, selection: Bools, found: Tuned | None = None) -> tuple[Tuned, Trained]:
     """Return the settings found on disclosed rows, `selection[Z]`, and the model trained on all of them.
 
-    The lab's settings are those asked for. Nothing here looks at a withheld row.
+    The lab's settings are those asked for; with `found`, they are not searched for. Nothing here looks at a
+    withheld row.
     """
     split = replace(lab, problem=disclosed_split(live, selection))
-    final = tuned(split, everything(split.problem))
+    final = found or tuned(split, everything(split.problem))
     settings = final.settings
     if len(split.problem.valid):
         judged = Training(everything(split.problem), label="length of the training", settings=settings)
@@ -218,7 +248,7 @@ def stopped_after(settings: Settings, epochs: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
-def _operating_point(plan: RunPlan, decided: _Decided, least: Least | None) -> dict[str, Any]:
+def _operating_point(plan: RunPlan, decided: Decided, least: Least | None) -> dict[str, Any]:
     """What the run was asked to keep within, and how that was found."""
     return {
         "budget": decided.budget,
