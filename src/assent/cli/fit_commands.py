@@ -92,6 +92,14 @@ def fit_command(
             show_default=False,
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Deal people into so many parts and decide on each by itself, so that a change touches one.",
+            show_default=False,
+        ),
+    ] = None,
     frontier: Annotated[
         str | None,
         typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
@@ -128,6 +136,8 @@ def fit_command(
         raise AssentError("--confidence: needs --keep-quality")
     if keep_quality is not None and (budget is not None or price is not None):
         raise AssentError("--keep-quality: accepted: without --budget and --price")
+    if shards is not None and (keep_quality is not None or points or experiment):
+        raise AssentError("--shards: accepted: without --keep-quality, --frontier and --experiment")
     if not points and (frontier_seeds != _SEEDS or frontier_methods is not None):
         raise AssentError("--frontier-seeds and --frontier-methods: need --frontier")
     made = asked.method(method, objective)
@@ -157,6 +167,7 @@ def fit_command(
             points=points,
             frontier_seeds=frontier_seeds,
             frontier_methods=tuple(compared_methods),
+            shards=shards,
         )
         with phase("fitting"):
             run = fit(

@@ -121,13 +121,13 @@ def _take_over(key: Key, kept: Store, before: Run | None) -> bool:
     listed = {each["entry"]: each["hash"] for each in before.shards}
     theirs = Store(before.folder / SHARDS)
     entry = theirs.get(key)
-    if entry is None or listed.get(digest(key)) != _hash_of(entry):
+    if entry is None or listed.get(digest(key)) != hash_of_entry(entry):
         return False
     return kept.take_over(key, theirs)
 
 
-def _hash_of(entry: Entry) -> str:
-    """The SHA-256 of an entry's JSON file, which has that of its arrays."""
+def hash_of_entry(entry: Entry) -> str:
+    """Return the SHA-256 of an entry's JSON file, which has the hash of its arrays."""
     return sha256(read_own(entry.file)).hexdigest()
 
 
@@ -277,7 +277,7 @@ def _told(shard: Shard, entry: Entry) -> dict[str, Any]:
     disclosed = entry.arrays["selection"]
     return {
         "entry": entry.file.stem,
-        "hash": _hash_of(entry),
+        "hash": hash_of_entry(entry),
         "people": shard.live.n_users,
         "interactions": len(disclosed),
         "disclosed": int(disclosed.sum()),
