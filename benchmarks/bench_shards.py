@@ -32,6 +32,7 @@ from assent.data.problem import Problem, Protocol, make_problem
 from assent.runs.folder import Run
 from assent.runs.plan import RunPlan
 from assent.runs.run import fit
+from assent.runs.update import update
 from common import Option, load_log, read_options, seconds, settings_of, verdict, with_error
 
 PROTOCOLS = {"gowalla": Protocol.FULL}
@@ -57,21 +58,21 @@ def measured(name: str, model: str, shards: int, seed: int) -> dict[str, Any]:
     plan = RunPlan(budget=0.5, seed=seed, seeds=1, shards=shards if shards > 1 else None)
     settings, runs = settings_of(model, quick=given.quick), list[Run]()
 
-    def fitted(log: Interactions, out: Path, before: Run | None = None) -> None:
+    def fitted(out: Path) -> None:
         split, live = problems(name, log, seed)
-        runs.append(fit(log, split, out, plan, settings, live=live, before=before))
+        runs.append(fit(log, split, out, plan, settings, live=live))
 
     with tempfile.TemporaryDirectory() as folder:
-        fresh = seconds(lambda: fitted(log, Path(folder) / "fresh"))
-        update = fresh
+        fresh = seconds(lambda: fitted(Path(folder) / "fresh"))
+        again = fresh
         if shards > 1 and seed == 0:
             left = without_one(log, runs[0])
-            update = seconds(lambda: fitted(left, Path(folder) / "update", runs[0]))
+            again = seconds(lambda: runs.append(update(runs[0], left, Path(folder) / "update")))
             same = {each["entry"] for each in runs[0].shards} & {each["entry"] for each in runs[1].shards}
             assert len(same) == shards - 1, f"{len(same)} of {shards} shards were taken over"
         ndcg = 100 * runs[0].quality["reached"]["mean"]
     return {"data": name, "model": model, "shards": shards, "seed": seed,
-            "ndcg": ndcg, "fresh": fresh, "update": update}  # fmt: skip
+            "ndcg": ndcg, "fresh": fresh, "update": again}  # fmt: skip
 
 
 def curve(name: str, model: str) -> None:

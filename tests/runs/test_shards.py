@@ -3,7 +3,8 @@
 import json
 import os
 import shutil
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +24,15 @@ from assent.lab.tuning import Tuned
 from assent.methods import make_method
 from assent.methods.worth import WorthMethod
 from assent.runs.folder import Run, open_run
+from assent.runs.forget import forget
 from assent.runs.plan import RunPlan
 from assent.runs.run import fit, published
 from assent.runs.shards import pooled, settings_on_disclosed
+from assent.runs.update import update
 from assent.runs.verify import verify
 from assent.support.arrays import string_keys
 from assent.support.errors import AssentError
+from assent.support.files import read_json
 from assent.support.progress import Advance
 from assent.testing.promises import Promise, edited, rows_of, some_log
 from assent.training import Settings
@@ -138,14 +142,27 @@ def test_the_model_knows_what_all_shards_disclose(log: Interactions, run: Run) -
 def test_an_update_touches_one_shard(log: Interactions, run: Run, tmp_path: Path) -> None:
     """The others are the same bytes, and nothing is trained for them."""
     left, listener = without(log, 7), Listener()
-    updated = fitted(left, tmp_path / "updated", before=run, progress=listener)
+    updated = update(run, left, tmp_path / "updated", progress=listener)
     assert listener.labels.count(FOLDS) == 2
     touched = shard_of(log, 7)
     pairs = zip(entries(run), entries(updated), strict=True)
     assert [then == now for then, now in pairs] == [number != touched for number in range(SHARDS)]
-    fresh = fitted(left, tmp_path / "fresh")
-    assert told(updated) == told(fresh)
+    assert told(updated) == told(fitted(left, tmp_path / "fresh"))
     assert told(updated) != told(run)
+    cost = read_json(updated.folder / "update.json")["cost"]
+    assert cost["fresh_seconds"] > cost["seconds"]
+
+
+def test_forgetting_deletes_the_shards_of_the_run_before(
+    log: Interactions, light: Run, tmp_path: Path
+) -> None:
+    before = open_run(shutil.copytree(light.folder, tmp_path / "before"))
+    updated = update(before, without(log, 7), tmp_path / "updated")
+    done = forget(updated)
+    assert done.found == ()
+    assert done.searched == len(updated.manifest.files) + SHARDS
+    assert not before.folder.exists()
+    assert verify(updated.folder) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -156,7 +173,7 @@ def test_updates_after_any_changes_are_fresh_fits(
     present = log
     for step in range(2):
         present = changed(log, present, rng)
-        before = fitted(present, tmp_path / f"{step}", LIGHT, before=before)
+        before = update(before, present, tmp_path / f"{step}")
     assert told(before) == told(fitted(present, tmp_path / "fresh", LIGHT))
     assert told(before) != told(light)
 
@@ -182,22 +199,24 @@ def test_a_shard_that_was_changed_by_hand_is_not_taken_over(
     about = json.loads(file.read_bytes())
     about["facts"]["price"] = 7.0
     file.write_text(rehashed(about))
-    updated = fitted(log, tmp_path / "updated", LIGHT, before=open_run(copy))
+    updated = update(open_run(copy), log, tmp_path / "updated")
     assert told(updated) == told(light)
 
 
 class Killer(Listener):
-    """Ends the work when a task begins for the given time."""
+    """Ends the work when a task of this label begins for the given time."""
 
     def __init__(self, label: str, times: int) -> None:
         super().__init__()
         self.label, self.left = label, times
 
-    def task(self, label: str, total: int) -> AbstractContextManager[Advance]:
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Advance]:
         self.left -= label == self.label
         if not self.left:
             raise KeyboardInterrupt
-        return super().task(label, total)
+        with super().task(label, total) as advance:
+            yield advance
 
 
 def test_a_killed_fit_keeps_its_finished_shards(log: Interactions, run: Run, tmp_path: Path) -> None:
@@ -307,9 +326,11 @@ def test_what_shards_cannot_do_is_refused(plan: dict[str, object], said: str) ->
         replace(PLAN, **plan)  # type: ignore[arg-type]
 
 
-def test_shards_are_for_live_runs(log: Interactions, tmp_path: Path) -> None:
-    with pytest.raises(AssentError, match="shards=3: accepted: a live run, not an experiment"):
+def test_shards_are_for_live_runs(log: Interactions, light: Run, tmp_path: Path) -> None:
+    with pytest.raises(AssentError, match="shards=3: accepted: a live run that makes its own calibration"):
         fit(log, problems(log)[0], tmp_path / "run", PLAN, QUICK)
+    with pytest.raises(AssentError, match="shards=3: accepted: a live run that makes its own calibration"):
+        update(light, log, tmp_path / "run", keep_calibration=True)
 
 
 def test_a_reference_is_measured_over_all_shards(log: Interactions, tmp_path: Path) -> None:

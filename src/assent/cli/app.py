@@ -25,6 +25,7 @@ class Lazy(NamedTuple):
 COMMANDS = {
     "demo": Lazy("fit_commands", "demo", "The whole way on simulated data, with a report."),
     "fit": Lazy("fit_commands", "fit_command", "Choose what is worth disclosing, train on that, report."),
+    "update": Lazy("update_commands", "update_command", "Decide and train anew after changes of mind."),
     "frontier": Lazy("compare_commands", "frontier_command", "Measure quality against violation."),
     "compare": Lazy("compare_commands", "compare_command", "Compare methods at prices by true rewards."),
     "lds": Lazy(
@@ -35,6 +36,12 @@ COMMANDS = {
         "serve_commands", "recommend_command", "Print or write the items that are recommended to people."
     ),
     "explain": Lazy("run_commands", "explain", "Print what was used of a user's interactions, and why."),
+    "history": Lazy("update_commands", "history_command", "Print what changed when for a person."),
+    "forget": Lazy(
+        "update_commands",
+        "forget_command",
+        "Delete what still holds withdrawn interactions, and search the rest.",
+    ),
     "export": Lazy(
         "serve_commands",
         "export_command",

@@ -11,20 +11,22 @@ from assent.cli import options as o
 from assent.cli.command import OutputOptions, between, spread
 from assent.cli.compare_commands import parse_points, reward_form, show_frontier
 from assent.cli.console import notice, say, show_table, watcher
-from assent.cli.how import HowOptions, Methods, Model, WorkOptions, read_asked
+from assent.cli.how import HowOptions, Methods, Model, StoreOption, WorkOptions, read_asked
 from assent.data.live import live_problem
 from assent.data.problem import Protocol, make_problem
 from assent.data.simulate import simulate
 from assent.evaluation.metrics import RewardForm
 from assent.game.estimates import Objective
+from assent.lab.store import Store
 from assent.methods import METHODS, Method, influence_settings, make_method
 from assent.models import IALS, MODELS
 from assent.report.facts import headline, in_figures
 from assent.results.records import DEAREST, METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
+from assent.runs.calibration import Calibration
 from assent.runs.claim import check_out
-from assent.runs.folder import REPORT, Run
+from assent.runs.folder import REPORT, Run, open_run
 from assent.runs.measure import merged
 from assent.runs.plan import USUAL_CONFIDENCE, RunPlan
 from assent.runs.run import fit, report_of
@@ -106,6 +108,14 @@ def fit_command(
     ] = None,
     frontier_seeds: Annotated[int, typer.Option(min=1, help="Seeds of that comparison.")] = _SEEDS,
     frontier_methods: Methods = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Decide by the settings and weights that another live run found; nothing is measured.",
+        ),
+    ] = None,
+    store: StoreOption = None,
     how: HowOptions,
     work: WorkOptions,
     given: o.ProblemOptions,
@@ -169,6 +179,7 @@ def fit_command(
             frontier_methods=tuple(compared_methods),
             shards=shards,
         )
+        kept = None if calibration is None else Calibration.of(open_run(calibration))
         with phase("fitting"):
             run = fit(
                 log,
@@ -177,6 +188,8 @@ def fit_command(
                 plan,
                 asked.settings,
                 live=live,
+                calibration=kept,
+                store=None if store is None else Store(store),
                 replace=output.replace,
                 executor=executor,
                 progress=progress,

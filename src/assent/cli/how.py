@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ValidationError
@@ -51,6 +52,10 @@ Set = Annotated[
 K = Annotated[
     str,
     _how("Lengths of the lists that metrics are taken of, e.g. 5,10,20.", "--k", show_default=True),
+]
+StoreOption = Annotated[
+    Path | None,
+    _how("A folder that keeps trainings for later runs. It knows withheld interactions: guard it."),
 ]
 Jobs = Annotated[int | None, _how("Processes at once. Default: the cores.", min=1)]
 Methods = Annotated[

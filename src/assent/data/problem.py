@@ -77,6 +77,8 @@ class Problem:
     unwillingness: Floats
     valid_candidates: Ints
     test_candidates: Ints | None
+    negatives: int = 99
+    """Negatives of each held-out row that were asked for; rows have fewer where nobody has so many."""
     wishes: Wishes = PLAIN
     judges: Bools | None = None
     """Training rows, [len(train)], that are validation rows too; None: there is none (`data.live`)."""
@@ -304,6 +306,7 @@ def build(
         unwillingness=table["unwillingness"].to_numpy()[part == TRAIN],
         valid_candidates=candidates(valid, VALID),
         test_candidates=candidates(test, TEST) if protocol is Protocol.PAPER_TABLES else None,
+        negatives=negatives,
     )
 
 

@@ -59,8 +59,7 @@ def shards_of(split: Problem, live: Problem, shards: int, seed: int = 0) -> Sequ
 def part_of(problem: Problem, people: Bools) -> Problem | None:
     """Return the problem of some `people[n_users]` alone, with their rows in the same order.
 
-    None if they have no row. Held-out rows are ranked among as many items as in the whole, or as their own
-    rows have.
+    None if they have no row.
     """
     table = _table(problem, people)
     if table.is_empty():
@@ -72,7 +71,7 @@ def part_of(problem: Problem, people: Bools) -> Problem | None:
         protocol,
         label=problem.protocol,
         seed=problem.seed,
-        negatives=problem.valid_candidates.shape[1] - 1,
+        negatives=problem.negatives,
     )
     if problem.judges is not None:
         built = undivided(built, table)

@@ -17,7 +17,7 @@ needs it any more.
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -105,10 +105,13 @@ class Store:
     """Entries under `folder`, which is created with the first of them; safe for several processes."""
 
     folder: Path
+    used: dict[str, float] = field(compare=False, repr=False)
+    """Seconds of every entry that was found here, and of those that it rests on, by digest."""
     _owned: TemporaryFolder | None = field(default=None, compare=False, repr=False)
 
     def __init__(self, folder: str | Path, _owned: TemporaryFolder | None = None) -> None:
         object.__setattr__(self, "folder", Path(folder))
+        object.__setattr__(self, "used", {})
         object.__setattr__(self, "_owned", _owned)
 
     @classmethod
@@ -123,7 +126,10 @@ class Store:
     def get(self, key: Key) -> Entry | None:
         """Return an entry; None where it is missing or damaged."""
         found = self.at(digest(key))
-        return None if found is None or found.key != _plain(key) else found
+        if found is None or found.key != _plain(key):
+            return None
+        self.used.update({part: seconds for part, (seconds, _) in found.cost.parts.items()})
+        return found
 
     def at(self, name: str) -> Entry | None:
         """Return the entry with the digest `name`; None where it is missing or damaged."""
@@ -201,6 +207,16 @@ class Store:
                 if held:
                     lock.unlink(missing_ok=True)
 
+    def saved(self, since: float) -> float:
+        """Return the seconds of the used entries that were there before a time (of `time.time`)."""
+        return sum(seconds for name, seconds in self.used.items() if self._is_older(name, since))
+
+    def _is_older(self, name: str, since: float) -> bool:
+        try:
+            return (self.folder / f"{name}.json").stat().st_mtime < since
+        except OSError:
+            return False
+
     def size(self) -> int:
         """The bytes that all files of the store take."""
         return sum(file.stat().st_size for files in self._files().values() for file in files)
@@ -220,6 +236,13 @@ class Store:
                             _delete(files)
                             freed += sum(each.st_size for each in about)
         return freed
+
+    def keep_only(self, names: Collection[str]) -> int:
+        """Delete all entries but those with these digests; returns how many were deleted."""
+        gone = {name: files for name, files in self._files().items() if name not in names}
+        for files in gone.values():
+            _delete(files)
+        return len(gone)
 
     def sweep(self) -> None:
         """Delete half-written files that killed processes left a day ago or earlier."""

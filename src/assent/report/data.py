@@ -58,6 +58,11 @@ class ReportData:
         return self.selection["value"].null_count() < self.selection.height
 
     @property
+    def measured_in(self) -> str | None:
+        """The earlier run that measured the quality; None: this one."""
+        return self.quality.get("measured_in")
+
+    @property
     def metric(self) -> str:
         """The metric that words and charts speak of, with its k: NDCG@5."""
         return metric_name(QUALITY, self.records)

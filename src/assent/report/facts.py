@@ -256,6 +256,8 @@ def trust_facts(data: ReportData) -> list[str]:
             f"People were dealt into {shards} shards by their ids, and each shard was decided on by itself. "
             "One model was trained on what all of them disclose."
         )
+    if data.measured_in is not None:
+        facts.append("That was in an earlier run. What has changed since is not in these figures.")
     certificate = data.certificate
     reliability = certificate.get("value_own" if data.objective == "nash" else "value_social")
     if isinstance(reliability, Mapping):

@@ -92,12 +92,16 @@ def _done(data: ReportData) -> list[str]:
             "Nobody decided on them, and the model has not learnt from them.",
             f"Protocol {data.protocol}{ranked}. {drawn}",
         ]
+    split = f"on a split, with models that are not kept. So {held_out} have also measured the quality"
+    if data.measured_in is not None:
+        split = (
+            f"in an earlier run, {data.measured_in}, whose settings and weights are kept: by {held_out} then"
+        )
     return [
         f"{log} were decided on: every one that may be looked at, the latest too. The model that is "
         f"published is trained on all {disclosed:,} that are disclosed. Its settings and the length of its "
         "training were found on disclosed interactions alone.",
-        f"The quality was measured on a split, with models that are not kept. So {held_out} have also "
-        f"measured the quality, in aggregate. Protocol {data.protocol}{ranked}. {drawn}",
+        f"The quality was measured {split}, in aggregate. Protocol {data.protocol}{ranked}. {drawn}",
     ]
 
 

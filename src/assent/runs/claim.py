@@ -188,10 +188,24 @@ def _settle(out: Path) -> None:
 
 def forget_replaced(out: Path) -> None:
     """Delete the run that was set aside, if there is one."""
-    before = out / REPLACED
-    if before.exists():
-        for name in _STORES:
-            Store(before / name).clear()
-        for name in FILES:
-            (before / name).unlink(missing_ok=True)
-        before.rmdir()
+    if (out / REPLACED).exists():
+        _delete(out / REPLACED)
+        (out / REPLACED).rmdir()
+
+
+def delete_run(folder: Path) -> None:
+    """Delete the run in a folder, and the folder if nothing else is in it."""
+    with _held(folder):
+        _check_own(folder)
+        forget_replaced(folder)
+        _delete(folder)
+    with suppress(OSError):  # others' files are left alone
+        folder.rmdir()
+
+
+def _delete(run: Path) -> None:
+    """Delete the files of a run, the manifest first: what is left is no finished run."""
+    for name in (MANIFEST, *FILES):
+        (run / name).unlink(missing_ok=True)
+    for name in _STORES:
+        Store(run / name).clear()

@@ -13,6 +13,7 @@
     quality.json       how good the recommendations are, with intervals; the operating point
     frontier.json      flat records of all methods within budgets, where that was asked for
     shards.json        of a sharded run: what each shard found, and the hash of its entry in `shards`
+    update.json, history.parquet   what changed since the run before, where it follows one (`history`)
     report.html        for people
     manifest.json      hashes of all these (`manifest`); written last, so a folder that has it is whole
 
@@ -39,9 +40,10 @@ from assent.support.errors import AssentError
 from assent.support.files import check_format, parse_json, read_own
 
 if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
+    from assent.data.interactions import Interactions
     from assent.training import Trained
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever a run written before could not be read any more."""
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
@@ -51,6 +53,8 @@ WORK = ".work"
 TUNING = "tuning.json"
 """Settings of the base model that were tried, on everything and on what is disclosed."""
 FRONTIER = "frontier.json"
+UPDATE = "update.json"
+HISTORY = "history.parquet"
 QUALITY = "quality.json"
 """How good the recommendations are, with intervals, and at which operating point."""
 SHARDS = "shards"
@@ -72,10 +76,12 @@ FILES = (
     FRONTIER,
     TUNING,
     SHARDS_FILE,
+    UPDATE,
+    HISTORY,
     REPORT,
     MANIFEST,
 )
-OPTIONAL = (FRONTIER, SHARDS_FILE)
+OPTIONAL = (FRONTIER, SHARDS_FILE, UPDATE, HISTORY)
 """Files that not every run has."""
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 _SAID: Schema = {"source": pl.String, "said": pl.String}
@@ -159,6 +165,10 @@ class Run:
         """The settings of the base model that were tried, and those found."""
         return read_mapping(self.manifest, TUNING)
 
+    def table(self, name: str, schema: Schema) -> pl.DataFrame:
+        """Return a table of the run, which has at least the columns of `schema`."""
+        return _read_columns(self.manifest, name, schema)
+
     def rows_of(self, user: str, *, needed: bool = True) -> pl.DataFrame:
         """Return the user's training interactions; raise if there are none and some are `needed`."""
         rows = self.selection.filter(pl.col("user") == user)
@@ -168,6 +178,12 @@ class Run:
                 "accepted: an id that the log has, letter by letter"
             )
         return rows
+
+    def update(self, log: "Interactions", out: str | Path, **how: Any) -> "Run":
+        """Make the run that follows this one, of the present log, into `out`: `assent.runs.update.update`."""
+        from assent.runs.update import update
+
+        return update(self, log, out, **how)
 
     def recommend(
         self, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()
@@ -298,6 +314,17 @@ def read_sealed(manifest: Manifest) -> pl.DataFrame:
 
 def _read_table(manifest: Manifest, name: str, schema: Schema) -> pl.DataFrame:
     """Return a table that has at least the columns of `schema`, with values wherever they are needed."""
+    table, file = _read_columns(manifest, name, schema), manifest.folder / name
+    for column in schema:
+        if column not in _MAY_BE_NULL and table[column].null_count():
+            raise AssentError(f"{file}: damaged (column {column} has gaps); run the fit again")
+    if not table["unwillingness"].is_between(0, 1).all():
+        raise AssentError(f"{file}: damaged (unwillingness is not from 0 to 1); run the fit again")
+    return table
+
+
+def _read_columns(manifest: Manifest, name: str, schema: Schema) -> pl.DataFrame:
+    """Return a table that has at least the columns of `schema`."""
     file = manifest.folder / name
     content = manifest.read(name)
     try:
@@ -307,8 +334,4 @@ def _read_table(manifest: Manifest, name: str, schema: Schema) -> pl.DataFrame:
     for column, kind in schema.items():
         if table.schema.get(column) != kind:
             raise AssentError(f"{file}: damaged (column {column} is not {kind}); run the fit again")
-        if column not in _MAY_BE_NULL and table[column].null_count():
-            raise AssentError(f"{file}: damaged (column {column} has gaps); run the fit again")
-    if not table["unwillingness"].is_between(0, 1).all():
-        raise AssentError(f"{file}: damaged (unwillingness is not from 0 to 1); run the fit again")
     return table

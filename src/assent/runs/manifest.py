@@ -6,6 +6,7 @@
     made_with              versions of Python and of the libraries, and the kind of processor
     problem                the fingerprint of the problem
     decisions              a hash of who disclosed what, whatever the order of the rows
+    seconds                how long all that it rests on took
     files                  the SHA-256 of every file, as `sha256sum` prints it
 
 Whoever can write to the folder can write a manifest too. It shows accidents and edits; against forgers, keep
@@ -29,7 +30,7 @@ from assent.support.errors import AssentError
 from assent.support.files import as_json, check_format, parse_json, read_own, write_bytes
 from assent.support.runtime import code_state
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever a manifest written before could not be read any more."""
 MANIFEST = "manifest.json"
 _LIBRARIES = ("numpy", "torch", "polars", "numba", "scipy", "safetensors", "pydantic", "matplotlib")
@@ -50,6 +51,8 @@ class Manifest:
     """The fingerprint of the problem."""
     decisions: str
     """The hash of who disclosed what (`hash_of_decisions`)."""
+    seconds: float
+    """How long all that the run rests on took."""
     files: Mapping[str, str]
     """The SHA-256 of each file, by name."""
 
@@ -62,6 +65,11 @@ class Manifest:
         if sha256(content).hexdigest() != self.files[name]:
             raise AssentError(f"{file}: not what the run wrote; run the fit again")
         return content
+
+    @property
+    def mark(self) -> str:
+        """A short name for the run: a hash of all hashes, the same for equal files."""
+        return sha256(as_json(dict(self.files))).hexdigest()[:12]
 
     @property
     def is_made_here(self) -> bool:
@@ -91,7 +99,7 @@ class RunFiles:
         table.write_parquet(content)
         self.write(name, content.getvalue())
 
-    def finish(self, *, problem: str, decisions: str) -> None:
+    def finish(self, *, problem: str, decisions: str, seconds: float) -> None:
         """Write the manifest, which marks the run as finished."""
         about = {
             "format": FORMAT,
@@ -100,6 +108,7 @@ class RunFiles:
             "made_with": made_with(),
             "problem": problem,
             "decisions": decisions,
+            "seconds": seconds,
             "files": dict(sorted(self.hashes.items())),
         }
         write_bytes(self.folder / MANIFEST, as_json(about), private=True)
@@ -112,11 +121,11 @@ def read_manifest(folder: Path) -> Manifest:
     check_format(file, about, FORMAT)
     match about:
         case {"assent": str(), "code": str(), "problem": str(), "decisions": str(),
-              "made_with": dict(made), "files": dict(files)} if all(
+              "seconds": int() | float() as seconds, "made_with": dict(made), "files": dict(files)} if all(
                   isinstance(each, str) for each in (*made.values(), *files.values())
               ):  # fmt: skip
             texts = {key: about[key] for key in ("assent", "code", "problem", "decisions")}
-            return Manifest(folder, **texts, made_with=made, files=files)
+            return Manifest(folder, **texts, made_with=made, seconds=float(seconds), files=files)
     raise AssentError(f"{file}: damaged; run the fit again")
 
 

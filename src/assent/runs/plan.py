@@ -1,19 +1,19 @@
 """What a run is asked to do, and all that it depends on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
 
 from assent.data.problem import Problem
 from assent.data.unwillingness import for_the_record
 from assent.lab.lab import Lab
-from assent.methods import Choice, Method
+from assent.methods import Choice, Method, make_method
 from assent.methods.worth import WorthMethod
 from assent.models import code_of
 from assent.results.records import check_price
 from assent.runs.compare import parse_methods
-from assent.runs.folder import FORMAT
+from assent.runs.folder import FORMAT, Run
 from assent.support.errors import AssentError
 from assent.training import Settings
 
@@ -124,9 +124,16 @@ class RunPlan:
 
 
 def describe(
-    problem: Problem, plan: RunPlan, settings: Settings, live: Problem | None = None
+    problem: Problem,
+    plan: RunPlan,
+    settings: Settings,
+    live: Problem | None = None,
+    calibration: str | None = None,
 ) -> dict[str, Any]:
-    """Return all that a run depends on, as JSON; two equal ones give equal runs."""
+    """Return all that a run depends on, as JSON; two equal ones give equal runs.
+
+    `calibration` is the mark of one that is kept from another run.
+    """
     method_settings = plan.method.model_dump(mode="json")
     return {
         "format": FORMAT,
@@ -135,6 +142,7 @@ def describe(
         "protocol": problem.protocol,
         "fingerprint": problem.fingerprint(),
         "live": None if live is None else live.fingerprint(),
+        "calibration": calibration,
         "method": plan.method.name,
         "objective": plan.method.plays_for,
         "method_settings": {name: value for name, value in method_settings.items() if name != "objective"},
@@ -148,14 +156,50 @@ def describe(
         "k": list(plan.k),
         "split_seed": problem.seed,
         "negatives": problem.valid_candidates.shape[1] - 1,
+        "negatives_asked": problem.negatives,
         "unwillingness": for_the_record(plan.unwillingness),
         "rest": plan.rest,
         "closed": plan.closed,
         "wishes": (live or problem).wishes.summary(),
+        "shards": plan.shards,
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
         "frontier_methods": [method.key for method in plan.frontier_methods],
         **settings.model_dump(mode="json"),
         **({"code": code} if (code := code_of(settings.model)) else {}),
-        **({} if plan.shards is None else {"shards": plan.shards}),
     }
+
+
+def settings_of(run: Run) -> Settings:
+    """Return the base settings that a finished run was asked for."""
+    asked = {name: run.settings[name] for name in Settings.model_fields}
+    return Settings.model_validate(asked | {"model": run.model or run.settings["model"]})
+
+
+def plan_of(run: Run, **changed: Any) -> RunPlan:
+    """Return the plan of a finished run, with what `changed` names instead."""
+    said = run.settings
+    model, points = run.model or said["model"], tuple(said["frontier_points"])
+    method = {"objective": said["objective"]} if said["objective"] else {}
+    plan = RunPlan(
+        method=make_method(said["method"], model, **method, **said["method_settings"]),
+        price=said["price"],
+        budget=said["budget"],
+        keep_quality=said["keep_quality"],
+        confidence=said["confidence"] or USUAL_CONFIDENCE,
+        seed=said["seed"],
+        seeds=said["seeds"],
+        reference=said["reference"],
+        k=tuple(said["k"]),
+        unwillingness=said["unwillingness"],
+        rest=said["rest"],
+        closed=said["closed"],
+        points=points,
+        frontier_seeds=len(said["frontier_seeds"]) or RunPlan.frontier_seeds,
+        frontier_methods=tuple(
+            make_method(each["method"], model, **{name: each[name] for name in each if name != "method"})
+            for each in said["frontier_methods"]
+        ),
+        shards=said["shards"],
+    )
+    return replace(plan, **changed)

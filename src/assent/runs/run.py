@@ -3,14 +3,16 @@
 A *live* run decides on every interaction and publishes a model trained on all that is disclosed. Its quality
 is measured on a split of the log, with the same method at the same operating point:
 
-    split     tune → decide → train → test, with several seeds where one is noisy
+    split     tune → decide → train → test, with several seeds where one is noisy: the `Calibration`
     all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
 
-In a *sharded* live run both are done within parts of the people (`runs.shards`). An *experiment* ends with
-the split: nobody's latest interactions are decided on, and its model is the one
-that was tested.
+A run may keep the calibration of another, and may follow another, whose decisions its history starts from
+(`runs.update`). In a *sharded* run people are dealt into parts, each of which is decided on by itself
+(`runs.shards`). An *experiment* ends with the split: nobody's latest interactions are decided on, and its
+model is the one that was tested.
 """
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,23 +34,27 @@ from assent.lab.tuning import Tuned, tuned
 from assent.methods import Choice
 from assent.report.data import ReportData
 from assent.report.page import build_report
+from assent.runs.calibration import CHECKED, MEASURED_IN, Calibration
 from assent.runs.claim import claimed, forget_replaced
 from assent.runs.compare import frontier
 from assent.runs.folder import (
     FRONTIER,
+    HISTORY,
     QUALITY,
     REPORT,
     SHARDS,
     SHARDS_FILE,
     TUNING,
+    UPDATE,
     WORK,
     Run,
     open_run,
 )
+from assent.runs.history import Step
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
-from assent.runs.quality import Least, Quality, least_budget, least_for_floors, measure_quality
+from assent.runs.quality import Least, least_budget, least_for_floors, measure_quality
 from assent.runs.tables import described, held_out_table, selection_table
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
@@ -58,8 +64,6 @@ from assent.training.stored import as_files
 
 _FEW = 0.02
 """Share of the decisions below which a price is said to decide hardly anything."""
-CHECKED = ("predicted_reward", "true_reward", "prediction_error", "reward_loss", "reward_form")
-"""Figures of a certificate that need rows which no model has seen: those of the split."""
 
 
 def fit(
@@ -70,7 +74,9 @@ def fit(
     settings: Settings | None = None,
     *,
     live: Problem | None = None,
-    before: Run | None = None,
+    calibration: Calibration | None = None,
+    after: Step | None = None,
+    store: Store | None = None,
     replace: bool = False,
     executor: Executor = SERIAL,
     progress: Progress = SILENT,
@@ -78,37 +84,42 @@ def fit(
     """Choose, train, measure and report into the folder `out`.
 
     `problem` is a split of the log, to measure on. With `live`, the log's `live_problem`, the run is live;
-    without, it is an experiment on the split. An unfinished run of the same plan in `out` is continued; any
-    other folder there is refused, or with `replace` any that is no run's. In a sharded run, shards that have
-    not changed since the run `before` are taken over from it.
+    without, it is an experiment on the split. With a `calibration` of another live run, nothing is measured.
+    `after` is the step from the run that this one follows; a sharded run takes over its untouched shards.
+
+    An unfinished run of the same plan in `out` is continued; any other folder there is refused, or with
+    `replace` any that is no run's. What is computed on the way is deleted at the end, or kept in `store` for
+    later runs: it knows withheld interactions, so guard it like the log.
     """
     folder, plan, settings = Path(out), plan or RunPlan(), settings or Settings()
+    if calibration is not None and live is None:
+        raise AssentError("calibration: an experiment makes its own; accepted: with live, the live problem")
+    if plan.shards is not None and (live is None or calibration is not None):
+        raise AssentError(f"shards={plan.shards}: accepted: a live run that makes its own calibration")
     for each in (problem, live):
         if each is not None:
             plan.check(each, settings.model)
-    if plan.shards is not None and live is None:
-        raise AssentError(f"shards={plan.shards}: accepted: a live run, not an experiment")
-    description = describe(problem, plan, settings, live)
+    kept = None if calibration is None else calibration.mark
+    description = describe(problem, plan, settings, live, kept)
     with claimed(folder, description, replace=replace) as files:
-        store = Store(folder / WORK)
-        lab = Lab(problem, settings, plan.seed, store, executor, progress)
-        with phases(progress, _weights(plan, live=live is not None)) as phase:
-            return _fit(log, lab, live, files, plan, description, before, phase)
+        lab = Lab(problem, settings, plan.seed, store or Store(folder / WORK), executor, progress)
+        weights = _weights(plan, live=live is not None, calibrated=calibration is not None)
+        with phases(progress, weights) as phase:
+            return _fit(log, lab, live, files, plan, description, calibration, after, phase)
 
 
-def _weights(plan: RunPlan, *, live: bool) -> dict[str, float]:
+def _weights(plan: RunPlan, *, live: bool, calibrated: bool) -> dict[str, float]:
     """The phases of a fit, and roughly how long each takes."""
-    cells = len(plan.points) * plan.frontier_seeds
     if plan.shards is not None:
-        shards = {
-            f"shard {number} of {plan.shards}": 20 / plan.shards for number in range(1, plan.shards + 1)
-        }
+        of = plan.shards
+        shards = {f"shard {number} of {of}": 20 / of for number in range(1, of + 1)}
         return shards | {"quality": 2.0 * (plan.seeds or 1), "final model": 2.0, "report": 1.0}
+    cells = len(plan.points) * plan.frontier_seeds
     weights = {
-        "tuning": 2.0,
-        "budget": 12.0 * (plan.keep_quality is not None),
-        "decision": 10.0,
-        "quality": 8.0 * (plan.seeds or (2 if live else 1)),
+        "tuning": 2.0 * (not calibrated),
+        "budget": 12.0 * (plan.keep_quality is not None and not calibrated),
+        "decision": 10.0 * (not calibrated),
+        "quality": 8.0 * (plan.seeds or (2 if live else 1)) * (not calibrated),
         "decision on all": 6.0 * live,
         "final model": 4.0 * live,
         "frontier": 10.0 * cells,
@@ -124,30 +135,39 @@ def _fit(
     files: RunFiles,
     plan: RunPlan,
     description: dict[str, Any],
-    before: Run | None,
+    calibration: Calibration | None,
+    after: Step | None,
     phase: Phase,
 ) -> Run:
-    problem = lab.problem
+    problem, started, spared = lab.problem, time.time(), 0.0
+    table = None
     if live is not None and plan.shards is not None:
         from assent.runs.shards import fit_shards  # which trains the final model as here
 
-        sharded = fit_shards(lab, live, plan, Store(files.folder / SHARDS), before, phase)
-        decided, table = sharded.decided, described(sharded.table, log)
+        before, kept = None if after is None else after.before, Store(files.folder / SHARDS)
+        sharded = fit_shards(lab, live, plan, kept, before, phase)
+        decided, calibration, spared = sharded.decided, sharded.calibration, sharded.spared
+        table = described(sharded.table, log)
         files.write_json(SHARDS_FILE, sharded.facts)
+    elif live is not None and calibration is not None:
+        decided = _on_all(lab, live, plan, calibration, phase)
     else:
-        tried = _on_split(lab, plan, phase, live)
-        decided = tried if live is None else _on_all(lab, live, plan, tried, phase)
-        table = selection_table(log, live or problem, decided.choice, decided.budget)
+        tried, found = _on_split(lab, plan, phase, live)
+        decided = tried if live is None else _on_all(lab, live, plan, found, phase)
+        calibration = found
     files.write_json(TUNING, decided.tuning)
     for name, content in as_files(decided.trained, "model").items():
         files.write(name, content)
+    if table is None:
+        table = selection_table(log, live or problem, decided.choice, calibration.budget)
     files.write_table("selection.parquet", table)
-    files.write_table("held_out.parquet", held_out_table(log, problem))
+    held_out = held_out_table(log, problem)
+    files.write_table("held_out.parquet", held_out if calibration.is_own else held_out.clear())
     files.write_table("sealed.parquet", log.sealed)
     files.write_json("certificate.json", decided.certificate)
-    records = [dict(each) for each in decided.quality.records]
+    records = [dict(each) for each in calibration.records]
     files.write_json("metrics.json", records)
-    quality = decided.quality.facts() | {"operating_point": _operating_point(plan, decided, decided.least)}
+    quality = calibration.at(decided.choice.price)
     files.write_json(QUALITY, quality)
     compared = []
     if plan.points:
@@ -159,12 +179,37 @@ def _fit(
             report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
         )
     files.write(REPORT, page.encode())
+    if after is not None:
+        own = calibration.is_own
+        _write_history(files, after, table, log, lab.store, started, spared, kept=not own)
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
     # store is deleted only once all else is written: a run that is killed before goes on from it.
-    lab.store.clear()
+    seconds = time.time() - started + lab.store.saved(started) + spared
+    Store(files.folder / WORK).clear()
     forget_replaced(files.folder)
-    files.finish(problem=description["fingerprint"], decisions=hash_of_decisions(table))
+    files.finish(problem=description["fingerprint"], decisions=hash_of_decisions(table), seconds=seconds)
     return open_run(files.folder, lab.settings.model)
+
+
+def _write_history(
+    files: RunFiles,
+    after: Step,
+    table: pl.DataFrame,
+    log: Interactions,
+    store: Store,
+    started: float,
+    spared: float,
+    *,
+    kept: bool,
+) -> None:
+    """Write what changed since the run before, and what the update took."""
+    rows, seconds = after.rows(table, log.sealed), time.time() - started
+    fresh = seconds + store.saved(started) + spared
+    cost = {"seconds": seconds, "fresh_seconds": max(fresh, after.fresh_seconds) if kept else fresh}
+    is_kept = store.folder != files.folder / WORK
+    stored = {"folder": str(store.folder.resolve()), "entries": sorted(store.used)} if is_kept else None
+    files.write_table(HISTORY, after.history(rows))
+    files.write_json(UPDATE, after.facts(rows, cost, calibration="kept" if kept else "own", store=stored))
 
 
 @dataclass(frozen=True)
@@ -172,17 +217,13 @@ class Decided:
     """Decisions, and the model of what they disclose."""
 
     choice: Choice
-    budget: float | None
     trained: Trained
     tuning: dict[str, Any]
     certificate: dict[str, Any]
-    at_all: Tuned
-    quality: Quality
-    least: Least | None = None
 
 
-def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> Decided:
-    """Decide, train and measure on the split."""
+def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tuple[Decided, Calibration]:
+    """Decide, train and measure on the split; what was found there is the run's own calibration."""
     problems = [lab.problem, *([] if live is None else [live])]
     with phase("tuning"):
         at_all = tuned(lab, everything(lab.problem))
@@ -203,24 +244,32 @@ def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> De
         [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
         certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
     tuning = {"all": at_all.facts(), "disclosed": final.facts()}
-    return Decided(choice, budget, trained, tuning, certificate, at_all, quality, least)
+    found_out = Calibration(
+        settings=at_all.settings,
+        method=plan.method.as_found(choice),
+        budget=budget,
+        tuning=tuning["all"],
+        records=quality.records,
+        quality=quality.facts()
+        | {MEASURED_IN: None, "operating_point": operating_point(plan, budget, least)},
+        certificate={name: certificate[name] for name in CHECKED if name in certificate},
+    )
+    return Decided(choice, trained, tuning, certificate), found_out
 
 
-def _on_all(lab: Lab, live: Problem, plan: RunPlan, tried: Decided, phase: Phase) -> Decided:
-    """Decide on every row, as was tried on the split, and train on all that is disclosed."""
+def _on_all(lab: Lab, live: Problem, plan: RunPlan, calibration: Calibration, phase: Phase) -> Decided:
+    """Decide on every row, as was found on the split, and train on all that is disclosed."""
     with phase("decision on all"):
-        everybody = replace(lab, problem=live, settings=tried.at_all.settings)
-        choice = plan.decide(everybody, tried.budget, plan.method.as_found(tried.choice))
+        everybody = replace(lab, problem=live, settings=calibration.settings)
+        choice = plan.decide(everybody, calibration.budget, calibration.method)
     with phase("final model"):
         final, trained = published(lab, live, choice.selection)
-    checked = {name: tried.certificate[name] for name in CHECKED if name in tried.certificate}
     broken = wishes_broken(players_of(live), choice.selection)
-    return replace(
-        tried,
-        choice=choice,
-        trained=trained,
-        tuning={"all": tried.at_all.facts(), "disclosed": final.facts() | {"epochs": trained.epochs}},
-        certificate={**choice.certificate, **checked, **broken},
+    return Decided(
+        choice,
+        trained,
+        {"all": calibration.tuning, "disclosed": final.facts() | {"epochs": trained.epochs}},
+        {**choice.certificate, **calibration.certificate, **broken},
     )
 
 
@@ -248,11 +297,10 @@ def stopped_after(settings: Settings, epochs: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
-def _operating_point(plan: RunPlan, decided: Decided, least: Least | None) -> dict[str, Any]:
+def operating_point(plan: RunPlan, budget: float | None, least: Least | None) -> dict[str, Any]:
     """What the run was asked to keep within, and how that was found."""
     return {
-        "budget": decided.budget,
-        "price": decided.choice.price,
+        "budget": budget,
         "keep_quality": plan.keep_quality,
         "confidence": plan.confidence if least else None,
         "tried": list(least.tried) if least else [],

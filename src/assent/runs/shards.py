@@ -32,11 +32,12 @@ from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, Store, digest
 from assent.lab.tuning import Tuned, tuned
 from assent.methods import Choice, Method, make_method
+from assent.runs.calibration import CHECKED, MEASURED_IN, Calibration
 from assent.runs.folder import SHARDS, Run
 from assent.runs.measure import certificate_of, quality_by_person, record
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Quality, quality_of
-from assent.runs.run import CHECKED, Decided, published
+from assent.runs.run import Decided, operating_point, published
 from assent.runs.tables import decisions_table
 from assent.support.arrays import Bools
 from assent.support.cost import NO_COST, Cost
@@ -47,6 +48,8 @@ from assent.training import Settings, Trained, Tune
 
 _ARRAYS = ("values", "worth_owner", "worth_everybody", "errors", "error_owner", "error_everybody")
 """What a choice says of every row, besides the selection."""
+_RECORDED = ("dataset", "unwillingness", "rest", "closed")
+"""What a description records of the log; decisions depend on the rows that it gave."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,13 @@ class Sharded:
     """What the shards of a fit decided, and the model of what they disclose."""
 
     decided: Decided
+    calibration: Calibration
     table: pl.DataFrame
     """What was decided on each row, as `decisions_table` has it."""
     facts: list[dict[str, Any]]
     """What each shard found, as in `shards.json`."""
+    spared: float
+    """Seconds that shards took which were not decided on again."""
 
 
 def fit_shards(
@@ -72,46 +78,55 @@ def fit_shards(
     for shard in shards:
         for problem in (shard.split, shard.live):
             alone.check(problem, lab.settings.model)
-    entries = []
+    entries, spared = [], 0.0
     for number, shard in enumerate(shards, 1):
         with phase(f"shard {number} of {len(shards)}"):
-            entries.append(_entry_of(replace(lab, problem=shard.split), shard.live, alone, kept, before))
+            here = replace(lab, problem=shard.split)
+            key = _key_of(shard, alone, lab.settings)
+            is_known = kept.get(key) is not None or _take_over(key, kept, before)
+            if not is_known:
+                kept.put(key, _decide(here, shard.live, alone), seconds=0.0)  # its cost has all that it took
+            entry = kept.get(key)
+            if entry is None:
+                raise AssentError(f"{kept.folder}: a shard was decided on but cannot be read back")
+            entries.append(entry)
+            spared += entry.cost.seconds * is_known
     with phase("quality"):
         quality, tried, tested = _measured(lab, plan, shards, entries)
-        checked = certificate_of(lab, plan.method, tried, tested, plan.reward_price)
-    choices = [_choice_in(entry) for entry in entries]
-    selection = _together([shard.live_rows for shard in shards], [each.selection for each in choices])
+        certificate = certificate_of(lab, plan.method, tried, tested, plan.reward_price)
     at_all, final = (
         pooled(lab.settings, [_tuned_in(entry.facts[name], lab.settings) for entry in entries])
         for name in ("all", "disclosed")
     )
+    calibration = Calibration(
+        settings=at_all.settings,
+        method=plan.method,
+        budget=plan.within,
+        tuning=at_all.facts(),
+        records=quality.records,
+        quality=quality.facts()
+        | {MEASURED_IN: None, "operating_point": operating_point(plan, plan.within, None)},
+        certificate={name: certificate[name] for name in CHECKED if name in certificate},
+    )
+    choices = [_choice_in(entry) for entry in entries]
+    selection = _together([shard.live_rows for shard in shards], [each.selection for each in choices])
     with phase("final model"):
         _, trained = published(lab, live, selection, final)
     decided = Decided(
-        choice=replace(tried, selection=selection),
-        budget=plan.within,
-        trained=trained,
-        tuning={"all": at_all.facts(), "disclosed": final.facts() | {"epochs": trained.epochs}},
-        certificate={
-            **{name: checked[name] for name in CHECKED if name in checked},
-            **wishes_broken(players_of(live), selection),
-        },
-        at_all=at_all,
-        quality=quality,
+        replace(tried, selection=selection),
+        trained,
+        {"all": calibration.tuning, "disclosed": final.facts() | {"epochs": trained.epochs}},
+        {**calibration.certificate, **wishes_broken(players_of(live), selection)},
     )
     facts = [_told(shard, entry) for shard, entry in zip(shards, entries, strict=True)]
-    return Sharded(decided, _table(shards, choices, plan.within), facts)
+    return Sharded(decided, calibration, _table(shards, choices, plan.within), facts, spared)
 
 
-def _entry_of(lab: Lab, live: Problem, plan: RunPlan, kept: Store, before: Run | None) -> Entry:
-    """Return what was found for a shard: kept, taken over from the run before, or computed now."""
-    key = {"kind": "shard", **describe(lab.problem, plan, lab.settings, live)}
-    if kept.get(key) is None and not _take_over(key, kept, before):
-        kept.put(key, _decide(lab, live, plan), seconds=0.0)  # all that takes long is in its cost
-    entry = kept.get(key)
-    if entry is None:
-        raise AssentError(f"{kept.folder}: a shard was decided on but cannot be read back")
-    return entry
+def _key_of(shard: Shard, plan: RunPlan, settings: Settings) -> Key:
+    """All that what a shard finds depends on: not the log's name, nor how its unwillingness was given."""
+    split, live = (replace(problem, name="") for problem in (shard.split, shard.live))
+    about = describe(split, plan, settings, live)
+    return {"kind": "shard", **{name: value for name, value in about.items() if name not in _RECORDED}}
 
 
 def _take_over(key: Key, kept: Store, before: Run | None) -> bool:

@@ -32,6 +32,7 @@ from assent.models import MODELS
 from assent.models.losses import Loss
 from assent.report.page import build_report
 from assent.results.records import REFERENCES
+from assent.runs.calibration import MEASURED_IN
 from assent.runs.claim import MOVING
 from assent.runs.folder import (
     FILES,
@@ -291,7 +292,8 @@ class _Verification:
         trained_on = table.join(held_out, on=["user", "item"], how="anti")
         disclosed = float(trained_on.filter("disclosed")["unwillingness"].sum()) / max(people, 1)
         everything = float(trained_on["unwillingness"].sum()) / max(people, 1)
-        for record in records:
+        is_own = (self.quality or {}).get(MEASURED_IN) is None  # else the rows were others
+        for record in records if is_own else ():
             own = {"all": everything, "nothing": 0.0}.get(record["method"], disclosed)
             if self.is_live and record["method"] not in REFERENCES:
                 own = record["violation"]
@@ -442,10 +444,11 @@ class _Verification:
                 "unwillingness": decided.unwillingness,
             }
         )
-        pair = ["user", "item"]
+        pair, measured = ["user", "item"], held_out_table(log, problem)
+        measured = measured if settings.get("calibration") is None else measured.clear()
         are_same = [
             self._is_of_log(_SELECTION, table, described(rows, log), "interactions"),
-            self._is_of_log(_HELD_OUT, held_out, held_out_table(log, problem), "held-out interactions"),
+            self._is_of_log(_HELD_OUT, held_out, measured, "held-out interactions"),
             self._is_of_log(_SEALED, sealed.sort(pair), log.sealed.sort(pair), "never and closed ones"),
         ]
         return all(are_same)

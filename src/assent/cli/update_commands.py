@@ -1,0 +1,238 @@
+"""`assent update`, `assent history` and `assent forget`: changes of mind."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from assent.cli.command import OutputOptions, spread
+from assent.cli.console import notice, say, show_table, watcher
+from assent.cli.how import StoreOption, WorkOptions
+from assent.cli.options import ProblemOptions, WishOptions
+from assent.cli.run_commands import OwnModel, RunFolder
+from assent.data.problem import Protocol
+from assent.lab.store import Store
+from assent.report.facts import headline
+from assent.results.words import minded, plural
+from assent.runs.claim import check_out
+from assent.runs.folder import REPORT, Run, open_run
+from assent.runs.forget import forget
+from assent.runs.history import Event, Grade, history_of, in_numbers, in_sentences, update_of
+from assent.runs.run import report_of
+from assent.runs.update import update
+from assent.support.errors import AssentError
+from assent.support.progress import phases
+
+
+@dataclass(frozen=True)
+class PresentLog(ProblemOptions):
+    """The log as it is now."""
+
+    data: Annotated[
+        str,
+        typer.Option(
+            help="The whole log as it is now; give the options of reading that the fit had.",
+            show_default=False,
+        ),
+    ] = ""
+
+
+@spread
+def update_command(
+    run: RunFolder,
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The run folder to make. Default: RUN-2, RUN-3, ... beside it.", show_default=False
+        ),
+    ] = None,
+    grade: Annotated[
+        Grade,
+        typer.Option(
+            help="`exact`: what a fit on the present log gives. `prompt`: at once, with RUN's values and "
+            "vectors of items."
+        ),
+    ] = Grade.EXACT,
+    keep_calibration: Annotated[
+        bool,
+        typer.Option(
+            "--keep-calibration",
+            help="Keep the settings and weights that RUN found on its split, and its measured quality.",
+        ),
+    ] = False,
+    store: StoreOption = None,
+    model: OwnModel = None,
+    work: WorkOptions,
+    given: PresentLog,
+    wishes: WishOptions,
+    output: OutputOptions,
+) -> None:
+    """Decide and train anew after changes of mind: new interactions, other wishes, withdrawals.
+
+    RUN stays as it is. The new run says what changed for whom, and why. A killed update goes on where it was
+    when the same command is given again.
+
+    Examples:
+
+    ```
+    assent update runs/shop --data log.csv
+    assent update runs/shop --data log.csv --wishes today.csv --grade prompt
+    assent update runs/shop --data log.csv --keep-calibration --store runs/store --out runs/shop-2
+    ```
+    """
+    output.check()
+    if not given.data:
+        raise AssentError("--data: missing; accepted: the whole log as it is now")
+    opened = open_run(run, model)
+    folder = _next_to(run) if out is None else out
+    check_out(folder, replace=output.replace)
+    if grade is Grade.PROMPT and (keep_calibration or store):
+        raise AssentError("--grade prompt: keeps the calibration and stores nothing; accepted: without both")
+    given = _as_fitted(given, opened)
+    progress = watcher()
+    with phases(progress, {"reading": 1, "updating": 20}) as phase, work.executor() as executor:
+        with phase("reading"):
+            log, problem, source = given.make(progress, wishes)
+            problems = problem, given.live(log, wishes)
+        with phase("updating"):
+            made = update(
+                opened,
+                log,
+                folder,
+                problems=problems,
+                keep_calibration=keep_calibration,
+                store=None if store is None else Store(store),
+                replace=output.replace,
+                executor=executor,
+                progress=progress,
+                unwillingness=source,
+                rest=given.rest,
+                closed=given.closed,
+            )
+    _show_update(made)
+    output.write([update_of(made) or {}])
+
+
+def _as_fitted(given: PresentLog, run: Run) -> PresentLog:
+    """The options with the split of the run that is updated."""
+    said = run.settings
+    protocol = Protocol(said["protocol"].removeprefix("given, "))
+    return replace(given, protocol=protocol, seed=said["split_seed"], negatives=said["negatives_asked"])
+
+
+def _next_to(run: Path) -> Path:
+    """The first folder of RUN-2, RUN-3, ... that is not there, or is an unfinished run."""
+    stem, _, number = run.name.rpartition("-")
+    base, first = (stem, int(number) + 1) if stem and number.isdigit() else (run.name, 2)
+    place = run.resolve().parent
+    while (place / f"{base}-{first}" / "manifest.json").exists():
+        first += 1
+    return run.parent / f"{base}-{first}"
+
+
+def _show_update(run: Run) -> None:
+    about = update_of(run)
+    assert about is not None
+    for sentence in in_sentences(about):
+        say(sentence)
+    say(f"{headline(report_of(run))}.")
+    notice(f"Run: {run.folder}, report: {run.folder / REPORT}")
+
+
+@spread
+def history_command(
+    run: RunFolder,
+    *,
+    user: Annotated[str | None, typer.Option(help="Whose. Default: everybody's, in numbers.")] = None,
+    model: OwnModel = None,
+    output: OutputOptions,
+) -> None:
+    """Print what changed when for a person, in all updates up to RUN.
+
+    Examples:
+
+    ```
+    assent history runs/shop-2
+    assent history runs/shop-2 --user ann
+    ```
+    """
+    output.check()
+    opened = open_run(run, model)
+    if user is None:
+        totals = in_numbers(history_of(opened))
+        lines = [[str(cell) for cell in row] for row in totals.rows()]
+        show_table(f"what changed up to {run}", totals.columns, lines)
+        output.write(totals.to_dicts())
+        return
+    table = history_of(opened).filter(pl.col("user") == user)
+    if table.is_empty():
+        known = any((each["user"] == user).any() for each in (opened.selection, opened.sealed))
+        if not known:
+            raise AssentError(f"user {user}: not in this run; accepted: an id that the log has")
+        say(f"Nothing has changed for {user} since the first run.")
+    else:
+        rows = [_told(row) for row in table.to_dicts()]
+        show_table(
+            f"what changed for {user}", ["when", "interaction", "what", "before", "now"], rows, ruled=True
+        )
+    output.write(table.to_dicts(), private=True)
+
+
+def _told(row: dict[str, Any]) -> list[str | tuple[str, ...]]:
+    """A line of the table."""
+    before, after = (_state(row, when) for when in ("before", "after"))
+    item = row["title"] or row["item"] or "(withdrawn)"
+    when = (row["when"][:16].replace("T", " "), f"{row['run']} ({row['grade']})")
+    why = [row["why"]] if row["why"] and row["event"] != Event.WITHDRAWN.value else []
+    return [when, item, row["event"], before, (*after, *why)]
+
+
+def _state(row: dict[str, Any], when: str) -> tuple[str, ...]:
+    state, value = row[f"state_{when}"], row[f"unwillingness_{when}"]
+    told = [] if state is None else [state]
+    return (*told, *([] if value is None else [minded(value)]))
+
+
+@spread
+def forget_command(
+    run: RunFolder,
+    *,
+    store: StoreOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    model: OwnModel = None,
+    output: OutputOptions,
+) -> None:
+    """Delete what still holds withdrawn interactions: the runs that RUN follows, and their store.
+
+    Then every file that is left is searched for the ids of what is gone. The exit code is 1 if one is found.
+
+    Examples:
+
+    ```
+    assent forget runs/shop-2
+    assent forget runs/shop-2 --store runs/store --yes
+    ```
+    """
+    output.check()
+    opened = open_run(run, model)
+    if not yes:
+        typer.confirm(
+            f"Delete all runs that {run} follows, and what only they needed of the store?", abort=True
+        )
+    found = forget(opened, None if store is None else Store(store))
+    say(
+        f"Deleted: {plural(len(found.runs), 'run')}, {plural(found.entries, 'entry', 'entries')} of the "
+        f"store. Gone are {plural(found.pairs, 'interaction')}, and everything of "
+        f"{plural(found.people, 'person', 'people')}."
+    )
+    say(f"Searched {plural(found.searched, 'file')}; something of that was found in {len(found.found)}.")
+    for file in found.found:
+        say(file)
+    notice("Exports, lists of recommendations and backups are yours to delete.")
+    facts = vars(found) | {"runs": list(map(str, found.runs)), "found": list(found.found)}
+    output.write([facts])
+    if found.found:
+        raise typer.Exit(1)

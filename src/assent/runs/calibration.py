@@ -1,0 +1,92 @@
+"""A calibration: what a live run finds out on its split, by which it decides on all rows.
+
+    settings   of the base model, for everything
+    method     with the weights of its sources that trials found
+    budget     given, or found to keep the quality
+    measured   the quality on the split, and the figures of the certificate that need it
+
+A fit makes its own. An update may keep that of the run before (`Calibration.of`): the split is then not
+looked at, and the quality stays that of the run which measured it, by name. So a fit with the same
+calibration on the same rows gives the same decisions and the same model.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from assent.methods import Choice, Method
+from assent.runs.folder import Run
+from assent.runs.plan import plan_of, settings_of
+from assent.support.arrays import hash_arrays
+from assent.support.errors import AssentError
+from assent.support.files import as_json
+from assent.training import Settings, Tune
+
+CHECKED: Final = ("predicted_reward", "true_reward", "prediction_error", "reward_loss", "reward_form")
+"""Figures of a certificate that need rows which no model has seen: those of the split."""
+MEASURED_IN: Final = "measured_in"
+"""Names the run that measured the quality, in its description; null: the run itself."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a live run decides by, and how good that was on the split."""
+
+    settings: Settings
+    method: Method
+    budget: float | None
+    tuning: Mapping[str, Any]
+    """How the settings were found, as JSON."""
+    records: Sequence[Mapping[str, Any]]
+    """Of the split: the method, All (where it was asked for) and Nothing."""
+    quality: Mapping[str, Any]
+    """How good the recommendations are, with intervals, and the operating point."""
+    certificate: Mapping[str, Any]
+    """The figures `CHECKED`, as far as there are any."""
+
+    @classmethod
+    def of(cls, run: Run) -> "Calibration":
+        """Return the calibration of a finished live run; an experiment has none."""
+        if not run.is_live:
+            raise AssentError(f"{run.folder}: an experiment; accepted: a live run, whose calibration to keep")
+        found = run.tuning["all"]
+        asked = settings_of(run)
+        model = type(asked.model_settings).model_validate(found["found"])
+        settings = asked.model_copy(update={"model_settings": model, "tune": Tune.NONE})
+        decided = Choice(np.ones(0, np.bool_), None, run.certificate)
+        quality = dict(run.quality)
+        return cls(
+            settings=settings,
+            method=plan_of(run).method.as_found(decided),
+            budget=quality["operating_point"]["budget"],
+            tuning=found,
+            records=run.records,
+            quality=quality | {MEASURED_IN: quality[MEASURED_IN] or run.manifest.mark},
+            certificate={name: run.certificate[name] for name in CHECKED if name in run.certificate},
+        )
+
+    @property
+    def mark(self) -> str:
+        """A short name for all that decisions and figures of a run depend on through it."""
+        return hash_arrays(
+            as_json(
+                {
+                    "settings": self.settings.model_dump(mode="json"),
+                    "method": self.method.key,
+                    "budget": self.budget,
+                    "quality": self.quality,
+                    "certificate": self.certificate,
+                }
+            )
+        )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the run that decides by it has measured the quality itself."""
+        return self.quality[MEASURED_IN] is None
+
+    def at(self, price: float | None) -> Mapping[str, Any]:
+        """Return the quality with the price of the decision, for the record."""
+        return {**self.quality, "operating_point": {**self.quality["operating_point"], "price": price}}

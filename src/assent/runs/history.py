@@ -1,0 +1,208 @@
+"""What changed from run to run: for each person what they changed and what was decided anew, and the totals.
+
+A run that follows another (`runs.update`) has two more files:
+
+    update.json       the grade, the run before, what changed in numbers, what it cost, what still holds
+                      withdrawn interactions
+    history.parquet   one row per interaction that changed in this update or in one before: for its owner
+
+Of what is withdrawn the history keeps that it was, and not what it was: item and earlier rows go. Of people
+who withdraw everything nothing is kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from assent.report.sections import in_words
+from assent.results.words import number, plural
+from assent.runs.changes import Changes
+from assent.runs.folder import HISTORY, UPDATE, Run, read_mapping
+
+PAIR: Final = ["user", "item"]
+DISCLOSED: Final = "disclosed"
+WITHHELD: Final = "withheld"
+_BEFORE: Final = {"unwillingness_before": pl.Float64, "state_before": pl.String}
+_AFTER: Final = {"unwillingness_after": pl.Float64, "state_after": pl.String, "why": pl.String}
+SCHEMA: Final = {
+    "when": pl.String, "run": pl.String, "grade": pl.String, "user": pl.String, "item": pl.String,
+    "title": pl.String, "event": pl.String, **_BEFORE, **_AFTER,
+}  # fmt: skip
+NO_HISTORY: Final = pl.DataFrame(schema=SCHEMA)
+
+
+class Grade(StrEnum):
+    """How an update is made, named in all that it writes and prints."""
+
+    EXACT = "exact"
+    """Byte for byte what a fit on the present data gives."""
+    PROMPT = "prompt"
+    """Values and items' vectors are kept; decisions and people's vectors are made anew."""
+
+
+class Event(StrEnum):
+    """What happened to an interaction."""
+
+    ADDED = "added"
+    MIND = "changed mind"
+    WITHDRAWN = "withdrawn"
+    DECIDED = "decided anew"
+    """Its owner changed nothing: the decision changed because others did, or values were measured again."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An update: from the run before to the decisions of now."""
+
+    before: Run
+    changes: Changes
+    grade: Grade
+    name: str
+    """Of the run that is made: its folder's name."""
+
+    def rows(self, selection: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
+        """Return what this update changed, given the tables of the run that is made: `SCHEMA`."""
+        old = _states(self.before.selection, self.before.sealed, "before")
+        new = _states(selection, sealed, "after")
+        both = old.join(new, on=PAIR, how="full", coalesce=True)
+        is_new, is_gone = pl.col("state_before").is_null(), pl.col("state_after").is_null()
+        minds = pl.col("unwillingness_before") != pl.col("unwillingness_after")
+        moved = pl.col("state_before") != pl.col("state_after")
+        changed = both.filter(is_new | is_gone | minds | moved)
+        rows = selection.join(changed, on=PAIR, how="semi")
+        words = pl.Series("why", in_words(rows, self.before.settings["objective"]), dtype=pl.String)
+        event = (
+            pl.when(is_new).then(pl.lit(Event.ADDED.value))
+            .when(is_gone).then(pl.lit(Event.WITHDRAWN.value))
+            .when(minds).then(pl.lit(Event.MIND.value))
+            .otherwise(pl.lit(Event.DECIDED.value))
+        )  # fmt: skip
+        told = changed.join(rows.select(*PAIR, words), on=PAIR, how="left").filter(~self._is_away)
+        return (
+            told.with_columns(
+                when=pl.lit(_now()),
+                run=pl.lit(self.name),
+                grade=pl.lit(self.grade.value),
+                event=event,
+                item=pl.when(~is_gone).then("item"),
+                title=pl.when(~is_gone).then(pl.coalesce("title", "title_right")),
+                unwillingness_before=pl.when(~is_gone).then("unwillingness_before"),
+            )
+            .select(*SCHEMA)
+            .sort("user", "item", nulls_last=True)
+        )
+
+    def history(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the history up to this update, which changed `rows`, the oldest first."""
+        removed = self.changes.gone
+        earlier = history_of(self.before).filter(~self._is_away).join(removed, on=PAIR, how="anti")
+        return pl.concat([earlier, rows])
+
+    @property
+    def _is_away(self) -> pl.Expr:
+        """Whose rows are of people who withdraw everything."""
+        return pl.col("user").is_in(list(self.changes.withdrawn))
+
+    def facts(self, rows: pl.DataFrame, cost: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """Return the content of `update.json`, given what the update changed; counts, no ids."""
+        moved = pl.col("state_before") != pl.col("state_after")
+        decided = rows.filter(pl.col("state_before").is_not_null() & moved)
+        own = decided["user"].is_in(self.changes.people)
+        return {
+            "grade": self.grade.value,
+            "before": self.before.manifest.mark,
+            "runs_before": runs_before(self.before),
+            "changes": self.changes.counts(),
+            "decisions": {
+                "changed": decided.height,
+                "of_people_who_changed": int(own.sum()),
+                "of_others": int((~own).sum()),
+                "people": decided["user"].n_unique(),
+            },
+            "cost": dict(cost),
+            "still_hold_withdrawn": runs_before(self.before) if self.takes_away else [],
+            **more,
+        }
+
+    @property
+    def fresh_seconds(self) -> float:
+        """Seconds that a fit from scratch took, as far as the run before knows."""
+        about = update_of(self.before)
+        return self.before.manifest.seconds if about is None else float(about["cost"]["fresh_seconds"])
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether something is withdrawn or never now: then the runs before still hold it."""
+        counts = self.changes.counts()
+        return bool(counts["never"] or counts["gone"] or counts["people_withdrawn"])
+
+
+def _states(selection: pl.DataFrame, sealed: pl.DataFrame, when: str) -> pl.DataFrame:
+    """Every interaction with its unwillingness and its state: disclosed, withheld, never or closed."""
+    state = pl.when("disclosed").then(pl.lit(DISCLOSED)).otherwise(pl.lit(WITHHELD))
+    decided = selection.select(*PAIR, "title", "unwillingness", state=state)
+    unread = sealed.select(*PAIR, "title", "unwillingness", state="reason")
+    table = pl.concat([decided, unread])
+    return table.rename({name: f"{name}_{when}" for name in ("unwillingness", "state")})
+
+
+def history_of(run: Run) -> pl.DataFrame:
+    """Return all that changed up to a run: `SCHEMA`; empty where it follows none."""
+    return run.table(HISTORY, SCHEMA) if HISTORY in run.manifest.files else NO_HISTORY
+
+
+def update_of(run: Run) -> dict[str, Any] | None:
+    """Return what `update.json` says; None where the run follows none."""
+    return read_mapping(run.manifest, UPDATE) if UPDATE in run.manifest.files else None
+
+
+def runs_before(run: Run) -> list[str]:
+    """Return the folder of a run and of those that it follows, the newest first, as far as they are there."""
+    about = update_of(run)
+    earlier = [] if about is None else about["runs_before"]
+    here = [str(run.folder.resolve()), *earlier]
+    return [folder for folder in here if Path(folder).exists()]
+
+
+def in_numbers(history: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per update, the oldest first: when, run, grade, people, and how many of each event."""
+    moved = pl.col("state_before").is_not_null() & (pl.col("state_before") != pl.col("state_after"))
+    counts = {event.value: (pl.col("event") == event.value).sum() for event in Event}
+    return history.group_by("when", "run", "grade", maintain_order=True).agg(
+        pl.col("user").n_unique().alias("people"), moved.sum().alias("decisions"), **counts
+    )
+
+
+def in_sentences(about: Mapping[str, Any]) -> list[str]:
+    """Say in words what an update did, from its `update.json`."""
+    changes, decisions, cost = about["changes"], about["decisions"], about["cost"]
+    parts = {
+        "added": "added", "changed": "with another unwillingness", "never": "never used from now on",
+        "gone": "withdrawn",
+    }  # fmt: skip
+    told = [f"{plural(changes[key], 'interaction')} {words}" for key, words in parts.items() if changes[key]]
+    if changes["people_withdrawn"]:
+        told.append(f"{plural(changes['people_withdrawn'], 'person', 'people')} withdrawn altogether")
+    own, others = decisions["of_people_who_changed"], decisions["of_others"]
+    sentences = [
+        f"Grade: {about['grade']}. {', '.join(told) or 'Nothing changed'}.",
+        f"{plural(decisions['changed'], 'decision')} changed: {own:,} of people who changed something, "
+        f"{others:,} of others.",
+    ]
+    spent, fresh = cost["seconds"], cost["fresh_seconds"]
+    sentences.append(f"It took {number(spent)} seconds; a fit from scratch about {number(fresh)}.")
+    if there := [folder for folder in about["still_hold_withdrawn"] if Path(folder).exists()]:
+        stored = " and in the store" if about.get("store") else ""
+        sentences.append(
+            f"What is withdrawn is still in {', '.join(there)}{stored}; assent forget deletes it there."
+        )
+    return sentences
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,194 @@
+"""An exact update is byte for byte what a fit on the present log gives, at what has changed alone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from assent import AssentError, Store, open_run
+from assent.methods import make_method
+from assent.models import MODELS
+from assent.runs.folder import Run
+from assent.runs.forget import forget
+from assent.runs.history import Event, history_of, in_numbers, in_sentences, update_of
+from assent.runs.run import fit
+from assent.runs.update import problems_of, update
+from assent.runs.verify import verify
+from assent.testing.updates import Way, differences, differing, fresh, log_of, some_table
+from assent.training import Settings
+from tests.small import entries
+
+SMALL = {
+    name: Settings.model_validate({"model": name, "training": {"epochs": 2}, "tune": "none"})
+    for name in MODELS
+}
+QUICK = Way(
+    Settings.model_validate(
+        {"model": "mf", "model_settings": {"dimension": 4}, "training": {"epochs": 2}, "tune": "none"}
+    )
+)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_an_update_is_what_a_fit_gives(model: str, tmp_path: Path) -> None:
+    assert differences(Way(SMALL[model]), tmp_path, seed=len(model), steps=2) == []
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_an_update_with_trials_and_folds_is_what_a_fit_gives(keep: bool, tmp_path: Path) -> None:
+    way = Way(QUICK.settings, make_method("worth", folds=2), keep_calibration=keep)
+    assert differences(way, tmp_path, seed=5, steps=2) == []
+
+
+@pytest.fixture(scope="module")
+def table() -> pl.DataFrame:
+    return some_table(np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def made(table: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("made")
+    way = Way(QUICK.settings, make_method("worth", folds=2))
+    return fresh(table, folder / "run", way, Store(folder / "store"))
+
+
+@pytest.fixture
+def run(made: Run, tmp_path: Path) -> Run:
+    """A copy of the run with its store, which a test may change."""
+    shutil.copytree(made.folder.parent, tmp_path / "made")
+    return open_run(tmp_path / "made" / "run")
+
+
+def store_of(run: Run) -> Store:
+    return Store(run.folder.parent / "store")
+
+
+def milder(table: pl.DataFrame, user: str) -> pl.DataFrame:
+    """The log in which somebody minds everything less."""
+    less = pl.when(pl.col("user") == user, pl.col("unwillingness") < 1).then(0.5 * pl.col("unwillingness"))
+    return table.with_columns(unwillingness=less.otherwise("unwillingness"))
+
+
+def test_a_changed_mind_repeats_no_training_of_what_is_there_as_before(run: Run, table: pl.DataFrame) -> None:
+    store = store_of(run)
+    before = entries(store, "measured")
+    update(run, log_of(milder(table, "u03")), run.folder.parent / "next", store=store)
+    assert entries(store, "measured") == before
+    assert len(entries(store, "worth")) > 1
+
+
+def test_nothing_new_costs_nothing(run: Run, table: pl.DataFrame) -> None:
+    store = store_of(run)
+    before = {*store.folder.iterdir()}
+    after = update(run, log_of(table), run.folder.parent / "next", store=store)
+    assert {*store.folder.iterdir()} == before
+    assert differing(run, after) == []
+    assert "Nothing changed" in in_sentences(update_of(after) or {})[0]
+
+
+def test_the_run_before_stays_and_the_new_one_is_verified(run: Run, table: pl.DataFrame) -> None:
+    now = log_of(table.filter(pl.col("user") != "u02"))
+    for keep in (False, True):
+        after = run.update(now, run.folder.parent / f"next{keep}", keep_calibration=keep)
+        problem, live = problems_of(run, now)
+        assert verify(after.folder, now, problem, live=live, again=True) == []
+    assert verify(run.folder) == []
+    assert after.held_out.is_empty()
+    assert after.quality["measured_in"] == run.manifest.mark
+    assert after.quality["reached"] == run.quality["reached"]
+    again = after.update(now, run.folder.parent / "again", keep_calibration=True)
+    assert again.quality["measured_in"] == run.manifest.mark
+
+
+def test_a_killed_update_goes_on(run: Run, table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, out, store = log_of(milder(table, "u05")), run.folder.parent / "next", store_of(run)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("assent.runs.run.build_report", killed)
+        with pytest.raises(KeyboardInterrupt):
+            update(run, now, out, store=store)
+    known = {*store.folder.glob("*.json")}
+    after = update(run, now, out, store=store)
+    assert {*store.folder.glob("*.json")} == known
+    assert differing(after, update(run, now, run.folder.parent / "whole")) == []
+
+
+def test_history_tells_each_person_what_changed(run: Run, table: pl.DataFrame) -> None:
+    mine = table.filter(pl.col("user") == "u01", pl.col("unwillingness") < 1)["item"].to_list()
+    is_mine = pl.col("user") == "u01"
+    now = table.filter(~(is_mine & (pl.col("item") == mine[0])), pl.col("user") != "u07")
+    never = is_mine & (pl.col("item") == mine[1])
+    now = now.with_columns(unwillingness=pl.when(never).then(1.0).otherwise("unwillingness"))
+    now = pl.concat([now, pl.DataFrame([("u01", "new", 200.0, 0.1)], now.schema, orient="row")])
+    after = update(run, log_of(now), run.folder.parent / "next")
+    told = history_of(after).filter(pl.col("user") == "u01")
+    events = {row["item"]: row["event"] for row in told.to_dicts()}
+    assert events[None] == Event.WITHDRAWN.value
+    assert events["new"] == Event.ADDED.value
+    assert events[mine[1]] == Event.MIND.value
+    assert mine[0] not in events
+    assert told.filter(pl.col("item") == mine[1])["state_after"].to_list() == ["never"]
+    assert "u07" not in history_of(after)["user"].to_list()
+    further = update(after, log_of(now.filter(pl.col("item") != "new")), run.folder.parent / "third")
+    assert "new" not in history_of(further)["item"].to_list()
+    assert in_numbers(history_of(further))["run"].to_list() == ["next", "third"]
+    about = update_of(further) or {}
+    assert about["before"] == after.manifest.mark
+    assert about["runs_before"] == [str(each.folder.resolve()) for each in (after, run)]
+    assert about["changes"]["gone"] == 1
+
+
+def test_forgetting_deletes_and_finds_nothing_left(run: Run, table: pl.DataFrame) -> None:
+    store = store_of(run)
+    now = table.filter(pl.col("user") != "u04", pl.col("item") != "i05")
+    after = update(run, log_of(now), run.folder.parent / "next", store=store)
+    about = update_of(after) or {}
+    assert about["still_hold_withdrawn"] == [str(run.folder.resolve())]
+    found = forget(after)
+    assert found.runs == (run.folder.resolve(),)
+    assert found.found == ()
+    assert found.people == 1
+    assert found.entries > 0
+    assert not run.folder.exists()
+    assert {file.stem for file in store.folder.glob("*.json")} <= {*about["store"]["entries"]}
+    assert all(b"u04" not in file.read_bytes() for file in after.folder.iterdir())
+    assert verify(after.folder) == []
+    alone = fresh(now, run.folder.parent / "alone", Way(QUICK.settings, make_method("worth", folds=2)))
+    assert differing(after, alone) == []
+
+
+def test_what_is_left_behind_is_found(run: Run, table: pl.DataFrame) -> None:
+    store = store_of(run)
+    after = update(
+        run, log_of(table.filter(pl.col("user") != "u04")), run.folder.parent / "next", store=store
+    )
+    forged = Path((update_of(after) or {})["store"]["folder"]) / f"{'0' * 32}.json"
+    about = json.loads((after.folder / "update.json").read_text())
+    about["store"]["entries"].append(forged.stem)
+    forged.write_text(json.dumps({"user_ids": ["u03", "u04"]}))
+    (after.folder / "update.json").write_text(json.dumps(about))
+    manifest = json.loads((after.folder / "manifest.json").read_text())
+    from hashlib import sha256
+
+    manifest["files"]["update.json"] = sha256((after.folder / "update.json").read_bytes()).hexdigest()
+    (after.folder / "manifest.json").write_text(json.dumps(manifest))
+    assert forget(open_run(after.folder)).found == (str(forged),)
+
+
+def test_what_cannot_be_updated_is_refused(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
+    log = log_of(table)
+    problem, live = problems_of(run, log)
+    tried = fit(log, problem, tmp_path / "experiment", QUICK.plan, QUICK.settings)
+    with pytest.raises(AssentError, match="an experiment; accepted: a live run"):
+        update(tried, log, tmp_path / "out")
+    with pytest.raises(AssentError, match="holds a finished run"):
+        update(run, log, run.folder, problems=(problem, live))
+    with pytest.raises(AssentError, match="follows no run"):
+        forget(run)
