@@ -141,7 +141,7 @@ def _replace(out: Path, kill_at: int, *, works: bool) -> None:
 def _finish(files: RunFiles) -> None:
     files.write("model.json", b"new")
     forget_replaced(files.folder)
-    files.finish(problem="", decisions="new")
+    files.finish(problem="", decisions="new", seconds=0.0)
 
 
 @pytest.mark.parametrize("works", [True, False], ids=["works", "gets nowhere"])
@@ -155,7 +155,7 @@ def test_whenever_a_replacement_is_killed_one_run_is_whole_afterwards(works: boo
         with claimed(out, DESCRIPTION) as files:
             for name in ("model.json", "selection.parquet"):
                 files.write(name, b"old")
-            files.finish(problem="", decisions="old")
+            files.finish(problem="", decisions="old", seconds=0.0)
         (out / "notes.txt").write_text("of somebody")
         old = contents(out)
         killed = context.Process(target=_replace, args=(out, kill_at), kwargs={"works": works})

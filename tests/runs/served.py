@@ -45,7 +45,7 @@ def run_in(
     files = RunFiles(folder)
     for name, content in as_files(trained, "model").items():
         files.write(name, content)
-    files.finish(problem="", decisions="")
+    files.finish(problem="", decisions="", seconds=0.0)
     items = problem.item_ids[problem.train.items]
     selection = pl.DataFrame(
         {

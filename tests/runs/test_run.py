@@ -18,7 +18,7 @@ from assent.lab import Lab, Processes, Training
 from assent.methods import make_method
 from assent.methods.worth import WorthMethod
 from assent.results.records import REFERENCES
-from assent.runs.folder import FILES, WORK, open_run
+from assent.runs.folder import FILES, OPTIONAL, WORK, open_run
 from assent.runs.manifest import MANIFEST
 from assent.runs.plan import RunPlan, describe
 from assent.runs.run import fit
@@ -80,7 +80,7 @@ def whole(log: Interactions, problem: Problem, tmp_path_factory: pytest.TempPath
 def test_a_run_leaves_its_files_alone(whole: dict[str, Path]) -> None:
     for name, folder in whole.items():
         files = {path.name for path in folder.iterdir()}
-        assert files == set(FILES) - (set() if name == "frontier" else {"frontier.json"})
+        assert files == {*FILES} - {*OPTIONAL} | ({"frontier.json"} if name == "frontier" else set())
 
 
 def test_a_run_decides_trains_and_measures_as_its_parts_do(

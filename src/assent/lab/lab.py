@@ -191,6 +191,7 @@ class Training:
             "kind": "training",
             "seed": lab.seed if self.seed is None else self.seed,
             "content": lab.content(self.selection, self.vocabulary),
+            "judged": self.vocabulary is None,
         }
         if self.after is not None or self.epochs is not None:
             about |= {"epochs": self.epochs, "after": self.after}
