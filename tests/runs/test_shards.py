@@ -27,6 +27,7 @@ from assent.runs.folder import Run, open_run
 from assent.runs.forget import forget
 from assent.runs.plan import RunPlan
 from assent.runs.run import fit, published
+from assent.runs.served import Served
 from assent.runs.shards import pooled, settings_on_disclosed
 from assent.runs.update import update
 from assent.runs.verify import verify
@@ -331,6 +332,8 @@ def test_shards_are_for_live_runs(log: Interactions, light: Run, tmp_path: Path)
         fit(log, problems(log)[0], tmp_path / "run", PLAN, QUICK)
     with pytest.raises(AssentError, match="shards=3: accepted: a live run that makes its own calibration"):
         update(light, log, tmp_path / "run", keep_calibration=True)
+    with pytest.raises(AssentError, match="in shards, each with a price of its own; accepted: grade exact"):
+        Served.of(light)
 
 
 def test_a_reference_is_measured_over_all_shards(log: Interactions, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`assent update`, `assent history` and `assent forget`: changes of mind."""
 
+import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,18 +14,23 @@ from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import StoreOption, WorkOptions
 from assent.cli.options import ProblemOptions, WishOptions
 from assent.cli.run_commands import OwnModel, RunFolder
+from assent.data.interactions import Interactions
 from assent.data.problem import Protocol
+from assent.data.rules import read_wishes
+from assent.data.wishes import PLAIN
 from assent.lab.store import Store
 from assent.report.facts import headline
 from assent.results.words import minded, plural
 from assent.runs.claim import check_out
+from assent.runs.drift import Drift
 from assent.runs.folder import REPORT, Run, open_run
 from assent.runs.forget import forget
 from assent.runs.history import Event, Grade, history_of, in_numbers, in_sentences, update_of
+from assent.runs.prompt import prompt_update
 from assent.runs.run import report_of
 from assent.runs.update import update
 from assent.support.errors import AssentError
-from assent.support.progress import phases
+from assent.support.progress import Progress, phases
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,8 @@ def update_command(
     """Decide and train anew after changes of mind: new interactions, other wishes, withdrawals.
 
     RUN stays as it is. The new run says what changed for whom, and why. A killed update goes on where it was
-    when the same command is given again.
+    when the same command is given again. Where the values of RUN are too old to decide by, an exact update
+    follows a prompt one.
 
     Examples:
 
@@ -91,29 +99,55 @@ def update_command(
     check_out(folder, replace=output.replace)
     if grade is Grade.PROMPT and (keep_calibration or store):
         raise AssentError("--grade prompt: keeps the calibration and stores nothing; accepted: without both")
-    given = _as_fitted(given, opened)
-    progress = watcher()
-    with phases(progress, {"reading": 1, "updating": 20}) as phase, work.executor() as executor:
+    given, progress = _as_fitted(given, opened), watcher()
+    weights = {"reading": 1.0, "updating": 20.0 if grade is Grade.EXACT else 2.0}
+    with phases(progress, weights) as phase, work.executor() as executor:
         with phase("reading"):
             log, problem, source = given.make(progress, wishes)
+            said = {"unwillingness": source, "rest": given.rest, "closed": given.closed}
             problems = problem, given.live(log, wishes)
-        with phase("updating"):
-            made = update(
-                opened,
+
+        def exact(before: Run, out: Path, *, keep: bool, kept: Store | None = None) -> Run:
+            return update(
+                before,
                 log,
-                folder,
+                out,
                 problems=problems,
-                keep_calibration=keep_calibration,
-                store=None if store is None else Store(store),
+                keep_calibration=keep,
+                store=kept,
                 replace=output.replace,
                 executor=executor,
                 progress=progress,
-                unwillingness=source,
-                rest=given.rest,
-                closed=given.closed,
+                **said,
             )
-    _show_update(made)
-    output.write([update_of(made) or {}])
+
+        with phase("updating"):
+            if grade is Grade.EXACT:
+                kept = None if store is None else Store(store)
+                made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
+            else:
+                made = [_prompt(opened, log, folder, wishes, progress, replace=output.replace)]
+                if _is_too_old(made[0]):
+                    _show_update(made[0])
+                    notice("Values are too old to decide by: an exact update follows.")
+                    made.append(exact(made[0], _next_to(folder), keep=True))
+    _show_update(made[-1])
+    output.write([update_of(each) or {} for each in made])
+
+
+def _prompt(
+    run: Run, log: Interactions, out: Path, wishes: WishOptions, progress: Progress, *, replace: bool
+) -> Run:
+    """Make a prompt update, with people's own limits where the run has some."""
+    asked = None if run.settings["wishes"] == PLAIN.summary() else partial(read_wishes, **vars(wishes))
+    with progress.task("prompt update", 1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # values that are too old: an exact update follows
+        return prompt_update(run, log, out, wishes=asked, replace=replace)
+
+
+def _is_too_old(run: Run) -> bool:
+    aged = run.quality["drift"]
+    return aged is not None and Drift(**aged).is_too_old
 
 
 def _as_fitted(given: PresentLog, run: Run) -> PresentLog:

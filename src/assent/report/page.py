@@ -97,11 +97,20 @@ def _done(data: ReportData) -> list[str]:
         split = (
             f"in an earlier run, {data.measured_in}, whose settings and weights are kept: by {held_out} then"
         )
+    measured = f"The quality was measured {split}, in aggregate. Protocol {data.protocol}{ranked}. {drawn}"
+    if data.settings.get("grade") == "prompt":
+        return [
+            f"{log} were decided on: every one that may be looked at, the latest too. People’s own vectors "
+            f"come from all {disclosed:,} that are disclosed now. What interactions are worth and the items’ "
+            "vectors were measured before: interactions that went since, or are withheld since, still have "
+            "a part in these, until the next exact update.",
+            measured,
+        ]
     return [
         f"{log} were decided on: every one that may be looked at, the latest too. The model that is "
         f"published is trained on all {disclosed:,} that are disclosed. Its settings and the length of its "
         "training were found on disclosed interactions alone.",
-        f"The quality was measured {split}, in aggregate. Protocol {data.protocol}{ranked}. {drawn}",
+        measured,
     ]
 
 

@@ -23,6 +23,7 @@ from assent.report.sections import in_words
 from assent.results.words import number, plural
 from assent.runs.changes import Changes
 from assent.runs.folder import HISTORY, UPDATE, Run, read_mapping
+from assent.runs.manifest import RunFiles
 
 PAIR: Final = ["user", "item"]
 DISCLOSED: Final = "disclosed"
@@ -108,8 +109,24 @@ class Step:
         """Whose rows are of people who withdraw everything."""
         return pl.col("user").is_in(list(self.changes.withdrawn))
 
-    def facts(self, rows: pl.DataFrame, cost: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """Return the content of `update.json`, given what the update changed; counts, no ids."""
+    def write(
+        self,
+        files: RunFiles,
+        selection: pl.DataFrame,
+        sealed: pl.DataFrame,
+        *,
+        seconds: float,
+        fresh: float,
+        **more: Any,
+    ) -> None:
+        """Write `history.parquet` and `update.json`; `seconds` is what it took, `fresh` what a fit would."""
+        rows = self.rows(selection, sealed)
+        files.write_table(HISTORY, self.history(rows))
+        cost = {"seconds": seconds, "fresh_seconds": fresh}
+        files.write_json(UPDATE, self._facts(rows, cost) | {"calibration": "kept", "store": None} | more)
+
+    def _facts(self, rows: pl.DataFrame, cost: Mapping[str, Any]) -> dict[str, Any]:
+        """The content of `update.json`, given what the update changed; counts, no ids."""
         moved = pl.col("state_before") != pl.col("state_after")
         decided = rows.filter(pl.col("state_before").is_not_null() & moved)
         own = decided["user"].is_in(self.changes.people)
@@ -126,7 +143,6 @@ class Step:
             },
             "cost": dict(cost),
             "still_hold_withdrawn": runs_before(self.before) if self.takes_away else [],
-            **more,
         }
 
     @property

@@ -39,13 +39,11 @@ from assent.runs.claim import claimed, forget_replaced
 from assent.runs.compare import frontier
 from assent.runs.folder import (
     FRONTIER,
-    HISTORY,
     QUALITY,
     REPORT,
     SHARDS,
     SHARDS_FILE,
     TUNING,
-    UPDATE,
     WORK,
     Run,
     open_run,
@@ -203,13 +201,13 @@ def _write_history(
     kept: bool,
 ) -> None:
     """Write what changed since the run before, and what the update took."""
-    rows, seconds = after.rows(table, log.sealed), time.time() - started
+    seconds = time.time() - started
     fresh = seconds + store.saved(started) + spared
-    cost = {"seconds": seconds, "fresh_seconds": max(fresh, after.fresh_seconds) if kept else fresh}
+    fresh = max(fresh, after.fresh_seconds) if kept else fresh
     is_kept = store.folder != files.folder / WORK
     stored = {"folder": str(store.folder.resolve()), "entries": sorted(store.used)} if is_kept else None
-    files.write_table(HISTORY, after.history(rows))
-    files.write_json(UPDATE, after.facts(rows, cost, calibration="kept" if kept else "own", store=stored))
+    how = {"calibration": "kept" if kept else "own", "store": stored}
+    after.write(files, table, log.sealed, seconds=seconds, fresh=fresh, **how)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     CALIBRATION = 15
     NULL = 16
     SHARDS = 17
+    DRIFT = 18
 
 
 def lots(keys: Keys, seed: int, purpose: Purpose, *number: int) -> Floats:
