@@ -166,17 +166,19 @@ def test_forgetting_deletes_the_shards_of_the_run_before(
     assert verify(updated.folder) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "model"), enumerate(("mf", "ials", "lightgcn", "neumf")))
 def test_updates_after_any_changes_are_fresh_fits(
-    seed: int, log: Interactions, light: Run, tmp_path: Path
+    seed: int, model: str, log: Interactions, tmp_path: Path
 ) -> None:
-    rng, before = np.random.default_rng(seed), light
+    quick = {"training": {"epochs": 3}, "model_settings": {"dimension": 4}, "tune": "none"}
+    settings, rng = Settings.model_validate({"model": model, **quick}), np.random.default_rng(seed)
+    first = latest = fitted(log, tmp_path / "first", LIGHT, settings)
     present = log
     for step in range(2):
         present = changed(log, present, rng)
-        before = update(before, present, tmp_path / f"{step}")
-    assert told(before) == told(fitted(present, tmp_path / "fresh", LIGHT))
-    assert told(before) != told(light)
+        latest = update(latest, present, tmp_path / f"{step}")
+    assert told(latest) == told(fitted(present, tmp_path / "fresh", LIGHT, settings))
+    assert told(latest) != told(first)
 
 
 def changed(log: Interactions, present: Interactions, rng: np.random.Generator) -> Interactions:
@@ -196,10 +198,13 @@ def test_a_shard_that_was_changed_by_hand_is_not_taken_over(
     log: Interactions, light: Run, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(light.folder, tmp_path / "copy")
-    file = copy / "shards" / f"{light.shards[0]['entry']}.json"
-    about = json.loads(file.read_bytes())
+    first, second = (copy / "shards" / each["entry"] for each in light.shards[:2])
+    about = json.loads(first.with_suffix(".json").read_bytes())
     about["facts"]["price"] = 7.0
-    file.write_text(rehashed(about))
+    first.with_suffix(".json").write_text(rehashed(about))
+    content = bytearray(second.with_suffix(".safetensors").read_bytes())
+    content[-1] ^= 1
+    second.with_suffix(".safetensors").write_bytes(content)
     updated = update(open_run(copy), log, tmp_path / "updated")
     assert told(updated) == told(light)
 

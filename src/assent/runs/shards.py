@@ -81,16 +81,13 @@ def fit_shards(
     entries, spared = [], 0.0
     for number, shard in enumerate(shards, 1):
         with phase(f"shard {number} of {len(shards)}"):
-            here = replace(lab, problem=shard.split)
             key = _key_of(shard, alone, lab.settings)
             is_known = kept.get(key) is not None or _take_over(key, kept, before)
             if not is_known:
-                kept.put(key, _decide(here, shard.live, alone), seconds=0.0)  # its cost has all that it took
-            entry = kept.get(key)
-            if entry is None:
-                raise AssentError(f"{kept.folder}: a shard was decided on but cannot be read back")
-            entries.append(entry)
-            spared += entry.cost.seconds * is_known
+                found = _decide(replace(lab, problem=shard.split), shard.live, alone)
+                kept.put(key, found, seconds=0.0)  # what it rests on has all that it took
+            entries.append(_read_back(key, kept))
+            spared += entries[-1].cost.seconds * is_known
     with phase("quality"):
         quality, tried, tested = _measured(lab, plan, shards, entries)
         certificate = certificate_of(lab, plan.method, tried, tested, plan.reward_price)
@@ -139,6 +136,14 @@ def _take_over(key: Key, kept: Store, before: Run | None) -> bool:
     if entry is None or listed.get(digest(key)) != hash_of_entry(entry):
         return False
     return kept.take_over(key, theirs)
+
+
+def _read_back(key: Key, kept: Store) -> Entry:
+    """The entry of a shard that is there."""
+    entry = kept.get(key)
+    if entry is None:
+        raise AssentError(f"{kept.folder}: a shard was decided on but cannot be read back")
+    return entry
 
 
 def hash_of_entry(entry: Entry) -> str:
