@@ -94,6 +94,14 @@ def fit_command(
             show_default=False,
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Deal people into so many parts and decide on each by itself, so that a change touches one.",
+            show_default=False,
+        ),
+    ] = None,
     frontier: Annotated[
         str | None,
         typer.Option(metavar="POINTS", help="Also compare all methods at these budgets in the report."),
@@ -138,6 +146,8 @@ def fit_command(
         raise AssentError("--confidence: needs --keep-quality")
     if keep_quality is not None and (budget is not None or price is not None):
         raise AssentError("--keep-quality: accepted: without --budget and --price")
+    if shards is not None and (keep_quality is not None or points or experiment):
+        raise AssentError("--shards: accepted: without --keep-quality, --frontier and --experiment")
     if not points and (frontier_seeds != _SEEDS or frontier_methods is not None):
         raise AssentError("--frontier-seeds and --frontier-methods: need --frontier")
     made = asked.method(method, objective)
@@ -167,6 +177,7 @@ def fit_command(
             points=points,
             frontier_seeds=frontier_seeds,
             frontier_methods=tuple(compared_methods),
+            shards=shards,
         )
         kept = None if calibration is None else Calibration.of(open_run(calibration))
         with phase("fitting"):

@@ -30,7 +30,7 @@ def live_problem(interactions: Interactions, *, seed: int = 0, negatives: int = 
     kept = with_unwillingness(interactions)
     table = _latest_apart(in_order(kept.table))
     split = build(kept.name, table, Protocol.FULL, label="live", seed=seed, negatives=negatives)
-    return replace(_undivided(split, table), judges=_is_valid(table))
+    return undivided(split, table)
 
 
 def disclosed_split(problem: Problem, selection: Bools) -> Problem:
@@ -64,17 +64,12 @@ def _latest_apart(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(part=pl.when(is_last).then(VALID).otherwise(TRAIN))
 
 
-def _is_valid(table: pl.DataFrame) -> Bools:
-    found: Bools = table["part"].to_numpy() == VALID
-    return found
-
-
-def _undivided(split: Problem, table: pl.DataFrame) -> Problem:
-    """The problem with all rows of its table as training rows, in their order."""
-    judges = _is_valid(table)
+def undivided(split: Problem, table: pl.DataFrame) -> Problem:
+    """Return the problem with all rows of its table as training rows, in their order; valid ones judge."""
+    judges: Bools = table["part"].to_numpy() == VALID
     users, items = np.empty(len(judges), np.int64), np.empty(len(judges), np.int64)
     for rows, here in ((split.train, ~judges), (split.valid, judges)):
         users[here], items[here] = rows.users, rows.items
     return replace(
-        split, train=Rows(users, items), unwillingness=table["unwillingness"].to_numpy(), judges=None
+        split, train=Rows(users, items), unwillingness=table["unwillingness"].to_numpy(), judges=judges
     )

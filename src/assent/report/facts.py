@@ -257,6 +257,11 @@ def trust_facts(data: ReportData) -> list[str]:
     if seeds == 1:
         counted = "count chance between people, but not what other random numbers would have given"
     facts = [f"The quality was measured on {people}, {times}. The limits around it {counted}."]
+    if shards := data.settings.get("shards"):
+        facts.append(
+            f"People were dealt into {shards} shards by their ids, and each shard was decided on by itself. "
+            "One model was trained on what all of them disclose."
+        )
     if data.measured_in is not None:
         facts.append("That was in an earlier run. What has changed since is not in these figures.")
     certificate = data.certificate

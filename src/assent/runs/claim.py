@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from assent.lab.store import Store
-from assent.runs.folder import FILES, MARKER, REPLACED, WORK
+from assent.runs.folder import FILES, MARKER, REPLACED, SHARDS, WORK
 from assent.runs.manifest import MANIFEST, RunFiles
 from assent.support.errors import AssentError
 from assent.support.files import leftovers, locked, parse_json, read_own
 
 LOCK = ".assent-lock"
 """Held by the process that is at work in the folder, which deletes it at the end."""
+_STORES = (WORK, SHARDS)
+"""Folders of a run, each a store."""
 MOVING = ".moving"
 """A run on its way to `REPLACED` or back, file by file; if a killed process leaves it, it is moved back."""
 
@@ -73,7 +75,7 @@ def _held(out: Path) -> Iterator[None]:
 
 def _entries(folder: Path) -> set[Path]:
     """What a run has written to the folder; files of others are none of it."""
-    return {path for name in (*FILES, WORK) if (path := folder / name).exists()}
+    return {path for name in (*FILES, *_STORES) if (path := folder / name).exists()}
 
 
 def _check_whose(out: Path, *, replace: bool) -> None:
@@ -97,13 +99,14 @@ def _check_whose(out: Path, *, replace: bool) -> None:
 def _check_own(out: Path) -> None:
     """Refuse a folder in which something has a run's name and is not what a run makes."""
     _check_kinds(out, (*FILES, LOCK), stat.S_ISREG, "a file")
-    _check_kinds(out, (WORK, REPLACED, MOVING), stat.S_ISDIR, "a folder")
+    _check_kinds(out, (*_STORES, REPLACED, MOVING), stat.S_ISDIR, "a folder")
     for place in (REPLACED, MOVING):
         _check_kinds(out / place, FILES, stat.S_ISREG, "a file")
-        _check_kinds(out / place, (WORK,), stat.S_ISDIR, "a folder")
-        _refuse_foreign(out / place, {path for path in _inside(out / place) if path.name in (*FILES, WORK)})
-    for work in (out / WORK, out / REPLACED / WORK, out / MOVING / WORK):
-        _refuse_foreign(work, {path for path in _inside(work) if Store.owns(path.name)})
+        _check_kinds(out / place, _STORES, stat.S_ISDIR, "a folder")
+        own = {path for path in _inside(out / place) if path.name in (*FILES, *_STORES)}
+        _refuse_foreign(out / place, own)
+    for store in (folder / name for folder in (out, out / REPLACED, out / MOVING) for name in _STORES):
+        _refuse_foreign(store, {path for path in _inside(store) if Store.owns(path.name)})
 
 
 def _check_kinds(folder: Path, names: Sequence[str], is_right: Callable[[int], bool], accepted: str) -> None:
@@ -151,13 +154,15 @@ def _check(out: Path, description: dict[str, Any]) -> None:
 
 def _is_bare(out: Path) -> bool:
     """Whether the run has written nothing but the marker."""
-    return _entries(out) <= {out / MARKER, out / WORK} and not _inside(out / WORK)
+    stores = {out / name for name in _STORES}
+    return _entries(out) <= {out / MARKER, *stores} and not any(map(_inside, stores))
 
 
 def _empty(out: Path) -> None:
     """Delete a bare run."""
-    if (out / WORK).exists():
-        (out / WORK).rmdir()
+    for name in _STORES:
+        if (out / name).exists():
+            (out / name).rmdir()
     (out / MARKER).unlink(missing_ok=True)
 
 
@@ -202,4 +207,5 @@ def _delete(run: Path) -> None:
     """Delete the files of a run, the manifest first: what is left is no finished run."""
     for name in (MANIFEST, *FILES):
         (run / name).unlink(missing_ok=True)
-    Store(run / WORK).clear()
+    for name in _STORES:
+        Store(run / name).clear()

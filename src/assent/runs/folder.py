@@ -12,10 +12,12 @@
     metrics.json       flat records of the split: the method, All (where it was asked for) and Nothing
     quality.json       how good the recommendations are, with intervals; the operating point
     frontier.json      flat records of all methods within budgets, where that was asked for
+    shards.json        of a sharded run: what each shard found, and the hash of its entry in `shards`
     update.json, history.parquet   what changed since the run before, where it follows one (`history`)
     report.html        for people
     manifest.json      hashes of all these (`manifest`); written last, so a folder that has it is whole
 
+A sharded run also has the store `shards`, one entry for each shard (`runs.shards`), for later runs.
 Until the run is done, the store `.work` holds anchors, trials and the state of trainings. They know withheld
 interactions and are deleted at the end. So is `.replaced`, a run that was in the folder before. Other files
 in the folder are not touched, and nothing is read or written through a symbolic link in it.
@@ -55,6 +57,10 @@ UPDATE = "update.json"
 HISTORY = "history.parquet"
 QUALITY = "quality.json"
 """How good the recommendations are, with intervals, and at which operating point."""
+SHARDS = "shards"
+"""What each shard of a sharded run found, for later runs."""
+SHARDS_FILE = "shards.json"
+"""Which entries of that folder are the run's."""
 REPLACED = ".replaced"
 """The run that was here before, until the one that replaces it is done."""
 FILES = (
@@ -69,12 +75,13 @@ FILES = (
     QUALITY,
     FRONTIER,
     TUNING,
+    SHARDS_FILE,
     UPDATE,
     HISTORY,
     REPORT,
     MANIFEST,
 )
-OPTIONAL = (FRONTIER, UPDATE, HISTORY)
+OPTIONAL = (FRONTIER, SHARDS_FILE, UPDATE, HISTORY)
 """Files that not every run has."""
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 _SAID: Schema = {"source": pl.String, "said": pl.String}
@@ -137,6 +144,11 @@ class Run:
     def frontier(self) -> list[dict[str, Any]]:
         """Records of all methods within budgets; none where that was not asked for."""
         return read_records(self.manifest, FRONTIER) if FRONTIER in self.manifest.files else []
+
+    @property
+    def shards(self) -> list[dict[str, Any]]:
+        """What each shard of a sharded run found; none for others."""
+        return read_shards(self.manifest) if SHARDS_FILE in self.manifest.files else []
 
     @property
     def is_live(self) -> bool:
@@ -232,6 +244,17 @@ def read_mapping(manifest: Manifest, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise AssentError(f"{manifest.folder / name}: damaged (no JSON object); run the fit again")
     return found
+
+
+def read_shards(manifest: Manifest) -> list[dict[str, Any]]:
+    """Return what each shard of a run found."""
+    file = manifest.folder / SHARDS_FILE
+    found = parse_json(file, manifest.read(SHARDS_FILE))
+    needed = {"entry", "hash", "people", "interactions", "disclosed", "price", "certificate"}
+    shards = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    if not shards or len(shards) < len(found) or not all(needed <= each.keys() for each in shards):
+        raise AssentError(f"{file}: damaged (no list of shards); run the fit again")
+    return shards
 
 
 def read_records(manifest: Manifest, name: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ import polars as pl
 from assent.lab.store import Store
 from assent.runs.changes import PAIR
 from assent.runs.claim import delete_run
-from assent.runs.folder import Run, open_run
+from assent.runs.folder import SHARDS, Run, open_run
 from assent.runs.history import Grade, runs_before, update_of
 from assent.support.errors import AssentError
 from assent.support.files import read_own
@@ -87,6 +87,7 @@ def forget(run: Run, store: Store | None = None) -> Forgotten:
         is_own = str(store.folder.resolve()) == kept["folder"]
         entries = store.keep_only(kept["entries"] if is_own else ())
     files = [run.folder / name for name in sorted(run.manifest.files)]
+    files += sorted((run.folder / SHARDS).glob("*.json"))
     files += sorted(store.folder.glob("*.json")) if store is not None else []
     found = [str(file) for file in files if _holds(file, gone)]
     return Forgotten(tuple(folders), entries, gone.pairs.height, len(gone.people), len(files), tuple(found))

@@ -67,6 +67,8 @@ class RunPlan:
     """Number of seeds of that comparison."""
     frontier_methods: tuple[Method, ...] = ()
     """Its methods; none: the usual ones."""
+    shards: int | None = None
+    """Number of parts that a live run's people are dealt into, each decided on by itself; None: it is not."""
 
     def __post_init__(self) -> None:
         check_price(self.reward_price)
@@ -80,6 +82,12 @@ class RunPlan:
             raise AssentError(
                 f"confidence={self.confidence:g}: accepted: a number between 0 and 1, such as 0.9"
             )
+        if self.shards is not None:
+            if self.shards < 1:
+                raise AssentError(f"shards={self.shards}: accepted: a whole number from 1 on")
+            if self.keep_quality is not None or self.points:
+                whole = "keep_quality and points compare models of everybody"
+                raise AssentError(f"shards={self.shards}: {whole}; accepted: a budget or a price, no points")
 
     @property
     def within(self) -> float | None:
@@ -153,6 +161,7 @@ def describe(
         "rest": plan.rest,
         "closed": plan.closed,
         "wishes": (live or problem).wishes.summary(),
+        "shards": plan.shards,
         "frontier_points": list(plan.points),
         "frontier_seeds": [plan.seed + s for s in range(plan.frontier_seeds)] if plan.points else [],
         "frontier_methods": [method.key for method in plan.frontier_methods],
@@ -191,5 +200,6 @@ def plan_of(run: Run, **changed: Any) -> RunPlan:
             make_method(each["method"], model, **{name: each[name] for name in each if name != "method"})
             for each in said["frontier_methods"]
         ),
+        shards=said["shards"],
     )
     return replace(plan, **changed)

@@ -79,22 +79,28 @@ def measure_quality(lab: Lab, plan: RunPlan, budget: float | None, *, live: bool
         at_seed = lab.with_seed(plan.seed + len(found))
         cells = [Cell(method, plan.reward_price, budget, plan.k) for method in methods]
         found.append([at_seed.run([cell])[0] for cell in cells])
-        quality = _quality(plan.seed, methods, found)
+        by_method = list(zip(*found, strict=True))
+        records = [[dict(entry.facts) for entry in entries] for entries in by_method]
+        ndcgs = [np.array([entry.arrays["ndcg"] for entry in entries]) for entries in by_method]
+        quality = quality_of(plan.seed, [method.name for method in methods], records, ndcgs)
         width = quality.kept or quality.reached
         is_narrow = width.half <= _NARROW * abs(width.mean)
         if len(found) == most or (len(found) >= least and is_narrow):
             return quality
 
 
-def _quality(first: int, methods: Sequence[Method], found: Sequence[Sequence[Entry]]) -> Quality:
-    ndcgs = {
-        method.name: np.array([entries[place].arrays["ndcg"] for entries in found])
-        for place, method in enumerate(methods)
-    }
-    own, nothing, everybody = ndcgs[methods[0].name], ndcgs["nothing"], ndcgs.get("all")
+def quality_of(
+    first: int, names: Sequence[str], records: Sequence[Sequence[dict[str, Any]]], ndcgs: Sequence[Floats]
+) -> Quality:
+    """Return the quality of the first of some methods, from the records and the NDCG@k, [S, n], of each.
+
+    The S seeds begin with `first`. The other methods are "nothing" and, where it was measured, "all".
+    """
+    named = dict(zip(names, ndcgs, strict=True))
+    own, nothing, everybody = ndcgs[0], named["nothing"], named.get("all")
     return Quality(
-        seeds=tuple(range(first, first + len(found))),
-        records=tuple(dict(entries[m].facts) for m in range(len(methods)) for entries in found),
+        seeds=tuple(range(first, first + len(own))),
+        records=tuple(each for of_method in records for each in of_method),
         people=own.shape[1],
         reached=Interval.around(float(own.mean()), _variance(own)),
         kept=None if everybody is None else _ratio(own, everybody),

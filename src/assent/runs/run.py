@@ -7,7 +7,8 @@ is measured on a split of the log, with the same method at the same operating po
     all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
 
 A run may keep the calibration of another, and may follow another, whose decisions its history starts from
-(`runs.update`). An *experiment* ends with the split: nobody's latest interactions are decided on, and its
+(`runs.update`). In a *sharded* run people are dealt into parts, each of which is decided on by itself
+(`runs.shards`). An *experiment* ends with the split: nobody's latest interactions are decided on, and its
 model is the one that was tested.
 """
 
@@ -40,6 +41,8 @@ from assent.runs.folder import (
     FRONTIER,
     QUALITY,
     REPORT,
+    SHARDS,
+    SHARDS_FILE,
     TUNING,
     WORK,
     Run,
@@ -50,7 +53,7 @@ from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Least, least_budget, least_for_floors, measure_quality
-from assent.runs.tables import held_out_table, selection_table
+from assent.runs.tables import described, held_out_table, selection_table
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Phase, Progress, phases
@@ -80,7 +83,7 @@ def fit(
 
     `problem` is a split of the log, to measure on. With `live`, the log's `live_problem`, the run is live;
     without, it is an experiment on the split. With a `calibration` of another live run, nothing is measured.
-    `after` is the step from the run that this one follows.
+    `after` is the step from the run that this one follows; a sharded run takes over its untouched shards.
 
     An unfinished run of the same plan in `out` is continued; any other folder there is refused, or with
     `replace` any that is no run's. What is computed on the way is deleted at the end, or kept in `store` for
@@ -89,6 +92,8 @@ def fit(
     folder, plan, settings = Path(out), plan or RunPlan(), settings or Settings()
     if calibration is not None and live is None:
         raise AssentError("calibration: an experiment makes its own; accepted: with live, the live problem")
+    if plan.shards is not None and (live is None or calibration is not None):
+        raise AssentError(f"shards={plan.shards}: accepted: a live run that makes its own calibration")
     for each in (problem, live):
         if each is not None:
             plan.check(each, settings.model)
@@ -103,6 +108,10 @@ def fit(
 
 def _weights(plan: RunPlan, *, live: bool, calibrated: bool) -> dict[str, float]:
     """The phases of a fit, and roughly how long each takes."""
+    if plan.shards is not None:
+        of = plan.shards
+        shards = {f"shard {number} of {of}": 20 / of for number in range(1, of + 1)}
+        return shards | {"quality": 2.0 * (plan.seeds or 1), "final model": 2.0, "report": 1.0}
     cells = len(plan.points) * plan.frontier_seeds
     weights = {
         "tuning": 2.0 * (not calibrated),
@@ -128,8 +137,17 @@ def _fit(
     after: Step | None,
     phase: Phase,
 ) -> Run:
-    problem, started = lab.problem, time.time()
-    if live is not None and calibration is not None:
+    problem, started, spared = lab.problem, time.time(), 0.0
+    table = None
+    if live is not None and plan.shards is not None:
+        from assent.runs.shards import fit_shards  # which trains the final model as here
+
+        before, kept = None if after is None else after.before, Store(files.folder / SHARDS)
+        sharded = fit_shards(lab, live, plan, kept, before, phase)
+        decided, calibration, spared = sharded.decided, sharded.calibration, sharded.spared
+        table = described(sharded.table, log)
+        files.write_json(SHARDS_FILE, sharded.facts)
+    elif live is not None and calibration is not None:
         decided = _on_all(lab, live, plan, calibration, phase)
     else:
         tried, found = _on_split(lab, plan, phase, live)
@@ -138,7 +156,8 @@ def _fit(
     files.write_json(TUNING, decided.tuning)
     for name, content in as_files(decided.trained, "model").items():
         files.write(name, content)
-    table = selection_table(log, live or problem, decided.choice, calibration.budget)
+    if table is None:
+        table = selection_table(log, live or problem, decided.choice, calibration.budget)
     files.write_table("selection.parquet", table)
     held_out = held_out_table(log, problem)
     files.write_table("held_out.parquet", held_out if calibration.is_own else held_out.clear())
@@ -159,10 +178,11 @@ def _fit(
         )
     files.write(REPORT, page.encode())
     if after is not None:
-        _write_history(files, after, table, log, lab.store, started, kept=not calibration.is_own)
+        own = calibration.is_own
+        _write_history(files, after, table, log, lab.store, started, spared, kept=not own)
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
     # store is deleted only once all else is written: a run that is killed before goes on from it.
-    seconds = time.time() - started + lab.store.saved(started)
+    seconds = time.time() - started + lab.store.saved(started) + spared
     Store(files.folder / WORK).clear()
     forget_replaced(files.folder)
     files.finish(problem=description["fingerprint"], decisions=hash_of_decisions(table), seconds=seconds)
@@ -176,12 +196,13 @@ def _write_history(
     log: Interactions,
     store: Store,
     started: float,
+    spared: float,
     *,
     kept: bool,
 ) -> None:
     """Write what changed since the run before, and what the update took."""
     seconds = time.time() - started
-    fresh = seconds + store.saved(started)
+    fresh = seconds + store.saved(started) + spared
     fresh = max(fresh, after.fresh_seconds) if kept else fresh
     is_kept = store.folder != files.folder / WORK
     stored = {"folder": str(store.folder.resolve()), "entries": sorted(store.used)} if is_kept else None
@@ -190,7 +211,7 @@ def _write_history(
 
 
 @dataclass(frozen=True)
-class _Decided:
+class Decided:
     """Decisions, and the model of what they disclose."""
 
     choice: Choice
@@ -199,7 +220,7 @@ class _Decided:
     certificate: dict[str, Any]
 
 
-def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tuple[_Decided, Calibration]:
+def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tuple[Decided, Calibration]:
     """Decide, train and measure on the split; what was found there is the run's own calibration."""
     problems = [lab.problem, *([] if live is None else [live])]
     with phase("tuning"):
@@ -228,13 +249,13 @@ def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tu
         tuning=tuning["all"],
         records=quality.records,
         quality=quality.facts()
-        | {MEASURED_IN: None, "operating_point": _operating_point(plan, budget, least)},
+        | {MEASURED_IN: None, "operating_point": operating_point(plan, budget, least)},
         certificate={name: certificate[name] for name in CHECKED if name in certificate},
     )
-    return _Decided(choice, trained, tuning, certificate), found_out
+    return Decided(choice, trained, tuning, certificate), found_out
 
 
-def _on_all(lab: Lab, live: Problem, plan: RunPlan, calibration: Calibration, phase: Phase) -> _Decided:
+def _on_all(lab: Lab, live: Problem, plan: RunPlan, calibration: Calibration, phase: Phase) -> Decided:
     """Decide on every row, as was found on the split, and train on all that is disclosed."""
     with phase("decision on all"):
         everybody = replace(lab, problem=live, settings=calibration.settings)
@@ -242,7 +263,7 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, calibration: Calibration, ph
     with phase("final model"):
         final, trained = published(lab, live, choice.selection)
     broken = wishes_broken(players_of(live), choice.selection)
-    return _Decided(
+    return Decided(
         choice,
         trained,
         {"all": calibration.tuning, "disclosed": final.facts() | {"epochs": trained.epochs}},
@@ -250,13 +271,14 @@ def _on_all(lab: Lab, live: Problem, plan: RunPlan, calibration: Calibration, ph
     )
 
 
-def published(lab: Lab, live: Problem, selection: Bools) -> tuple[Tuned, Trained]:
+def published(lab: Lab, live: Problem, selection: Bools, found: Tuned | None = None) -> tuple[Tuned, Trained]:
     """Return the settings found on disclosed rows, `selection[Z]`, and the model trained on all of them.
 
-    The lab's settings are those asked for. Nothing here looks at a withheld row.
+    The lab's settings are those asked for; with `found`, they are not searched for. Nothing here looks at a
+    withheld row.
     """
     split = replace(lab, problem=disclosed_split(live, selection))
-    final = tuned(split, everything(split.problem))
+    final = found or tuned(split, everything(split.problem))
     settings = final.settings
     if len(split.problem.valid):
         judged = Training(everything(split.problem), label="length of the training", settings=settings)
@@ -273,7 +295,7 @@ def stopped_after(settings: Settings, epochs: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
-def _operating_point(plan: RunPlan, budget: float | None, least: Least | None) -> dict[str, Any]:
+def operating_point(plan: RunPlan, budget: float | None, least: Least | None) -> dict[str, Any]:
     """What the run was asked to keep within, and how that was found."""
     return {
         "budget": budget,

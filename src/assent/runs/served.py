@@ -152,6 +152,8 @@ class Served:
         """
         if not run.is_live:
             raise AssentError(f"{run.folder}: an experiment; accepted: a live run")
+        if run.settings["shards"] is not None:
+            raise AssentError(f"{run.folder}: in shards, each with a price of its own; accepted: grade exact")
         if not isinstance(run.trained.model, IALS):
             name = run.trained.model.name
             raise AssentError(

@@ -18,6 +18,11 @@ def selection_table(
 
     `budget` is the share of All's violation that was to be kept within.
     """
+    return described(decisions_table(problem, choice, budget), log)
+
+
+def decisions_table(problem: Problem, choice: Choice, budget: float | None = None) -> pl.DataFrame:
+    """The same without what the log says of each interaction."""
     nothing = np.full(len(problem.train), None)
     numbers = {
         "value": choice.values,
@@ -29,7 +34,7 @@ def selection_table(
     }
     prices = None if choice.values is None else break_even_prices(choice.values, problem.unwillingness)
     why = _reasons(problem, choice, budget)
-    table = pl.DataFrame(
+    return pl.DataFrame(
         {
             "user": problem.user_ids[problem.train.users],
             "item": problem.item_ids[problem.train.items],
@@ -47,7 +52,6 @@ def selection_table(
             "together": pl.Int64,
         },
     )
-    return described(table, log)
 
 
 def _reasons(problem: Problem, choice: Choice, budget: float | None) -> Reasons | None:

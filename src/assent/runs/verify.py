@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from assent.data.interactions import Interactions
 from assent.data.live import disclosed_whole
 from assent.data.problem import Problem
+from assent.data.shards import dealt
 from assent.evaluation.evaluate import evaluate, validation_losses
 from assent.evaluation.metrics import RewardForm
 from assent.game.budget import Budget
@@ -27,6 +28,7 @@ from assent.game.players import players_of
 from assent.game.prices import break_even_prices
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training, everything
+from assent.lab.store import Store
 from assent.models import IALS, MODELS
 from assent.models.losses import Loss
 from assent.report.page import build_report
@@ -41,6 +43,8 @@ from assent.runs.folder import (
     QUALITY,
     REPLACED,
     REPORT,
+    SHARDS,
+    SHARDS_FILE,
     TUNING,
     WORK,
     read_description,
@@ -49,12 +53,14 @@ from assent.runs.folder import (
     read_records,
     read_sealed,
     read_selection,
+    read_shards,
 )
 from assent.runs.history import Grade
 from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, made_with, read_manifest
 from assent.runs.run import report_data, stopped_after
+from assent.runs.shards import hash_of_entry
 from assent.runs.tables import described, held_out_table
-from assent.support.arrays import positions
+from assent.support.arrays import positions, string_keys
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import one_thread
@@ -199,6 +205,7 @@ class _Verification:
         self.quality = self.tried(QUALITY, lambda: read_mapping(manifest, QUALITY))
         self._check_settings(manifest)
         self._check_selection(manifest)
+        self._check_shards(manifest)
         self._check_sealed()
         self._check_metrics()
         self._check_certificate()
@@ -242,6 +249,28 @@ class _Verification:
         prices = break_even_prices(valued["value"].to_numpy(), valued["unwillingness"].to_numpy())
         if not np.array_equal(valued["price"].to_numpy(), prices):
             self.note(_SELECTION, "break-even prices do not follow from values and unwillingness")
+
+    def _check_shards(self, manifest: Manifest) -> None:
+        """Check that what is kept of each shard is what the run wrote, and has the run's decisions."""
+        number = None if self.description is None else self.description.get("shards")
+        if number is None or self.description is None:
+            return
+        shards = self.tried(SHARDS_FILE, lambda: read_shards(manifest))
+        if shards is None or self.selection is None:
+            return
+        if len(shards) != number:
+            self.note(SHARDS_FILE, f"has {len(shards)} shards; {MARKER} has {number!r}")
+            return
+        users, disclosed = self.selection["user"], self.selection["disclosed"].to_numpy()
+        of = dealt(string_keys(users), number, self.description["seed"])
+        for place, told in enumerate(shards):
+            entry = Store(self.folder / SHARDS).at(str(told["entry"]))
+            if entry is None or hash_of_entry(entry) != told["hash"]:
+                self.note(f"{SHARDS}/{told['entry']}.json", "missing, or not what the run wrote")
+                continue
+            arrays = self.tried(f"{SHARDS}/{told['entry']}.safetensors", lambda entry=entry: entry.arrays)  # type: ignore[misc]
+            if arrays is not None and not np.array_equal(arrays["selection"], disclosed[of == place]):
+                self.note(_SELECTION, f"other decisions than shard {place + 1} of {number} made")
 
     def _check_sealed(self) -> None:
         """Check that what was turned away at the door is nowhere else."""

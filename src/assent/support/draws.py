@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     PARAMETERS = 14
     CALIBRATION = 15
     NULL = 16
+    SHARDS = 17
     DRIFT = 18
 
 
