@@ -116,7 +116,7 @@ def prompt(name: str) -> None:
         print(f"{name}: {base.selection.height:,} rows; a fresh fit takes {fresh:.1f} s of CPU", flush=True)
         costs(name, base, fresh)
         print(
-            "rows changed %  decisions apart %  NDCG@5 prompt  exact  prompt ahead %  scores apart  price anew"
+            "rows changed %  decisions apart %  NDCG@5 prompt  exact  prompt ahead %  scores apart  new price"
         )
         for share in given.shares:
             log = story.at(share / 100)
