@@ -18,7 +18,7 @@ Rows are independent of each other, so the results are the same bytes whatever t
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from assent.support.arrays import Ints
-from assent.support.compiled import kernel
+from assent.support.compiled import grouped_twice, kernel
 from assent.support.runtime import row_threads
 
 Array = npt.NDArray[Any]
@@ -50,7 +50,7 @@ class Entries:
     """[entries]"""
     weights: Array
     """[entries]"""
-    order: Ints
+    order: npt.NDArray[np.int32]
     """[entries], the place of each entry in the arrays that they were made of."""
 
     @classmethod
@@ -59,11 +59,10 @@ class Entries:
 
         Entries of a row are sorted by column, so that sums do not depend on the order in which they come.
         """
-        order = np.lexsort((columns, rows))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=length))])
+        starts, order = grouped_twice(rows, columns, length, 1 + int(columns.max(initial=-1)))
         return cls(starts, columns[order].astype(np.int32), weights[order], order)
 
-    @property
+    @cached_property
     def sums(self) -> Array:
         """The sum of the weights of each row: [n]."""
         ends = np.concatenate([[0.0], np.cumsum(self.weights, dtype=np.float64)])

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from assent.data.problem import Rows
 from assent.support.arrays import Bools, Floats, Ints, Keys, mix, sum_by
-from assent.support.compiled import compiled
+from assent.support.compiled import compiled, grouped
 from assent.support.draws import Purpose, by_lot, mixed_key
 
 _Short = npt.NDArray[np.int32]
@@ -211,24 +211,10 @@ class _Log(NamedTuple):
 
     @classmethod
     def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
-        item_starts, item_rows = _grouped(items, np.arange(len(items), dtype=np.int32), n_items)
-        user_starts, user_rows = _grouped(users, item_rows, n_users)
+        item_starts, item_rows = grouped(items, np.arange(len(items), dtype=np.int32), n_items)
+        user_starts, user_rows = grouped(users, item_rows, n_users)
         user_items, item_users = items[user_rows].astype(np.int32), users[item_rows].astype(np.int32)
         return cls(user_starts, user_rows, user_items, item_starts, item_rows, item_users)
-
-
-@compiled
-def _grouped(keys: Ints, rows: _Short, length: int) -> tuple[Ints, _Short]:
-    """`rows[Z]` by `keys[rows]`, in the order given: where each key starts, [length + 1], and the rows."""
-    starts, order = np.zeros(length + 1, dtype=np.int64), np.empty_like(rows)
-    for key in keys:
-        starts[key + 1] += 1
-    starts = np.cumsum(starts)
-    ends = starts.copy()
-    for row in rows:
-        order[ends[keys[row]]] = row
-        ends[keys[row]] += 1
-    return starts, order
 
 
 class _Scratch(NamedTuple):
