@@ -364,7 +364,7 @@ def _flip(
         y = solution(entries[:n], np.ones(n, table.dtype), scale)
     scores = np.dot(candidates, y)
     near = _loss(scores, scores, zero, judged, low, is_bce)
-    slopes = np.dot(_slopes(scores, judged, low, is_bce), candidates)
+    slopes = y if is_exact else np.dot(_slopes(scores, judged, low, is_bce), candidates)
     h, which = np.empty((_AT_ONCE, d), table.dtype), np.empty(_AT_ONCE, np.int64)
     k, end = rows.starts[u], rows.starts[u + 1]
     while k < end:

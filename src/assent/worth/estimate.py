@@ -31,12 +31,16 @@ from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, mixed, sum_by
 from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
+from assent.support.runtime import threads_for_rows
 from assent.worth import trial
 from assent.worth.folds import Measured, deal, measure, pooled, targets
 from assent.worth.paths import Paths, find_paths
 
 _LEAST = 1e-12
 """What an interaction is worth at least, in units of the loss, where only the order is known."""
+
+_SHORTER = 3
+"""Trials train for this part of the epochs, as tuning does: that tells which source selects better."""
 
 
 class Source(StrEnum):
@@ -136,9 +140,10 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
         facts |= {"value_own": levels[0].facts(), "value_social": levels[1].facts()}
         del entries, by_fold, levels  # the largest arrays of all
 
-    if source is not Source.CROSS_FITTED:
+    structure: dict[Objective, trial.Opinion] = {}
+    if source is not Source.CROSS_FITTED and trial.may_hear(trial.Kind.STRUCTURE, settings.trials):
         # 4. Count paths.
-        with clock:
+        with clock, threads_for_rows(lab.executor.workers):
             paths = find_paths(rows, problem.user_keys, problem.item_keys, seed=lab.seed)
             structure = {
                 Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
@@ -149,7 +154,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     if source is Source.COMBINED:
         # 5. Try each source.
         with clock:
-            said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
+            said = {level: trial.opinions(measured[level], structure.get(level)) for level in Objective}
             means = {level: each.mean for level, each in measured.items()}
             measured.clear()
         trials, cost = _tried(lab, settings, said[objective], clock, cost)
@@ -260,7 +265,7 @@ def _tried(
     problem, minded = lab.problem, lab.problem.unwillingness
     with clock:
         scores = {
-            kind: break_even_prices(trial.withdrawn(each.untold, minded), minded)
+            kind: break_even_prices(trial.withdrawn(each.untold, minded, depends=each.depends), minded)
             for kind, each in said.items()
         }
         tries = [(budget, kind) for budget in trial.BUDGETS for kind in scores]
@@ -268,6 +273,7 @@ def _tried(
             Training(
                 _within(problem, scores[kind], budget) & problem.measurable,
                 label=f"trial: {budget:.0%} by {kind}",
+                epochs=max(1, lab.settings.training.epochs // _SHORTER),
             )
             for budget, kind in tries
         ]
