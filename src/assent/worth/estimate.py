@@ -149,7 +149,9 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
                 Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
                 Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),
             }
+            units = _units(problem, paths, settings.influence.loss, losses, weights)
         facts["value_paths"] = paths.facts()
+        del paths  # opinions hold them as long as they are heard
 
     if source is Source.COMBINED:
         # 5. Try each source.
@@ -157,7 +159,9 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
             said = {level: trial.opinions(measured[level], structure.get(level)) for level in Objective}
             means = {level: each.mean for level, each in measured.items()}
             measured.clear()
+            structure.clear()
         trials, cost = _tried(lab, settings, said[objective], clock, cost)
+        said = {level: trial.heard(each, trials) for level, each in said.items()}
         facts["value_trials"] = [each.facts() for each in trials]
 
     # 6. Combine, while others withdraw.
@@ -170,13 +174,12 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
                 }
                 errors = {level: each.errors for level, each in measured.items()}
             case Source.STRUCTURE:
-                units = _units(problem, paths, settings.influence.loss, losses, weights)
                 values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
                 errors = {level: units[level] * each.errors for level, each in structure.items()}
             case Source.COMBINED:
-                heard = trial.untold if settings.untold else dict
+                as_told = trial.untold if settings.untold else dict
                 values = {
-                    level: trial.combine(heard(each), trials, problem.unwillingness, mean=means[level])
+                    level: trial.combine(as_told(each), trials, problem.unwillingness, mean=means[level])
                     for level, each in said.items()
                 }
                 errors = {level: trial.errors(each, trials, values[level]) for level, each in said.items()}

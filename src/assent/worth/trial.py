@@ -93,6 +93,11 @@ def opinions(measured: Shrunk, structure: Opinion | None) -> dict[Kind, Opinion]
     return found if structure is None else found | {Kind.STRUCTURE: structure}
 
 
+def heard(opinions: Mapping[Kind, Opinion], trials: Sequence["Trial"]) -> dict[Kind, Opinion]:
+    """What the sources say that have weight."""
+    return {kind: each for kind, each in opinions.items() if may_hear(kind, trials)}
+
+
 def untold(opinions: Mapping[Kind, Opinion]) -> dict[Kind, Opinion]:
     """What each source says without the validation rows."""
     return {kind: replace(each, values=each.untold) for kind, each in opinions.items()}
@@ -214,9 +219,9 @@ def combine(
 
     None is negative: what seems to do harm is withheld first, but disclosed at price 0.
     """
-    # That of unwillingness alone, 1, is 1 to any power.
-    heard = (kind for kind in opinions if kind is not Kind.UNWILLINGNESS and may_hear(kind, trials))
-    total, powers = float(unwillingness.sum()), {kind: _Power() for kind in heard}
+    # What unwillingness alone says, 1, is 1 to any power.
+    powers = {kind: _Power() for kind in opinions if kind is not Kind.UNWILLINGNESS}
+    total = float(unwillingness.sum())
 
     def value_at(kept: Bools) -> Floats:
         weights = weights_at(float(unwillingness[kept].sum()) / total if total else 1.0, trials)
