@@ -105,21 +105,23 @@ def _of_level(own: Ints, length: int, size: int, key: np.uint64) -> int:
     while True:
         key = _splitmix(key)
         code = _code(length, size, key)
-        if not (own == code).any():
+        for other in own:
+            if other == code:
+                break
+        else:
             return code
 
 
 @compiled
 def _draw(
-    lengths: Ints, levels: int, codes: Ints, counts: Floats, chances: Floats,
+    lengths: Ints, levels: int, codes: Ints, counts: Floats, chances: Floats, used: Ints,
     lots: Floats, keys: Keys, classes: Ints, drawn: Ints,
 ) -> None:  # fmt: skip
     """Write the class and the code of every lot, both [R, count]."""
-    n_players, n_classes = chances.shape
-    reached = np.empty(n_classes)
-    for player in range(n_players):
-        total = 0.0
-        for c in range(n_classes):
+    space = np.empty(chances.shape[1])
+    for player in range(len(chances)):
+        total, reached = 0.0, space[: used[player]]
+        for c in range(used[player]):
             total += counts[player, c] * chances[player, c]
             reached[c] = total
         for which in range(lots.shape[1]):
@@ -128,7 +130,9 @@ def _draw(
             drawn[player, which] = codes[player, found]
             if found < levels:
                 key = _splitmix(_splitmix(keys[player]) + np.uint64(which))
-                drawn[player, which] = _of_level(codes[player, levels:], lengths[player], found, key)
+                drawn[player, which] = _of_level(
+                    codes[player, levels : used[player]], lengths[player], found, key
+                )
 
 
 @compiled
@@ -175,6 +179,8 @@ class Tables:
     """[R, C], number of selections in the class."""
     chances: Floats
     """[R, C], probability of each single selection in the class."""
+    used: Ints
+    """[R], how many of the C classes a player has, the levels included."""
 
     @classmethod
     def prior(cls, lengths: Ints, rate: float | Floats) -> "Tables":
@@ -187,7 +193,7 @@ class Tables:
         counts = np.asarray(comb(lengths[:, None], sizes), dtype=np.float64)
         s = np.reshape(rate, (-1, 1))
         chances = np.where(counts > 0, s**sizes * (1 - s) ** left, 0.0)
-        return cls(lengths, np.full(counts.shape, -1), counts, chances)
+        return cls(lengths, np.full(counts.shape, -1), counts, chances, np.full(len(lengths), len(sizes)))
 
     @property
     def levels(self) -> int:
@@ -198,7 +204,7 @@ class Tables:
         """Sample `count` selections per player by `keys[R]`; their classes and codes, both [R, count]."""
         lots = np.minimum(uniforms(keys, count), _BELOW_ONE)
         classes, codes = (np.empty(lots.shape, dtype=np.int64) for _ in range(2))
-        known = self.lengths, self.levels, self.codes, self.counts, self.chances
+        known = self.lengths, self.levels, self.codes, self.counts, self.chances, self.used
         _draw(*known, lots, keys, classes, codes)
         return classes, codes
 
@@ -241,14 +247,15 @@ class Learning:
         self._chances = np.pad(start.chances, spare)
         self._start = self._chances.copy()
         self._sum = np.zeros_like(self._chances)
-        self._next: Ints = self._levels + (start.codes >= 0).sum(axis=1)
+        self._next = start.used.copy()
         self._steps = 0
 
     @property
     def now(self) -> Tables:
         """α_l, without unused classes; a view that the next step changes."""
         used = slice(0, int(self._next.max(initial=self._levels)))
-        return Tables(self._lengths, self._codes[:, used], self._counts[:, used], self._chances[:, used])
+        tables = self._codes[:, used], self._counts[:, used], self._chances[:, used]
+        return Tables(self._lengths, *tables, self._next)
 
     def step(self, classes: Ints, codes: Ints, moves: Floats) -> None:
         """α_{l+1} = Π[α_l + moves at the sampled selections], or α_l · exp(moves) there; all [R]."""
@@ -264,7 +271,7 @@ class Learning:
         used = now.chances.shape[1]
         mean = self._sum[:, :used] / self._steps
         moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
-        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean), moved
+        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean, now.used.copy()), moved
 
 
 def bits_of(codes: Ints, length: int) -> Ints:
