@@ -106,9 +106,9 @@ class Histories:
     learn in `blocks` with histories of like length, because the longest one sets the size of a block's tables.
     """
 
-    def __init__(self, estimates: Estimates) -> None:
-        self.units = estimates.wishes.units(estimates.owners, estimates.unwillingness)
-        self.lengths = np.bincount(self.units.owners, minlength=estimates.n_users)
+    def __init__(self, of: Estimates | Players) -> None:
+        self.units = of.wishes.units(of.owners, of.unwillingness)
+        self.lengths = np.bincount(self.units.owners, minlength=of.n_users)
         order = np.argsort(self.units.owners, kind="stable")
         first, places = np.cumsum(self.lengths) - self.lengths, np.arange(self.lengths.max(initial=0))
         self.rows: Ints = order[np.minimum(first[:, None] + places, len(order) - 1)]
