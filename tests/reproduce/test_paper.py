@@ -105,8 +105,8 @@ def test_fewer_selections_of_scr_than_the_papers_are_said() -> None:
     for plan, explored in ((SAME, 1000), (fewer, 100)):
         speed, paper, _ = ITEMS["scratch"].chapter(plan, lines, 0).said
         assert speed == (
-            f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with L = {explored} "
-            "(the paper's seconds, L = 1000: 94 times)."
+            f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with M = 10 and L = {explored} "
+            "(the paper's seconds, M = 10 and L = 1000: 94 times)."
         )
         assert paper.endswith("their ratios go from 5 to 1,806, with median 15 and mean 208.")
 

@@ -9,8 +9,8 @@ import pytest
 
 from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
 from assent.reproduce.item import Chapter
+from assent.reproduce.page import write_verdicts
 from assent.reproduce.paper import agree, contradictions, numbers
-from assent.reproduce.run import write_verdicts
 from assent.reproduce.verdicts import Verdict, counts, judge
 
 PLAN = replace(full(3, Profile.PAPER), models=("mf",), datasets=("diginetica",))

@@ -11,7 +11,6 @@ distances, the price paid) is one small matrix product, and the others' part is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
@@ -103,7 +102,7 @@ class Histories:
     """Each player's units in the order of the log: `rows[N, longest]`, valid where `inside[N, longest]`.
 
     A unit is what is decided on: an interaction, or a group of them. Player u has `lengths[u]` units. Players
-    learn in `blocks` with histories of like length, because the longest one sets the size of a block's tables.
+    learn in `blocks` of histories of like length, because the longest one sets the size of a block's tables.
     """
 
     def __init__(self, of: Estimates | Players) -> None:

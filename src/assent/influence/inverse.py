@@ -187,9 +187,7 @@ def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, s
     if settings.estimator.solves:
         return solve(model.product, model.precondition, b, one_system, settings)
     rows = lissa_rows(model, settings, seed)
-    x = lissa(
-        model.row_product, b, rows, damping=settings.lissa_damping, scale=settings.lissa_scale
-    )
+    x = lissa(model.row_product, b, rows, damping=settings.lissa_damping, scale=settings.lissa_scale)
     return Solution(x / lissa_divisor(model, settings), None, len(rows))
 
 

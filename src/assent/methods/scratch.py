@@ -7,9 +7,9 @@ reward, that of a model trained on it. Algorithm 3 for each single user would ta
 in each of the M · L steps everybody samples a selection, one model is trained on all of them, and everybody
 moves by their own reward: the others play the strategies of the step, not those of the round before.
 
-`fitted` needs fewer trainings. In each of M rounds, L / M joint selections are drawn from everybody's strategy (at first: disclose with probability 0.9), and a model is trained on each.
-From all selections so far, a user's loss is estimated as linear in their own bits; the others' bits are
-averaged over:
+`fitted` needs fewer trainings. In each of M rounds, L / M joint selections are drawn from everybody's
+strategy (at first: disclose with probability 0.9), and a model is trained on each. From all selections so
+far, a user's loss is estimated as linear in their own bits; the others' bits are averaged over:
 
     L_u(o) ≈ c_um − Σ_k v_k o_k,     v by least squares with a ridge, c_um in round m
 
@@ -60,7 +60,9 @@ class Scratch(ExploringMethod):
 
     learns: Learns = Field(Learns.FITTED, description="fitted values, or the paper's tables")
     selections: int = Field(
-        100, ge=2, description="L, joint selections that are explored, a training each; tables: in every round"
+        100,
+        ge=2,
+        description="L, joint selections that are explored, a training each; of tables: per round",
     )
     rounds: int = Field(4, ge=1, description="M, rounds; fitted values divide L among them")
     step: float = Field(0.01, gt=0, description="γ, step size of tables")

@@ -65,6 +65,13 @@ def scratch_ratio(dataset: str, model: str) -> float:
     return float(rows["SCR"]["seconds"] / rows["IFRQE++"]["seconds"])
 
 
+def gain(model: str, dataset: str, figure: str) -> float:
+    """Return by what share of the base model's figure the IFRQE++ of the paper's Table 1 is above it."""
+    rows = numbers()["overall"][model]
+    base, ours = (float(rows[method][dataset][figure][0]) for method in ("Base", "IFRQE++"))
+    return (ours - base) / abs(base)
+
+
 _CLOSE = 0.05
 """Largest relative difference in size of data sets that count as the same, and of numbers that match."""
 _APART = 0.1
