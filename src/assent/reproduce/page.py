@@ -86,6 +86,7 @@ def build_page(found: Reproduction) -> str:
         opening,
         _claims(found),
         _verdicts(found),
+        _against_itself(),
         _data_section(found),
         section("How it was run", protocol),
         section("What went wrong", failed) if found.failed else "",
@@ -138,6 +139,20 @@ def _claims(found: Reproduction) -> Html:
     ]
     said = summary(ruled)
     return section("Claims", tag("p", said), grid(top, [lines], "Claims", "figures"), id="claims")
+
+
+def _against_itself() -> Html:
+    """What the paper prints that cannot all be true, whatever is measured."""
+    known = paper.contradictions()
+    lines = [
+        tag("tr", *row_labels([" · ".join(path), f"{(paper.look_up(*path) or (0.0,))[0]:g}", sentence]))
+        for path, sentence in known.items()
+    ]
+    label = f"Numbers that the paper contradicts itself ({len(known)})"
+    top = [header(name, class_="label") for name in ("where", "number", "because")]
+    table = tag("details", tag("summary", label), grid(top, [lines], label, "figures"))
+    about = "Computed from the paper's tables alone: its tables of the same thing, and what one row implies."
+    return section("The paper against itself", tag("p", about), table, id="contradictions")
 
 
 def conclusions(found: Reproduction) -> list[str]:

@@ -92,7 +92,7 @@ def agree(one: float, other: float, *errors: float | None) -> bool:
 def contradictions() -> Mapping[Path, str]:
     """Return the numbers that another number of the paper contradicts, with what they contradict."""
     found: dict[Path, str] = {}
-    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows()):
+    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows(), *_by_ranks()):
         found[path] = f"{found[path]} {sentence}" if path in found else sentence
     return found
 
@@ -167,6 +167,33 @@ def _by_rows() -> Iterator[tuple[Path, str]]:
             )
 
 
+def _by_ranks() -> Iterator[tuple[Path, str]]:
+    """What precision, NDCG and MRR say of each other: with one test item each, they come from its rank."""
+    for (model, method, dataset), (table, *at) in (
+        *((place, ("more_metrics", *place)) for place in _places()),
+        *(
+            ((model, method, dataset), ("scratch", dataset, model, method))
+            for dataset, models in numbers()["scratch"].items()
+            for model, rows in models.items()
+            for method in rows
+        ),
+    ):
+        row = printed(table, *at)
+        hits, room = 5 * row["precision"], 5 * _ROUNDED
+        for figure, least in (("ndcg", 1 / math.log2(6)), ("mrr", 1 / 5)):
+            path, found = (table, *at, figure), row[figure]
+            if not least * (hits - room) - _ROUNDED <= found <= hits + room + _ROUNDED:
+                yield (
+                    path,
+                    f"With one test item each, precision@5 of {row['precision']:g} allows "
+                    f"{least * hits:.3g} to {hits:.3g}.",
+                )
+        if row["mrr"] > row["ndcg"] + _ROUNDED:
+            yield (table, *at, "mrr"), f"MRR@5 cannot be above NDCG@5, which is {row['ndcg']:g}."
+
+
+_ROUNDED = 0.06
+"""By how much rounding may move a printed percentage: those above 10 have one decimal."""
 _CUT = 0.3
 """Share of the violation that a limit of 0.5 leaves of uniform unwillingness, a quarter, with some room."""
 _UNTRAINED = 0.03
