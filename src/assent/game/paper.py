@@ -11,6 +11,7 @@ distances, the price paid) is one small matrix product, and the others' part is 
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of, response_values
 from assent.game.players import Players
 from assent.game.solve import Equilibrium
-from assent.game.tables import Learning, Tables, Update, bits_of
+from assent.game.tables import Faced, Learning, Tables, Update, bits_of
 from assent.support.arrays import Bools, Floats, Ints, Keys, mix, slices
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
@@ -327,23 +328,21 @@ def algorithm_3(
 ) -> tuple[Tables, Floats]:
     """α_m of R players from α_{m−1} = `start`, and how far each moved, Σ |Δα|: [R].
 
-    A player's draws are keyed by `keys[R]`. `observe` is called before every step with α_l, the sampled codes
+    A player's draws are keyed by `keys[R]`. `observe` is called for every step with α_l, the sampled codes
     [R] and their moves γĝ [R].
     """
-    opponents, mine = meeting.seen_by(players), meeting.rewards.among(players)
+    opponents, own = meeting.seen_by(players), meeting.rewards.among(players)
     last = opponents.rewards(opponents.drawn)
     standard = np.zeros_like(last) if settings.gradient is Gradient.WRITTEN else last
     learning = Learning(start, settings.samples, settings.update)
-    for draw in range(settings.samples):
-        now = learning.now
-        classes, codes = now.draw(1, mix(keys, draw))
-        gradient = opponents.rewards(mine.parts(codes), slice(draw, draw + 1))[:, 0] - standard[:, draw]
-        if settings.gradient is Gradient.UNBIASED:
-            gradient = gradient / np.take_along_axis(now.chances, classes, axis=1)[:, 0]
-        moves = settings.step * gradient
+    standing, is_unbiased = np.ascontiguousarray(opponents.standing), settings.gradient is Gradient.UNBIASED
+    faced = Faced(opponents.away, standing, standard, own.per_bit, own.at_nothing, is_unbiased)
+    every = range(settings.samples)
+    for draws in (every,) if observe is None else (range(draw, draw + 1) for draw in every):
+        before = learning.now if observe is None else deepcopy(learning.now)
+        codes, moves = learning.learn(faced, keys, draws=draws, step=settings.step)
         if observe is not None:
-            observe(now, codes[:, 0], moves)
-        learning.step(classes[:, 0], codes[:, 0], moves)
+            observe(before, codes[:, 0], moves[:, 0])
     return learning.average()
 
 

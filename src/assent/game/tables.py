@@ -10,6 +10,7 @@ its *code*: bit j says whether the player's j-th interaction is disclosed.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import comb
@@ -113,6 +114,27 @@ def _of_level(own: Ints, length: int, size: int, key: np.uint64) -> int:
 
 
 @compiled
+def _reach(counts: Floats, chances: Floats, reached: Floats) -> float:
+    """Write the probability of each class and those before it into `reached[C]`; return that of all."""
+    total = 0.0
+    for c in range(len(chances)):
+        total += counts[c] * chances[c]
+        reached[c] = total
+    return total
+
+
+@compiled
+def _pick(
+    length: int, levels: int, codes: Ints, reached: Floats, total: float, lot: float, key: np.uint64
+) -> tuple[int, int]:
+    """The class and the code of a lot; a selection of a level is drawn by the key."""
+    found = int(np.searchsorted(reached, lot * total, side="right"))
+    if found < levels:
+        return found, _of_level(codes[levels:], length, found, key)
+    return found, codes[found]
+
+
+@compiled
 def _draw(
     lengths: Ints, levels: int, codes: Ints, counts: Floats, chances: Floats, used: Ints,
     lots: Floats, keys: Keys, classes: Ints, drawn: Ints,
@@ -120,19 +142,49 @@ def _draw(
     """Write the class and the code of every lot, both [R, count]."""
     space = np.empty(chances.shape[1])
     for player in range(len(chances)):
-        total, reached = 0.0, space[: used[player]]
-        for c in range(used[player]):
-            total += counts[player, c] * chances[player, c]
-            reached[c] = total
+        n = used[player]
+        total = _reach(counts[player, :n], chances[player, :n], space)
         for which in range(lots.shape[1]):
-            found = np.searchsorted(reached, lots[player, which] * total, side="right")
-            classes[player, which] = found
-            drawn[player, which] = codes[player, found]
-            if found < levels:
-                key = _splitmix(_splitmix(keys[player]) + np.uint64(which))
-                drawn[player, which] = _of_level(
-                    codes[player, levels : used[player]], lengths[player], found, key
-                )
+            key = _splitmix(_splitmix(keys[player]) + np.uint64(which))
+            classes[player, which], drawn[player, which] = _pick(
+                lengths[player], levels, codes[player, :n], space[:n], total, lots[player, which], key
+            )
+
+
+@compiled
+def _move(
+    levels: int, codes: Ints, counts: Floats, chances: Floats, start: Floats, total: Floats, used: int,
+    drawn: int, code: int, move: float, is_mirror: bool,
+) -> int:  # fmt: skip
+    """Split a sampled selection off from its level, add α_l to `total`, then move α_l; all of one player.
+
+    Return how many classes are used then.
+    """
+    own = drawn
+    if drawn < levels:
+        own = used
+        used += 1
+        codes[own] = code
+        counts[own] = 1
+        counts[drawn] -= 1
+        for known in (chances, start, total):
+            known[own] = known[drawn]
+    for c in range(used):
+        total[c] += chances[c]
+    move = min(max(move, -_LARGEST), _LARGEST)
+    if is_mirror:
+        chances[own] *= np.exp(move)
+        size = 0.0
+        for c in range(used):
+            size += chances[c] * counts[c]
+        for c in range(used):
+            chances[c] /= size
+    else:
+        chances[own] += move
+        shift = _shift(chances[:used], counts[:used])
+        for c in range(used):
+            chances[c] = max(chances[c] - shift, 0.0)
+    return used
 
 
 @compiled
@@ -140,27 +192,54 @@ def _step(
     levels: int, codes: Ints, counts: Floats, chances: Floats, start: Floats, total: Floats, used: Ints,
     classes: Ints, sampled: Ints, moves: Floats, is_mirror: bool,
 ) -> None:  # fmt: skip
-    """Split sampled selections off from their levels, add α_l to `total`, then move α_l."""
+    """Move every player by the sampled selection."""
     for player in range(len(classes)):
-        own = classes[player]
-        if own < levels:
-            own, level = used[player], classes[player]
-            used[player] += 1
-            codes[player, own] = sampled[player]
-            counts[player, own] = 1
-            counts[player, level] -= 1
-            for known in (chances, start, total):
-                known[player, own] = known[player, level]
-        mine, many = chances[player, : used[player]], counts[player, : used[player]]
-        total[player, : used[player]] += mine
-        if is_mirror:
-            mine[own] *= np.exp(moves[player])
-            mine /= (mine * many).sum()
-        else:
-            mine[own] += moves[player]
-            shift = _shift(mine, many)
-            for c in range(len(mine)):
-                mine[c] = max(mine[c] - shift, 0.0)
+        used[player] = _move(
+            levels, codes[player], counts[player], chances[player], start[player], total[player],
+            used[player], classes[player], sampled[player], moves[player], is_mirror,
+        )  # fmt: skip
+
+
+@compiled
+def _learn(
+    lengths: Ints, levels: int, codes: Ints, counts: Floats, chances: Floats, start: Floats, total: Floats,
+    used: Ints, is_mirror: bool, keys: Keys, first: int, away: Floats, standing: Floats, standard: Floats,
+    per_bit: Floats, at_nothing: Floats, step: float, is_unbiased: bool, sampled: Ints, moves: Floats,
+) -> None:  # fmt: skip
+    """Sample, earn and move, draw after draw, from draw `first` on; write the codes and moves, [R, draws].
+
+    What a selection earns is eq. (9): its own part is summed over its bits, the nearest anchor decides.
+    """
+    space, n_anchors = np.empty(chances.shape[1]), away.shape[2]
+    own = np.empty(at_nothing.shape[1])
+    for player in range(len(lengths)):
+        for draw in range(sampled.shape[1]):
+            n, number = used[player], first + draw
+            key = _splitmix(_splitmix(keys[player]) + np.uint64(number))
+            lot = (np.float64(_splitmix(key) >> np.uint64(12)) + 0.5) * 2.0**-52
+            whole = _reach(counts[player, :n], chances[player, :n], space)
+            drawn, code = _pick(
+                lengths[player], levels, codes[player, :n], space[:n], whole, min(lot, _BELOW_ONE),
+                _splitmix(_splitmix(key)),
+            )  # fmt: skip
+            own[:] = at_nothing[player]
+            for place in range(lengths[player]):
+                if (code >> place) & 1:
+                    own += per_bit[player, place]
+            nearest = 0
+            for t in range(1, n_anchors):
+                here, best = own[n_anchors + t], own[n_anchors + nearest]
+                if away[player, number, t] + here < away[player, number, nearest] + best:
+                    nearest = t
+            gradient = standing[player, number, nearest] + own[nearest] - own[2 * n_anchors]
+            gradient -= standard[player, number]
+            if is_unbiased:
+                gradient /= chances[player, drawn]
+            sampled[player, draw], moves[player, draw] = code, step * gradient
+            used[player] = _move(
+                levels, codes[player], counts[player], chances[player], start[player], total[player],
+                n, drawn, code, moves[player, draw], is_mirror,
+            )  # fmt: skip
 
 
 @dataclass
@@ -232,6 +311,23 @@ class Tables:
         return np.where(np.arange(longest) < self.lengths[:, None], found, 0.0)
 
 
+class Faced(NamedTuple):
+    """A game as R players face it in each of B draws of the others' selections, with T anchors."""
+
+    away: Floats
+    """[R, B, T], the others' distance to each anchor"""
+    standing: Floats
+    """[R, B, T], what a player earns but for the own part"""
+    standard: Floats
+    """[R, B], what is subtracted from a reward"""
+    per_bit: Floats
+    """[R, longest, 2T + 1], gains, distances and price paid that each interaction adds"""
+    at_nothing: Floats
+    """[R, 2T + 1], those of a player who discloses nothing"""
+    is_unbiased: bool
+    """Whether rewards are divided by the probability of the sample."""
+
+
 class Learning:
     """The strategies of R players while they learn from at most `samples` samples, from `start` on.
 
@@ -261,9 +357,24 @@ class Learning:
         """α_{l+1} = Π[α_l + moves at the sampled selections], or α_l · exp(moves) there; all [R]."""
         _step(
             self._levels, self._codes, self._counts, self._chances, self._start, self._sum, self._next,
-            classes, codes, np.clip(moves, -_LARGEST, _LARGEST), self._update is Update.MIRROR,
+            classes, codes, moves, self._update is Update.MIRROR,
         )  # fmt: skip
         self._steps += 1
+
+    def learn(self, game: Faced, keys: Keys, *, draws: range, step: float) -> tuple[Ints, Floats]:
+        """Take a step of size γ = `step` along the gradient at each of the `draws` of a game.
+
+        A player's samples are keyed by `keys[R]`. Return the sampled codes and the moves, both [R, draws].
+        """
+        codes = np.empty((len(self._lengths), len(draws)), dtype=np.int64)
+        moves = np.empty(codes.shape)
+        _learn(
+            self._lengths, self._levels, self._codes, self._counts, self._chances, self._start, self._sum,
+            self._next, self._update is Update.MIRROR, keys, draws.start, game.away, game.standing,
+            game.standard, game.per_bit, game.at_nothing, step, game.is_unbiased, codes, moves,
+        )  # fmt: skip
+        self._steps += len(draws)
+        return codes, moves
 
     def average(self) -> tuple[Tables, Floats]:
         """(1/L) Σ_l α_l, and each player's distance from the start, Σ |Δα| over all selections: [R]."""
