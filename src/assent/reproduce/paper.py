@@ -169,15 +169,10 @@ def _by_rows() -> Iterator[tuple[Path, str]]:
 
 def _by_ranks() -> Iterator[tuple[Path, str]]:
     """What precision, NDCG and MRR say of each other: with one test item each, they come from its rank."""
-    for (model, method, dataset), (table, *at) in (
-        *((place, ("more_metrics", *place)) for place in _places()),
-        *(
-            ((model, method, dataset), ("scratch", dataset, model, method))
-            for dataset, models in numbers()["scratch"].items()
-            for model, rows in models.items()
-            for method in rows
-        ),
-    ):
+    rows = [("more_metrics", *place) for place in _places()]
+    for dataset, models in numbers()["scratch"].items():
+        rows += [("scratch", dataset, model, method) for model, found in models.items() for method in found]
+    for table, *at in rows:
         row = printed(table, *at)
         hits, room = 5 * row["precision"], 5 * _ROUNDED
         for figure, least in (("ndcg", 1 / math.log2(6)), ("mrr", 1 / 5)):
