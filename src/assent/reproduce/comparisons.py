@@ -381,7 +381,8 @@ def _sparser(plan: Plan, source: DataSource) -> Iterator[tuple[DataSource, Mappi
 def _sizes(plan: Plan, _: Table) -> Iterator[Beside]:
     """How many interactions the simulation has."""
     column = Column("interactions", "interactions", decimals=0)
-    for source, labels in _sparser(plan, plan.source(SIMULATION)):
+    known = plan.among([SIMULATION])
+    for source, labels in (each for name in known for each in _sparser(plan, plan.source(name))):
         eta, rows = f"{labels['eta']:g}", size_of(source, Where())[2]
         theirs = paper.look_up("simulation_interactions_by_eta", eta)
         why = plan_reasons(plan) if plan.reduced else ()
