@@ -153,7 +153,8 @@ def test_what_is_smaller_is_said_as_the_options_have_it() -> None:
         "Fewer draws, in brackets those of the full scale: selections of the approximation 3 (10), of the "
         "LDS 8 (32), seeds of each 1 (3), trials of the search 5 (50).",
         "Left out: neumf of the items that the paper shows for three models; neumf, din and cdae of the "
-        "approximation; neumf, lightgcn, din and cdae of SCR.",
+        "approximation; neumf, lightgcn, din and cdae of SCR; neumf, lightgcn, din and cdae of the number of "
+        "anchors.",
     ]
     asked = replace(
         quick(), users=60, models=("mf",), datasets=("steam",),
