@@ -16,7 +16,7 @@ from assent.reproduce.paper import (
     reasons,
     sizes,
 )
-from assent.reproduce.plan import OURS, SCR, Plan, full, quick
+from assent.reproduce.plan import NULLS, OURS, SCR, Plan, full, quick
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, tabulate
 
@@ -180,8 +180,9 @@ def test_settings_are_merged_deeply() -> None:
 
 
 def test_more_anchors_are_held_against_one_by_repeat() -> None:
+    place = {"dataset": "diginetica", "model": "mf"}
     lines = [
-        {"dataset": "diginetica", "model": "mf", "anchors": number, "seed": seed, "reward_mean": reward}
+        {**place, "method_name": way_name(OURS), "anchors": number, "seed": seed, "reward_mean": reward}
         for number, rewards in {1: (0.1, 0.3, 0.5), 8: (0.2, 0.41, 0.6), 10: (9.0, 9.0, 9.0)}.items()
         for seed, reward in enumerate(rewards)
     ]
@@ -193,6 +194,13 @@ def test_more_anchors_are_held_against_one_by_repeat() -> None:
     said, _ = ITEMS["anchors"].chapter(Plan(anchors={}), lines, 0).said
     assert "T = 10 minus that with T = 1" in said
     assert len(ITEMS["anchors"].chapter(Plan(), lines[:3], 0).said) == 1  # the legend alone
+    null = [{**line, "method_name": way_name(NULLS[0]), "reward_mean": 9.5} for line in lines[:3]]
+    every = ITEMS["anchors"].chapter(Plan(), lines + null, 0).said
+    (said,) = (each for each in every if "influence" in each)
+    assert said == (
+        f"{way_name(OURS)} is not better than {way_name(NULLS[0])} at 1 of 1 place: no gain from influence is "
+        "shown there (diginetica, mf, 1)."
+    )
 
 
 def test_the_frontier_goes_from_all_down_to_nothing() -> None:
