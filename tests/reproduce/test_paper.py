@@ -198,8 +198,8 @@ def test_more_anchors_are_held_against_one_by_repeat() -> None:
     every = ITEMS["anchors"].chapter(Plan(), lines + null, 0).said
     (said,) = (each for each in every if "influence" in each)
     assert said == (
-        f"{way_name(OURS)} is not better than {way_name(NULLS[0])} at 1 of 1 place: no gain from influence is "
-        "shown there (diginetica, mf, 1)."
+        f"{way_name(OURS)} is not better than {way_name(NULLS[0])} at 1 of 1 place: no gain from influence "
+        "is shown there (diginetica, mf, 1)."
     )
 
 

@@ -174,15 +174,14 @@ def _by_ranks() -> Iterator[tuple[Path, str]]:
         rows += [("scratch", dataset, model, method) for model, found in models.items() for method in found]
     for table, *at in rows:
         row = printed(table, *at)
-        hits, room = 5 * row["precision"], 5 * _ROUNDED
-        for figure, least in (("ndcg", 1 / math.log2(6)), ("mrr", 1 / 5)):
-            path, found = (table, *at, figure), row[figure]
-            if not least * (hits - room) - _ROUNDED <= found <= hits + room + _ROUNDED:
-                yield (
-                    path,
-                    f"With one test item each, precision@5 of {row['precision']:g} allows "
-                    f"{least * hits:.3g} to {hits:.3g}.",
-                )
+        f1 = row["f1"] if "f1" in row else printed("overall", *at)["f1"]
+        for name, value, factor in (("precision@5", row["precision"], 5), ("F1@5", f1, 3)):
+            hits, room = factor * value, factor * _ROUNDED
+            for figure, least in (("ndcg", 1 / math.log2(6)), ("mrr", 1 / 5)):
+                if not least * (hits - room) - _ROUNDED <= row[figure] <= hits + room + _ROUNDED:
+                    allowed = f"{least * hits:.3g} to {hits:.3g}"
+                    sentence = f"With one test item each, {name} of {value:g} allows {allowed}."
+                    yield (table, *at, figure), sentence
         if row["mrr"] > row["ndcg"] + _ROUNDED:
             yield (table, *at, "mrr"), f"MRR@5 cannot be above NDCG@5, which is {row['ndcg']:g}."
 
