@@ -297,6 +297,13 @@ DIFFERENCES: Mapping[str, Difference] = {
     "model_settings.layers=3": Difference(
         "the paper of LightGCN", _BLIND, base={"model_settings": {"layers": 3}}, models=["lightgcn"]
     ),
+    "model_settings.layers=3, random.rate=0.98": Difference(
+        "the paper of LightGCN, and the authors' code",
+        [PAPER_METHODS["Random"]],
+        base={"model_settings": {"layers": 3}},
+        method={"random": {"rate": 0.98}},
+        models=["lightgcn"],
+    ),
     "model_settings.initial_scale=0.01, dropout=0.1": Difference(
         "RecBole's NeuMF, and the authors' file",
         _BLIND,
