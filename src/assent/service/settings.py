@@ -1,0 +1,61 @@
+"""The settings of the service."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Controller(BaseModel):
+    """Who runs the service and answers for it: the receipts name them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = "The operator of this service"
+    contact: str = "Ask the platform that sent you here."
+    """An address or a sentence that says how to reach them."""
+    notice: str | None = None
+    """The address of the privacy notice."""
+    jurisdiction: str | None = None
+    """Such as `EU`."""
+
+
+class ServiceSettings(BaseModel):
+    """All settings of the service: web processes and workers of one database are given the same."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    database: str
+    """sqlite:///FILE or postgresql://USER@HOST/DATABASE."""
+    data: Path
+    """The folder of run folders. Web processes and workers share it."""
+    public_url: str = "http://127.0.0.1:8000"
+    """Where people reach the service; personal links begin with it."""
+    secure_cookies: bool = True
+    """Whether browsers send cookies by https alone."""
+    controller: Controller = Controller()
+    unsaid: Share = 1.0
+    """The unwillingness of what nobody said anything about. 1: it is not used until its owner is asked."""
+    closed: Share | None = None
+    """Interactions above this unwillingness are withheld unread."""
+    method: str = "worth"
+    budget: Share | None = None
+    keep_quality: Share | None = None
+    price: float | None = None
+    model: str = "ials"
+    seed: int = 0
+    k: int = 10
+    """The length of the lists that quality is measured on."""
+    frontier: tuple[Share, ...] = ()
+    """Budgets at which a training also measures quality, for the operator's page."""
+    publish: Literal["at once", "by hand"] = "at once"
+    """Whether a worker puts a model into service when it is done."""
+    keep_models: Annotated[int, Field(ge=1)] = 5
+    """How many models, with their decisions and run folders, are kept beside the one in service."""
+
+    @property
+    def runs(self) -> Path:
+        """The folder of run folders."""
+        return self.data / "runs"
