@@ -1,12 +1,33 @@
-"""The database of the service: an SQLite file, or PostgreSQL through psycopg 3."""
+"""The database of the service: an SQLite file, or PostgreSQL through psycopg 3.
 
+What is acknowledged is on disk: SQLite writes a journal (WAL) with synchronous=FULL, PostgreSQL commits with
+its own settings, which the service does not weaken. Several processes may use either.
+"""
+
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
 
-from sqlalchemy import Engine
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, event, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from assent.service.tables import Meta
 from assent.support.errors import AssentError
+
+ACCEPTED: Final = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+PATIENCE: Final = 30.0
+"""Seconds to wait for another writer of an SQLite file, or for a connection."""
+_MIGRATING: Final = 7_263_001
+"""The number of PostgreSQL's lock that one process holds while it makes tables."""
 
 
 class NotFoundError(AssentError):
@@ -18,30 +39,140 @@ class ConflictError(AssentError):
 
 
 class Database:
-    """A database that is ready: its tables are those of this version of assent."""
+    """A database whose tables are those of this version of assent."""
 
-    engine: Engine
+    def __init__(self, url: str, *, pool: int = 10) -> None:
+        self.engine = _engine(_url(url), pool)
+        self._writer = self.engine.execution_options(writing=True)
 
     @staticmethod
     def open(url: str, *, pool: int = 10) -> "Database":
         """Open the database of a URL, make its tables or bring them up to date, and return it."""
-        raise NotImplementedError
+        opened = Database(url, pool=pool)
+        try:
+            opened.migrate()
+        except SQLAlchemyError as error:
+            opened.close()
+            raise AssentError(f"database {shown(opened.engine.url)}: {_first_line(error)}") from None
+        return opened
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is an SQLite file."""
+        return self.engine.dialect.name == "sqlite"
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Yield a session to read with; nothing is committed."""
-        raise NotImplementedError
+        with Session(self.engine) as session:
+            yield session
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Yield a session whose transaction is committed at the end, or rolled back by an exception."""
-        raise NotImplementedError
+        with Session(self._writer) as session, session.begin():
+            yield session
 
     @contextmanager
     def snapshot(self) -> Iterator[Session]:
         """Yield a session that sees one moment of the database, however long it reads."""
-        raise NotImplementedError
+        level = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with Session(self.engine.execution_options(**level)) as session:
+            yield session
+
+    def migrate(self, revision: str = "head") -> None:
+        """Make the tables, or bring them up to a revision; a database of a newer assent is refused."""
+        with self._writer.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+            config = _config(connection)
+            known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+            found = MigrationContext.configure(connection).get_current_revision()
+            if found is not None and found not in known:
+                place = shown(self.engine.url)
+                raise AssentError(
+                    f"database {place}: made by a newer assent (revision {found}); upgrade assent"
+                )
+            command.upgrade(config, revision)
+            if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
+                connection.execute(Meta.__table__.insert().values(name="ledger", value=str(uuid4())))
+
+    def revision(self) -> str | None:
+        """Return the revision of the tables; None if there are none."""
+        with self.engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
 
     def close(self) -> None:
         """Close all connections."""
-        raise NotImplementedError
+        self.engine.dispose()
+
+
+def shown(url: URL) -> str:
+    """Return a URL without the user, the password and options."""
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{url.database}"
+    return f"postgresql://{url.host or ''}/{url.database or ''}"
+
+
+def _url(url: str) -> URL:
+    try:
+        made = make_url(url)
+    except ArgumentError:
+        raise AssentError(f"database: no URL; accepted: {ACCEPTED}") from None
+    name = made.drivername
+    if name == "sqlite" and made.database:
+        return made
+    if name in ("postgresql", "postgres", "postgresql+psycopg") and made.database:
+        return made.set(drivername="postgresql+psycopg")
+    raise AssentError(f"database: a URL of {name}; accepted: {ACCEPTED}")
+
+
+def _engine(url: URL, pool: int) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(
+            url, pool_size=pool, max_overflow=pool, pool_pre_ping=True, pool_timeout=PATIENCE
+        )
+    Path(str(url.database)).parent.mkdir(0o700, parents=True, exist_ok=True)
+    _private(Path(str(url.database)))
+    engine = create_engine(
+        url, pool_size=pool, max_overflow=pool, connect_args={"timeout": PATIENCE, "check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where SQLAlchemy says so, below
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "recursive_triggers=ON",
+            f"busy_timeout={int(PATIENCE * 1000)}",
+            "secure_delete=ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _(connection: Connection) -> None:
+        # A transaction that reads first and writes later would fail if another wrote in between.
+        is_writing = connection.get_execution_options().get("writing")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+
+    return engine
+
+
+def _private(file: Path) -> None:
+    """Make a new file for this user alone."""
+    if not file.exists():
+        file.touch(0o600)
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _first_line(error: SQLAlchemyError) -> str:
+    said = str(getattr(error, "orig", None) or error).strip()
+    return said.splitlines()[0] if said else type(error).__name__

@@ -1,11 +1,51 @@
 """What people did: adding, deleting, and the pages that people see of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from time import time
+from typing import Any, Final
+from uuid import uuid4
 
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session, aliased
 
+from assent.service.database import NotFoundError
+from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
+from assent.service.tables import (
+    Decision,
+    Interaction,
+    Item,
+    ItemCategory,
+    Link,
+    Person,
+    Publication,
+    Visit,
+    Wish,
+)
+from assent.service.wishes import touch
+from assent.support.errors import AssentError
+
+LONGEST: Final = 1024
+"""Most characters of an id, a title or a category."""
+_SOME: Final = 500
+"""Rows in one statement: SQLite takes a bounded number of values."""
+STATES: Final = ("used", "withheld", "never", "closed", "undecided")
 
 
 @dataclass(frozen=True)
@@ -84,22 +124,266 @@ class CategoryCount:
 
 def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
     """Add interactions, with people and items that are new; return how many were new."""
-    raise NotImplementedError
+    for place, each in enumerate(interactions, 1):
+        _check(each, f"interaction {place}")
+    now, added = time(), 0
+    for start in range(0, len(interactions), _SOME):
+        some = interactions[start : start + _SOME]
+        people = _people(session, {each.user for each in some}, now)
+        items = _items(session, some)
+        rows = {
+            (people[each.user], items[each.item]): {
+                "person_id": people[each.user],
+                "item_id": items[each.item],
+                "at": each.at,
+                "unwillingness": each.unwillingness,
+                "added": now,
+            }
+            for each in reversed(some)  # of a pair that comes twice, the first counts
+        }
+        pairs = tuple_(Interaction.person_id, Interaction.item_id)
+        known = set(
+            session.execute(select(Interaction.person_id, Interaction.item_id).where(pairs.in_(sorted(rows))))
+            .tuples()
+            .all()
+        )
+        new = [row for pair, row in sorted(rows.items()) if pair not in known]
+        if new:
+            _insert_new(session, Interaction, new)
+            touch(session, {row["person_id"] for row in new})
+        added += len(new)
+    return Added(added, len(interactions) - added)
 
 
-def delete(session: Session, user: str, item: str) -> None:
-    """Delete an interaction; `NotFoundError` if there is none."""
-    raise NotImplementedError
+def _check(each: NewInteraction, place: str) -> None:
+    texts = {"user": each.user, "item": each.item, "title": each.title}
+    texts |= {f"category {number}": name for number, name in enumerate(each.categories or (), 1)}
+    for name, text in texts.items():
+        if text is None and name == "title":
+            continue
+        if not isinstance(text, str) or not 0 < len(text) <= LONGEST or "\0" in text:
+            raise AssentError(f"{place}: {name}: accepted: a text of 1 to {LONGEST} characters")
+    if not isfinite(each.at) or abs(each.at) > 1e11:
+        raise AssentError(f"{place}: at {each.at!r}: accepted: seconds since 1970")
+    if each.unwillingness is not None and not 0 <= each.unwillingness <= 1:
+        raise AssentError(f"{place}: unwillingness {each.unwillingness!r}: accepted: a number from 0 to 1")
+
+
+def _insert_new(session: Session, table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows; those that another process has inserted meanwhile are left as they are."""
+    of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
+    session.execute(of.insert(table.__table__).on_conflict_do_nothing(), list(rows))
+
+
+def _people(session: Session, users: Iterable[str], now: float) -> dict[str, int]:
+    """Return the ids of people, who are added if they are new."""
+    asked = select(Person.user, Person.id).where(Person.user.in_(sorted(users)))
+    found = dict(session.execute(asked).tuples().all())
+    new = [{"user": user, "pseudonym": str(uuid4()), "added": now, "version": 0}
+           for user in sorted(set(users) - set(found))]  # fmt: skip
+    if new:
+        _insert_new(session, Person, new)
+        found = dict(session.execute(asked).tuples().all())
+    return found
+
+
+def _items(session: Session, some: Sequence[NewInteraction]) -> dict[str, int]:
+    """Return the ids of items, which are added if they are new; titles and categories that are given replace."""
+    titles: dict[str, str | None] = {}
+    categories: dict[str, Sequence[str]] = {}
+    for each in some:
+        titles[each.item] = each.title or titles.get(each.item)
+        if each.categories is not None:
+            categories[each.item] = list(dict.fromkeys(each.categories))
+    asked = select(Item.item, Item.id, Item.title).where(Item.item.in_(sorted(titles)))
+    found = {row.item: row for row in session.execute(asked)}
+    new = [{"item": item, "title": title} for item, title in sorted(titles.items()) if item not in found]
+    if new:
+        _insert_new(session, Item, new)
+        found = {row.item: row for row in session.execute(asked)}
+    for item, title in sorted(titles.items()):
+        if title is not None and found[item].title != title:
+            session.execute(update(Item).values(title=title).where(Item.id == found[item].id))
+    _set_categories(session, {found[item].id: given for item, given in categories.items()})
+    return {item: row.id for item, row in found.items()}
+
+
+def _set_categories(session: Session, given: Mapping[int, Sequence[str]]) -> None:
+    if not given:
+        return
+    there: dict[int, list[str]] = {item: [] for item in given}
+    asked = select(ItemCategory).where(ItemCategory.item_id.in_(sorted(given))).order_by(ItemCategory.place)
+    for each in session.scalars(asked):
+        there[each.item_id].append(each.category)
+    changed = {item: names for item, names in given.items() if there[item] != list(names)}
+    if not changed:
+        return
+    session.execute(delete(ItemCategory).where(ItemCategory.item_id.in_(sorted(changed))))
+    rows = [
+        {"item_id": item, "place": place, "category": name}
+        for item, names in sorted(changed.items())
+        for place, name in enumerate(names)
+    ]
+    if rows:
+        session.execute(insert(ItemCategory), rows)
+    owners = select(Interaction.person_id).where(Interaction.item_id.in_(sorted(changed)))
+    session.execute(update(Person).values(version=Person.version + 1).where(Person.id.in_(owners)))
+
+
+def remove(session: Session, user: str, item: str) -> None:
+    """Delete an interaction; `NotFoundError` if there is none. It is no longer served from, at once."""
+    found = session.execute(
+        select(Interaction.id, Interaction.person_id)
+        .join(Person, Person.id == Interaction.person_id)
+        .join(Item, Item.id == Interaction.item_id)
+        .where(Person.user == user, Item.item == item)
+    ).first()
+    if found is None:
+        raise NotFoundError("interaction: there is none of this person and item")
+    session.execute(delete(Interaction).where(Interaction.id == found.id))
+    touch(session, [found.person_id])
+    note(session, "interaction deleted")
 
 
 def exists(session: Session, user: str) -> bool:
     """Return whether anything is known of a person."""
-    raise NotImplementedError
+    return session.scalar(select(Person.id).where(Person.user == user)) is not None
 
 
 def erase(session: Session, user: str) -> None:
-    """Delete all that is known of a person: interactions, wishes, decisions, receipts, links, visits."""
-    raise NotImplementedError
+    """Delete all that is known of a person: interactions, wishes, decisions, receipts, links, visits.
+
+    The ledger keeps that there were events; nobody can link them to the person any more. Models that were
+    trained on what the person disclosed stay until the next training.
+    """
+    person = session.scalar(select(Person.id).where(Person.user == user))
+    if person is None:
+        raise NotFoundError("person: nothing is known of them")
+    for table in (Link, Visit):
+        session.execute(delete(table).where(table.person == user))
+    session.execute(delete(Person).where(Person.id == person))  # the rest goes with it
+    note(session, "person erased")
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What is in force for interactions, as columns of a query: the one definition of it.
+
+    The columns belong to `select(...).select_from(Interaction)` with `joined` applied.
+    """
+
+    settings: ServiceSettings
+
+    def joined(self, asked: Select[Any]) -> Select[Any]:
+        """Return a query on interactions with the wish that decides on each, if there is one."""
+        spoken = aliased(Wish)
+        deciding = (
+            select(spoken.id)
+            .where(
+                spoken.person_id == Interaction.person_id,
+                spoken.in_force,
+                or_(
+                    and_(spoken.scope == "item", spoken.target == _item_of_row),
+                    and_(spoken.scope == "category", spoken.target.in_(_categories_of_row)),
+                    and_(spoken.scope == "everything", spoken.target == ""),
+                ),
+            )
+            .order_by(_rank(spoken.scope), spoken.id.desc())
+            .limit(1)
+            .correlate(Interaction)
+            .scalar_subquery()
+        )
+        return asked.outerjoin(Wish, Wish.id == deciding)
+
+    @property
+    def unwillingness(self) -> ColumnElement[float]:
+        """What is in force."""
+        return func.coalesce(Wish.unwillingness, Interaction.unwillingness, self.settings.unsaid)
+
+    @property
+    def source(self) -> ColumnElement[str]:
+        """Who said so, as in `Row.source`."""
+        unsaid = case((Interaction.unwillingness.is_(None), literal("unsaid")), else_=literal("platform"))
+        return func.coalesce(Wish.scope, unsaid)
+
+
+_item_of_row = select(Item.item).where(Item.id == Interaction.item_id).correlate(Interaction).scalar_subquery()
+_categories_of_row = (
+    select(ItemCategory.category).where(ItemCategory.item_id == Interaction.item_id).correlate(Interaction)
+)
+
+
+def _rank(scope: Any) -> ColumnElement[int]:
+    """Return a column that puts the most specific scope first."""
+    return case((scope == "item", 0), (scope == "category", 1), else_=2)
+
+
+def in_service_id(session: Session) -> int | None:
+    """Return the id of the model in service."""
+    return session.scalar(select(Publication.model_id).order_by(Publication.id.desc()).limit(1))
+
+
+def _rows(session: Session, settings: ServiceSettings, user: str) -> Select[Any]:
+    """Return the query of a person's interactions, with what is in force and what was decided."""
+    effective = Effective(settings)
+    asked = (
+        select(
+            Interaction.id,
+            Interaction.at,
+            Item.id.label("item_id"),
+            Item.item,
+            Item.title,
+            effective.unwillingness.label("unwillingness"),
+            effective.source.label("source"),
+            Wish.target.label("source_target"),
+            Wish.requested.label("said"),
+            func.coalesce(Decision.state, "undecided").label("state"),
+            Decision.unwillingness.label("decided_unwillingness"),
+            Decision.reason,
+            Decision.value,
+            Decision.cost,
+            Decision.price,
+            Decision.worth_owner,
+            Decision.worth_everybody,
+            Decision.together,
+        )
+        .select_from(Interaction)
+        .join(Person, Person.id == Interaction.person_id)
+        .join(Item, Item.id == Interaction.item_id)
+        .outerjoin(
+            Decision,
+            and_(
+                Decision.model_id == _IN_SERVICE,
+                Decision.person_id == Interaction.person_id,
+                Decision.item_id == Interaction.item_id,
+            ),
+        )
+        .where(Person.user == user)
+    )
+    return effective.joined(asked)
+
+
+_IN_SERVICE = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
+
+
+def _shown(session: Session, rows: Sequence[Any]) -> list[Row]:
+    """Return rows of the query as people see them."""
+    names: dict[int, list[str]] = {row.item_id: [] for row in rows}
+    asked = select(ItemCategory).where(ItemCategory.item_id.in_(sorted(names))).order_by(ItemCategory.place)
+    if names:
+        for each in session.scalars(asked):
+            names[each.item_id].append(each.category)
+    return [
+        Row(
+            categories=tuple(names[row.item_id]),
+            source_target=row.source_target if row.source == "category" else None,
+            **{key: getattr(row, key) for key in _SAME},
+        )
+        for row in rows
+    ]
+
+
+_SAME: Final = tuple(name for name in Row.__dataclass_fields__ if name not in ("categories", "source_target"))
 
 
 def page(
@@ -113,20 +397,71 @@ def page(
     cursor: str | None = None,
     limit: int = 50,
 ) -> Rows:
-    """Return a page of a person's interactions; empty for somebody unknown."""
-    raise NotImplementedError
+    """Return a page of a person's interactions, latest first; empty for somebody unknown."""
+    asked = _rows(session, settings, user).order_by(Interaction.at.desc(), Interaction.id.desc())
+    if category is not None:
+        asked = asked.where(literal(category).in_(_categories_of_row))
+    if search:
+        found = func.lower(func.coalesce(Item.title, "") + " " + Item.item)
+        asked = asked.where(found.contains(search.lower(), autoescape=True))
+    if state is not None:
+        if state not in STATES:
+            raise AssentError(f"state {state!r}: accepted: {', '.join(STATES)}")
+        asked = asked.where(func.coalesce(Decision.state, "undecided") == state)
+    if cursor is not None:
+        asked = asked.where(tuple_(Interaction.at, Interaction.id) < tuple_(*_place(cursor)))
+    rows = session.execute(asked.limit(limit + 1)).all()
+    shown = rows[:limit]
+    return Rows(_shown(session, shown), f"{shown[-1].at!r}~{shown[-1].id}" if len(rows) > limit else None)
+
+
+def _place(cursor: str) -> tuple[float, int]:
+    at, _, id = cursor.partition("~")
+    try:
+        moment, number = float(at), int(id)
+        if isfinite(moment) and 0 <= number < 2**63:
+            return moment, number
+    except ValueError:
+        pass
+    raise AssentError("cursor: accepted: what the page before gave")
 
 
 def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Row:
     """Return one interaction of a person; `NotFoundError` if there is none."""
-    raise NotImplementedError
+    rows = session.execute(_rows(session, settings, user).where(Item.item == item)).all()
+    if not rows:
+        raise NotFoundError("interaction: there is none of this person and item")
+    return _shown(session, rows)[0]
 
 
 def counts(session: Session, settings: ServiceSettings, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
-    raise NotImplementedError
+    rows = _rows(session, settings, user).subquery()
+    found = session.execute(select(rows.c.state, func.count()).group_by(rows.c.state)).tuples().all()
+    return dict.fromkeys(STATES, 0) | dict(found)
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:
     """Return the categories of a person's interactions, most frequent first, and those they wished about."""
-    raise NotImplementedError
+    person = select(Person.id).where(Person.user == user).scalar_subquery()
+    number = (
+        select(ItemCategory.category, func.count().label("count"))
+        .join(Interaction, Interaction.item_id == ItemCategory.item_id)
+        .where(Interaction.person_id == person)
+        .group_by(ItemCategory.category)
+    )
+    counted = dict(session.execute(number).tuples().all())
+    spoken = select(Wish.target, Wish.unwillingness, Wish.requested).where(
+        Wish.person_id == person, Wish.in_force, Wish.scope == "category"
+    )
+    said = {row.target: row for row in session.execute(spoken)}
+    found = [
+        CategoryCount(
+            name,
+            counted.get(name, 0),
+            said[name].unwillingness if name in said else None,
+            said[name].requested if name in said else None,
+        )
+        for name in {*counted, *said}
+    ]
+    return sorted(found, key=lambda each: (-each.count, each.category))

@@ -1,4 +1,4 @@
-"""Who may come in: platform keys, one-time personal links, visits (sessions in a browser), limits on attempts.
+"""Who may come in: platform keys, one-time personal links, visits (sessions in a browser), limits.
 
 Secrets have 256 random bits and only their SHA-256 is stored, so that a copy of the database lets nobody in.
 A slow password hash would add nothing: there is nothing to guess. Secrets are compared in constant time.
@@ -9,6 +9,7 @@ import hmac
 import re
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -16,6 +17,9 @@ from sqlalchemy import CursorResult, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
+from assent.service import ledger
+from assent.service.database import ConflictError, NotFoundError
+from assent.service.settings import ServiceSettings
 from assent.service.tables import Attempt, Key, Link, Reply, Visit
 from assent.support.errors import AssentError
 
@@ -48,15 +52,15 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 _NO_HASH: Final = "0" * 64
 
 
-class Refused(AssentError):
+class RefusedError(AssentError):
     """No key, visit or link, or one that does not count (any more): whoever asks is nobody."""
 
 
-class NotAllowed(AssentError):
+class NotAllowedError(AssentError):
     """Whoever asks is known, and may not do this."""
 
 
-class TooMany(AssentError):
+class TooManyError(AssentError):
     """More attempts than are allowed in a while."""
 
     def __init__(self, message: str, retry_after: int) -> None:
@@ -71,11 +75,13 @@ class KeyHolder:
     key_id: str
     name: str
     scopes: frozenset[str]
+    is_stale: bool
+    """Whether its last use was noted long ago."""
 
     def check(self, scope: str) -> None:
         """Refuse what the key is not for."""
         if scope not in self.scopes:
-            raise NotAllowed(f"this key is not for {scope}: accepted: a key with the scope {scope}")
+            raise NotAllowedError(f"this key is not for {scope}: accepted: a key with the scope {scope}")
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class Visitor:
     key_id: str | None
     csrf: str
     token_hash: str
+    is_stale: bool
+    """Whether its last use was noted long ago."""
 
 
 def hashed(secret: str) -> str:
@@ -102,26 +110,38 @@ def same(one: str, other: str) -> bool:
 # Keys
 
 
-def make_key(
-    session: Session, name: str, scopes: frozenset[str], *, seconds: float | None = None
-) -> tuple[Key, str]:
-    """Store a new key and return it with its text, which is shown once and not kept."""
-    if wrong := sorted(scopes - set(SCOPES)):
+def create_key(
+    session: Session,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    expires: float | None = None,
+    by: str = "command line",
+) -> str:
+    """Store a new key and return its text, which is shown once and not kept. `by` goes to the audit log."""
+    if wrong := sorted(set(scopes) - set(SCOPES)):
         raise AssentError(f"scopes={wrong[0]!r}: accepted: {', '.join(SCOPES)}")
     if not scopes:
         raise AssentError(f"scopes: a key is for something: accepted: {', '.join(SCOPES)}")
-    now, secret = time.time(), secrets.token_urlsafe(32)
-    key = Key(
-        id=secrets.token_hex(6),
-        name=name,
-        scopes=" ".join(sorted(scopes)),
-        secret_hash=hashed(secret),
-        created=now,
-        expires=None if seconds is None else now + seconds,
+    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    session.add(
+        Key(
+            id=key_id,
+            name=name,
+            scopes=" ".join(sorted(set(scopes))),
+            secret_hash=hashed(secret),
+            created=time.time(),
+            expires=expires,
+        )
     )
-    session.add(key)
     session.flush()
-    return key, f"assent_{key.id}_{secret}"
+    ledger.note(session, "key created", key=key_id, scopes=sorted(set(scopes)), by=by)
+    return f"assent_{key_id}_{secret}"
+
+
+def public_part(key: str) -> str:
+    """Return the id in a key's text."""
+    return key.split("_")[1]
 
 
 def check_key(session: Session, text: str) -> KeyHolder:
@@ -131,10 +151,14 @@ def check_key(session: Session, text: str) -> KeyHolder:
     # An unknown id takes as long as a wrong secret.
     fits = same(hashed(parts[2] if parts else text), key.secret_hash if key else _NO_HASH)
     if key is None or not fits or not _in_force(key, now):
-        raise Refused("this key is unknown, expired or revoked: accepted: a key of this service")
-    if key.last_used is None or key.last_used < now - _SEEN_SECONDS:
-        key.last_used = now
-    return KeyHolder(key.id, key.name, frozenset(key.scopes.split()))
+        raise RefusedError("this key is unknown, expired or revoked: accepted: a key of this service")
+    is_stale = key.last_used is None or key.last_used < now - _SEEN_SECONDS
+    return KeyHolder(key.id, key.name, frozenset(key.scopes.split()), is_stale)
+
+
+def note_use(session: Session, holder: KeyHolder) -> None:
+    """Note that a key was used now."""
+    session.execute(update(Key).where(Key.id == holder.key_id).values(last_used=time.time()))
 
 
 def _in_force(key: Key, now: float) -> bool:
@@ -146,35 +170,44 @@ def list_keys(session: Session) -> list[Key]:
     return list(session.scalars(select(Key).order_by(Key.created.desc(), Key.id)))
 
 
-def find_key(session: Session, key_id: str) -> Key | None:
+def find_key(session: Session, key_id: str) -> Key:
     """Return the key with this public part, also one that is no longer in force."""
-    return session.get(Key, key_id)
+    key = session.get(Key, key_id)
+    if key is None:
+        raise NotFoundError("there is no such key")
+    return key
 
 
-def rotate_key(session: Session, key: Key, *, overlap: float = OVERLAP_SECONDS) -> tuple[Key, str]:
-    """Store a key with the same name and scopes; the old one ends after `overlap` seconds."""
-    now = time.time()
+def rotate_key(
+    session: Session, key_id: str, *, overlap: float = OVERLAP_SECONDS, by: str = "command line"
+) -> str:
+    """Return the text of a new key of the same name and scopes; the old one ends after `overlap` seconds."""
+    key, now = find_key(session, key_id), time.time()
     if not _in_force(key, now):
-        raise AssentError("this key is expired or revoked: accepted: a key in force")
-    found = make_key(session, key.name, frozenset(key.scopes.split()))
+        raise ConflictError("this key is expired or revoked: accepted: a key in force")
     key.expires = min(key.expires or now + overlap, now + overlap)
-    return found
+    ledger.note(session, "key rotated", key=key_id, by=by)
+    return create_key(session, key.name, key.scopes.split(), by=by)
 
 
-def revoke_key(session: Session, key: Key) -> None:
+def revoke_key(session: Session, key_id: str, *, by: str = "command line") -> None:
     """End a key and the visits of operators that it let in. A revoked key stays revoked."""
-    key.revoked = key.revoked or time.time()
-    session.execute(delete(Visit).where(Visit.key_id == key.id))
+    key = find_key(session, key_id)
+    if key.revoked is None:
+        key.revoked = time.time()
+        ledger.note(session, "key revoked", key=key_id, by=by)
+    session.execute(delete(Visit).where(Visit.key_id == key_id))
 
 
 # Links
 
 
-def make_link(session: Session, person: str, *, seconds: float = LINK_SECONDS) -> tuple[str, float]:
-    """Return the secret of a new one-time link for a person, and when it ends."""
+def create_link(session: Session, user: str, settings: ServiceSettings, *, by: str) -> str:
+    """Return the address of a new one-time link for a person. `by` goes to the audit log."""
     now, secret = time.time(), secrets.token_urlsafe(32)
-    session.add(Link(token_hash=hashed(secret), person=person, created=now, expires=now + seconds))
-    return secret, now + seconds
+    session.add(Link(token_hash=hashed(secret), person=user, created=now, expires=now + LINK_SECONDS))
+    ledger.note(session, "link created", by=by)
+    return f"{settings.public_url.rstrip('/')}/enter?link={secret}"
 
 
 def use_link(session: Session, secret: str) -> str:
@@ -183,7 +216,7 @@ def use_link(session: Session, secret: str) -> str:
     mine = (Link.token_hash == hashed(secret), Link.used.is_(None), Link.expires > now)
     used = cast("CursorResult[None]", session.execute(update(Link).where(*mine).values(used=now)))
     if not _TOKEN.fullmatch(secret) or used.rowcount != 1:
-        raise Refused("this link is unknown, used or too old: accepted: a new link from the platform")
+        raise RefusedError("this link is unknown, used or too old: accepted: a new link from the platform")
     return session.scalars(select(Link.person).where(Link.token_hash == hashed(secret))).one()
 
 
@@ -220,9 +253,13 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
         key = session.get(Key, visit.key_id)
         if key is None or not _in_force(key, now):
             return None
-    if visit.seen < now - _SEEN_SECONDS:
-        visit.seen = now
-    return Visitor(visit.kind, visit.person, visit.key_id, visit.csrf, visit.token_hash)
+    is_stale = visit.seen < now - _SEEN_SECONDS
+    return Visitor(visit.kind, visit.person, visit.key_id, visit.csrf, visit.token_hash, is_stale)
+
+
+def note_visit(session: Session, visitor: Visitor) -> None:
+    """Note that a visit goes on."""
+    session.execute(update(Visit).where(Visit.token_hash == visitor.token_hash).values(seen=time.time()))
 
 
 def end_visit(session: Session, visitor: Visitor) -> None:
@@ -247,19 +284,8 @@ def count_attempt(session: Session, who: str, *, most: int, seconds: int) -> Non
         ).returning(Attempt.count)
     ).scalar_one()
     if counted > most:
-        raise too_many(seconds)
-
-
-def has_attempts(session: Session, who: str, *, most: int, seconds: int) -> bool:
-    """Whether `who` has used up their attempts."""
-    bucket, window = hashed(f"{seconds} {who}"), _window(seconds)
-    found = session.scalar(select(Attempt.count).where(Attempt.bucket == bucket, Attempt.window == window))
-    return (found or 0) >= most
-
-
-def too_many(seconds: int) -> TooMany:
-    """Return the refusal that says when the window of `seconds` is over."""
-    return TooMany("too many attempts: accepted: fewer of them", max(1, _window(seconds) - int(time.time())))
+        wait = max(1, window - int(time.time()))
+        raise TooManyError("too many attempts: accepted: fewer of them", wait)
 
 
 def _window(seconds: int) -> int:

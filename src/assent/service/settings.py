@@ -13,13 +13,19 @@ class Controller(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    id: str | None = None
+    """An address that names them; without one, that of the service."""
     name: str = "The operator of this service"
-    contact: str = "Ask the platform that sent you here."
-    """An address or a sentence that says how to reach them."""
+    address: str = "not given"
+    contact: str = "the platform that sent you here"
+    """How to reach them."""
     notice: str | None = None
-    """The address of the privacy notice."""
-    jurisdiction: str | None = None
+    """The address of the privacy notice; without one, that of the service."""
+    jurisdiction: str = "not given"
     """Such as `EU`."""
+    storage: str = "not given"
+    """Where the data is stored."""
+    retention: str = "until the person or the platform deletes it"
 
 
 class ServiceSettings(BaseModel):

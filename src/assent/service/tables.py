@@ -1,11 +1,11 @@
 """The tables of the service. Moments are seconds since 1970 in UTC; ids of people and items are the platform's.
 
-    Person, Item, ItemCategory, Interaction   what is known
-    Wish                                      all that people said; `in_force` marks what counts now
-    Leaf, Seal, Receipt                       the ledger: events, their seals, and what only their owners hold
-    Job, Model, Decision, Publication         what workers do, what they made, and what is in service
-    Key, Link, Visit, Reply, Attempt          who may come in
-    Meta                                      facts about this database
+Person, Item, ItemCategory, Interaction   what is known
+Wish                                      all that people said; `in_force` marks what counts now
+Leaf, Seal, Receipt                       the ledger: events, their seals, and what only their owners hold
+Job, Model, Decision, Publication         what workers do, what they made, and what is in service
+Key, Link, Visit, Reply, Attempt          who may come in
+Meta                                      facts about this database
 """
 
 from typing import Annotated, Any
@@ -124,7 +124,9 @@ class Wish(Table):
             postgresql_where=text("in_force"),
         ),
         Index("ix_wish_person_id", "person_id", "id"),
-        Index("ix_wish_open", "id", sqlite_where=text("served IS NULL"), postgresql_where=text("served IS NULL")),
+        Index(
+            "ix_wish_open", "id", sqlite_where=text("served IS NULL"), postgresql_where=text("served IS NULL")
+        ),
     )
     id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=False)
     """The number of the ledger's leaf that says it was requested: rises in the order of commits."""
@@ -154,7 +156,6 @@ class Leaf(Table):
     __tablename__ = "leaf"
     number: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=False)
     """From 0 on without gaps."""
-    seal: Mapped[int] = mapped_column(Number)
     at: Mapped[str] = mapped_column(String(27))
     """UTC, to the microsecond."""
     event: Mapped[str] = mapped_column(Text)
