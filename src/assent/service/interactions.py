@@ -12,7 +12,6 @@ from sqlalchemy import (
     Select,
     and_,
     case,
-    delete,
     func,
     insert,
     literal,
@@ -21,6 +20,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy import delete as deleting
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, aliased
 
@@ -218,7 +218,7 @@ def _set_categories(session: Session, given: Mapping[int, Sequence[str]]) -> Non
     changed = {item: names for item, names in given.items() if there[item] != list(names)}
     if not changed:
         return
-    session.execute(delete(ItemCategory).where(ItemCategory.item_id.in_(sorted(changed))))
+    session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(sorted(changed))))
     rows = [
         {"item_id": item, "place": place, "category": name}
         for item, names in sorted(changed.items())
@@ -230,7 +230,7 @@ def _set_categories(session: Session, given: Mapping[int, Sequence[str]]) -> Non
     session.execute(update(Person).values(version=Person.version + 1).where(Person.id.in_(owners)))
 
 
-def remove(session: Session, user: str, item: str) -> None:
+def delete(session: Session, user: str, item: str) -> None:
     """Delete an interaction; `NotFoundError` if there is none. It is no longer served from, at once."""
     found = session.execute(
         select(Interaction.id, Interaction.person_id)
@@ -240,7 +240,7 @@ def remove(session: Session, user: str, item: str) -> None:
     ).first()
     if found is None:
         raise NotFoundError("interaction: there is none of this person and item")
-    session.execute(delete(Interaction).where(Interaction.id == found.id))
+    session.execute(deleting(Interaction).where(Interaction.id == found.id))
     touch(session, [found.person_id])
     note(session, "interaction deleted")
 
@@ -260,8 +260,8 @@ def erase(session: Session, user: str) -> None:
     if person is None:
         raise NotFoundError("person: nothing is known of them")
     for table in (Link, Visit):
-        session.execute(delete(table).where(table.person == user))
-    session.execute(delete(Person).where(Person.id == person))  # the rest goes with it
+        session.execute(deleting(table).where(table.person == user))
+    session.execute(deleting(Person).where(Person.id == person))  # the rest goes with it
     note(session, "person erased")
 
 
@@ -316,11 +316,6 @@ _categories_of_row = (
 def _rank(scope: Any) -> ColumnElement[int]:
     """Return a column that puts the most specific scope first."""
     return case((scope == "item", 0), (scope == "category", 1), else_=2)
-
-
-def in_service_id(session: Session) -> int | None:
-    """Return the id of the model in service."""
-    return session.scalar(select(Publication.model_id).order_by(Publication.id.desc()).limit(1))
 
 
 def _rows(session: Session, settings: ServiceSettings, user: str) -> Select[Any]:

@@ -50,12 +50,15 @@ class ServiceSettings(BaseModel):
     budget: Share | None = None
     keep_quality: Share | None = None
     price: float | None = None
-    model: str = "ials"
     seed: int = 0
+    seeds: int | None = None
+    """Seeds that quality is measured with; None: up to three."""
     k: int = 10
     """The length of the lists that quality is measured on."""
     frontier: tuple[Share, ...] = ()
     """Budgets at which a training also measures quality, for the operator's page."""
+    update_after: float = 60.0
+    """Seconds that a wish, or a new interaction, may wait until a worker begins to honour it in the model."""
     publish: Literal["at once", "by hand"] = "at once"
     """Whether a worker puts a model into service when it is done."""
     keep_models: Annotated[int, Field(ge=1)] = 5

@@ -250,6 +250,8 @@ class Model(Table):
     """The ledger's last leaf when the log was read: wishes up to here are honoured."""
     facts: Mapped[dict[str, Any]] = mapped_column(Json)
     """Figures for operators: counts, violation, quality, operating point, frontier."""
+    pruned: Mapped[float | None] = mapped_column(Double)
+    """When its run folder and its decisions were deleted."""
 
 
 class Decision(Table):

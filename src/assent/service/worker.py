@@ -1,9 +1,433 @@
-"""The worker: takes jobs, trains, writes decisions, publishes."""
+"""The worker: takes jobs, makes the log, trains, writes decisions, publishes; wishes reach their states.
 
+What a job makes becomes visible in steps, each of which is whole: the run folder, then the model's row with its
+decisions, then the states of wishes in batches, then the publication. A worker that takes a job over goes on
+after the last step that is there.
+"""
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from threading import Event as Flag
+from threading import Thread
+from time import monotonic, time
+from typing import Any, Final
+
+import polars as pl
+from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from assent.data.interactions import NEVER, Interactions, turned_away
+from assent.data.live import live_problem
+from assent.data.problem import Protocol, make_problem
+from assent.methods import make_method
+from assent.runs.folder import Run, open_run
+from assent.runs.manifest import MANIFEST
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
+from assent.service import jobs, models, wishes
 from assent.service.database import Database
+from assent.service.interactions import Effective
+from assent.service.jobs import LEASE, LostJobError, Taken
+from assent.service.ledger import last_number, moment_text
 from assent.service.settings import ServiceSettings
+from assent.service.tables import (
+    Decision,
+    Interaction,
+    Item,
+    ItemCategory,
+    Job,
+    Model,
+    Person,
+    Publication,
+    Wish,
+)
+from assent.support.errors import AssentError
+from assent.support.files import read_own
+from assent.support.progress import Whole
+
+_SOME: Final = 2000
+"""Wishes that reach a state in one transaction: others wait for their turn in the ledger meanwhile."""
+_ROWS: Final = 20_000
+"""Decisions in one statement."""
+_PAUSE: Final = 0.5
+"""Seconds between two looks for work."""
+_NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
+
+log = logging.getLogger("assent.service")
+
+
+def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Flag) -> None:
+    """Do jobs until `stop` is set, and ask for an update whenever wishes have waited long enough."""
+    while not stop.is_set():
+        try:
+            ask_for_update(database, settings)
+            settle(database, settings)
+            if work_once(database, settings, worker=worker):
+                continue
+        except AssentError:
+            raise
+        except Exception as error:  # such as a database that is being restarted
+            log.warning("worker: %s; going on", type(error).__name__)
+        stop.wait(_PAUSE)
 
 
 def work_once(database: Database, settings: ServiceSettings, *, worker: str) -> bool:
     """Take and do one job; return False if there is none."""
-    raise NotImplementedError
+    with database.writing() as session:
+        taken = jobs.take(session, worker)
+    if taken is None:
+        return False
+    log.info("job %d (%s): taken", taken.id, taken.kind)
+    began = monotonic()
+    try:
+        with _kept(database, taken) as watch:
+            result = _do(database, settings, taken, watch)
+    except LostJobError:
+        log.warning("job %d: another worker has it", taken.id)
+        return True
+    except Exception as error:
+        said = str(error) if isinstance(error, AssentError) else f"{type(error).__name__}: {error}"
+        log.error("job %d (%s): failed (%s)", taken.id, taken.kind, type(error).__name__)
+        try:
+            with database.writing() as session:
+                jobs.fail(session, taken, said)
+        except LostJobError:
+            pass
+        return True
+    log.info("job %d (%s): done in %.1f s: %s", taken.id, taken.kind, monotonic() - began, result)
+    return True
+
+
+class _Watch(Whole):
+    """Tells how far a training is, and ends it when another worker has the job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = Flag()
+
+    def moved(self) -> None:
+        """End the training if it does not count any more."""
+        if self.lost.is_set():
+            raise LostJobError
+
+    @property
+    def text(self) -> str | None:
+        """How far it is, in words."""
+        stage = self.stage
+        share = "" if stage.share is None else f"{stage.share:.0%}"
+        return ", ".join(each for each in (stage.phase, share) if each) or None
+
+
+@contextmanager
+def _kept(database: Database, taken: Taken) -> Iterator[_Watch]:
+    """Keep a job by heartbeats while the block is at work."""
+    watch, done = _Watch(), Flag()
+
+    def beat() -> None:
+        while not done.wait(LEASE / 6):
+            try:
+                with database.writing() as session:
+                    jobs.heartbeat(session, taken, progress=watch.text)
+            except LostJobError:
+                watch.lost.set()
+                return
+            except Exception as error:  # the lease lasts for a few more tries
+                log.warning("heartbeat: %s", type(error).__name__)
+
+    thread = Thread(target=beat, name="assent-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        done.set()
+        thread.join()
+
+
+def _do(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> dict[str, Any]:
+    """Do a job, and return its result."""
+    if taken.kind == "publish":
+        with database.writing() as session:
+            jobs.hold(session, taken)
+            models.publish(session, settings, int(taken.payload["model"]), by=f"job {taken.id}")
+            jobs.finish(session, taken, {"model": int(taken.payload["model"])})
+        return {"model": int(taken.payload["model"])}
+    with database.reading() as session:
+        made = session.scalar(select(Model.id).where(Model.job_id == taken.id))
+    if made is None:
+        made = _trained(database, settings, taken, watch)
+    honour(database, settings, made)
+    with database.writing() as session:
+        jobs.hold(session, taken)
+        model, now = session.get_one(Model, made), models.in_service_id(session)
+        is_newer = now is None or session.get_one(Model, now).upto <= model.upto
+        if settings.publish == "at once" and is_newer and now != made:
+            models.publish(session, settings, made, by=f"job {taken.id}")
+        jobs.finish(session, taken, {"model": made})
+    settle(database, settings)
+    prune(database, settings)
+    return {"model": made}
+
+
+def read_log(session: Session, settings: ServiceSettings) -> tuple[Interactions, int]:
+    """Return the log with what is in force for each interaction, and the last event that it knows.
+
+    The session has to see one moment. Items are those of rows that may be read.
+    """
+    upto, effective = last_number(session), Effective(settings)
+    asked = select(
+        Person.user,
+        Item.item,
+        Interaction.at,
+        effective.unwillingness,
+        effective.source,
+        Wish.requested,
+    )
+    asked = (
+        asked.select_from(Interaction)
+        .join(Person, Person.id == Interaction.person_id)
+        .join(Item, Item.id == Interaction.item_id)
+    )
+    rows = [tuple(row) for row in session.execute(effective.joined(asked))]
+    kinds = {"user": pl.String, "item": pl.String, "time": pl.Float64,
+             "unwillingness": pl.Float64, "source": pl.String, "said": pl.Float64}  # fmt: skip
+    table = pl.DataFrame(rows, kinds, orient="row").sort("user", "time", "item")
+    sources = {"platform": "column", "unsaid": f"rest:{settings.unsaid:g}"}
+    verdicts = table.select(
+        "unwillingness",
+        pl.col("source").replace_strict(sources, default="wish", return_dtype=pl.String),
+        pl.col("said").map_elements(lambda at: moment_text(at)[:19] + "Z", return_dtype=pl.String),
+    ).with_columns(reason=turned_away(table["unwillingness"], settings.closed))
+    known = Interactions("service", table.select("user", "item", "time"), _catalogue(session))
+    read = known.judged(verdicts)
+    return replace(read, items=read.items.join(read.table.select("item").unique(), on="item", how="semi")), upto
+
+
+def _catalogue(session: Session) -> pl.DataFrame:
+    """Return what is known of items: item, title, category."""
+    kinds = {"item": pl.String, "title": pl.String}
+    items = pl.DataFrame([tuple(row) for row in session.execute(select(Item.item, Item.title))], kinds, orient="row")
+    asked = (
+        select(Item.item, ItemCategory.category)
+        .join(Item, Item.id == ItemCategory.item_id)
+        .order_by(ItemCategory.item_id, ItemCategory.place)
+    )
+    pairs = pl.DataFrame(
+        [tuple(row) for row in session.execute(asked)], {"item": pl.String, "category": pl.String}, orient="row"
+    )
+    lists = pairs.group_by("item", maintain_order=True).agg("category")
+    found = items.join(lists, on="item", how="left").with_columns(pl.col("category").fill_null([]))
+    return found.sort("item")
+
+
+def plan_of(settings: ServiceSettings) -> RunPlan:
+    """Return what a training is asked to do."""
+    return RunPlan(
+        method=make_method(settings.method),
+        price=settings.price,
+        budget=settings.budget,
+        keep_quality=settings.keep_quality,
+        seed=settings.seed,
+        seeds=settings.seeds,
+        k=(settings.k,),
+        unwillingness="service",
+        closed=settings.closed,
+        points=settings.frontier,
+        frontier_seeds=1,
+    )
+
+
+def _trained(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
+    """Train on the present log, and write the model with its decisions; return its id."""
+    with database.snapshot() as session:
+        log_now, upto = read_log(session, settings)
+    name = f"job-{taken.id}-{taken.token}"
+    for left in settings.runs.glob(f"job-{taken.id}-*"):  # of workers that were lost
+        shutil.rmtree(left, ignore_errors=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem = make_problem(log_now, Protocol.PAPER_TABLES, seed=settings.seed)
+        live = live_problem(log_now, seed=settings.seed)
+        run = fit(log_now, problem, settings.runs / name, plan_of(settings), live=live, progress=watch)
+    return write_model(database, settings, run, taken, kind="train", parent=None, upto=upto)
+
+
+def write_model(
+    database: Database,
+    settings: ServiceSettings,
+    run: Run,
+    taken: Taken | None,
+    *,
+    kind: str,
+    parent: int | None,
+    upto: int,
+) -> int:
+    """Write the row of a finished run and its decisions, in one transaction; return the model's id."""
+    with database.writing() as session:
+        if taken is not None:
+            jobs.hold(session, taken)
+        model = Model(
+            job_id=None if taken is None else taken.id,
+            created=time(),
+            kind=kind,
+            parent_id=parent,
+            folder=run.folder.name,
+            manifest_hash=sha256(read_own(run.folder / MANIFEST)).hexdigest(),
+            model_hash=run.manifest.files["model.safetensors"],
+            decisions_hash=run.manifest.decisions,
+            upto=upto,
+            facts=facts_of(run),
+        )
+        session.add(model)
+        session.flush()
+        people = dict(session.execute(select(Person.user, Person.id)).tuples().all())
+        items = dict(session.execute(select(Item.item, Item.id)).tuples().all())
+        rows: list[dict[str, Any]] = []
+        for row in _decisions(run):
+            user, item = row.pop("user"), row.pop("item")
+            if user in people and item in items:  # erased since
+                rows.append({"model_id": model.id, "person_id": people[user], "item_id": items[item], **row})
+            if len(rows) == _ROWS:
+                session.execute(Decision.__table__.insert(), rows)  # type: ignore[attr-defined]
+                rows = []
+        if rows:
+            session.execute(Decision.__table__.insert(), rows)  # type: ignore[attr-defined]
+        return model.id
+
+
+def _decisions(run: Run) -> Iterator[dict[str, Any]]:
+    finite = [pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in _NUMBERS]
+    decided = run.selection.select(
+        "user",
+        "item",
+        "unwillingness",
+        "reason",
+        "together",
+        *finite,
+        state=pl.when("disclosed").then(pl.lit("used")).otherwise(pl.lit("withheld")),
+    )
+    yield from decided.iter_rows(named=True)
+    nothing = dict.fromkeys(("reason", "together", *_NUMBERS))
+    for row in run.sealed.select("user", "item", "unwillingness", state="reason").iter_rows(named=True):
+        yield {**row, **nothing}
+
+
+def facts_of(run: Run) -> dict[str, Any]:
+    """Return figures of a run for operators, as JSON."""
+    mine, point = run.records[0], run.quality["operating_point"]
+    disclosed = run.selection.filter("disclosed")
+    total = float(run.selection["unwillingness"].sum())
+    return {
+        "people": run.selection["user"].n_unique(),
+        "items": run.selection["item"].n_unique(),
+        "interactions": run.selection.height,
+        "disclosed": disclosed.height,
+        "never": int((run.sealed["reason"] == NEVER).sum()),
+        "closed": int((run.sealed["reason"] != NEVER).sum()),
+        "violation_share": float(disclosed["unwillingness"].sum()) / total if total else 0.0,
+        "budget": point["budget"],
+        "price": point["price"],
+        "keep_quality": point["keep_quality"],
+        "closed_limit": run.settings["closed"],
+        "method": run.settings["method"],
+        "seconds": mine.get("seconds"),
+        "quality": dict(run.quality),
+        "frontier": run.frontier,
+    }
+
+
+def honour(database: Database, settings: ServiceSettings, model: int) -> None:
+    """Let all wishes that a model knows be `decided` and `trained`, each with what became of it."""
+    with database.reading() as session:
+        found = session.get_one(Model, model)
+        upto, told = found.upto, {"model": model, "model_hash": found.model_hash}
+    for state, column in (("decided", Wish.decided), ("trained", Wish.trained)):
+        while True:
+            with database.writing() as session:
+                open_ = select(Wish.id).where(Wish.id <= upto, column.is_(None)).order_by(Wish.id).limit(_SOME)
+                waiting = list(session.scalars(open_))
+                if not waiting:
+                    break
+                outcomes = {each: {**told, **became} for each, became in _outcomes(session, model, waiting)}
+                wishes.advance(session, settings, state, outcomes)  # type: ignore[arg-type]
+                if state == "trained":
+                    session.execute(update(Wish).values(model_id=model).where(Wish.id.in_(waiting)))
+
+
+def _outcomes(session: Session, model: int, waiting: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each wish with how many of its interactions are used, withheld, never and closed."""
+    ids = list(waiting)
+    here = and_(Decision.model_id == model, Decision.person_id == Wish.person_id)
+    in_category = select(ItemCategory.item_id).where(ItemCategory.category == Wish.target).correlate(Wish)
+    about = or_(
+        Wish.scope == "everything",
+        and_(Wish.scope == "item", Item.item == Wish.target),
+        and_(Wish.scope == "category", Item.id.in_(in_category)),
+    )
+    asked = (
+        select(Wish.id, Decision.state, func.count())
+        .join(Decision, here)
+        .join(Item, Item.id == Decision.item_id)
+        .where(Wish.id.in_(ids), about)
+        .group_by(Wish.id, Decision.state)
+    )
+    found: dict[int, dict[str, Any]] = {each: {} for each in ids}
+    for wish, state, number in session.execute(asked):
+        found[wish][state] = number
+    ended = select(Wish.id).where(Wish.id.in_(ids), ~Wish.in_force, Wish.unwillingness.is_not(None))
+    for wish in session.scalars(ended):
+        found[wish] = {"superseded": True}
+    yield from found.items()
+
+
+def settle(database: Database, settings: ServiceSettings) -> None:
+    """Let wishes be `served` that the model in service was trained to honour."""
+    while True:
+        with database.reading() as session:
+            now = session.scalar(select(Model).where(Model.id == models.in_service_id(session)))
+            if now is None:
+                return
+            known = and_(Wish.id <= now.upto, Wish.trained.is_not(None), Wish.served.is_(None))
+            waiting = list(session.scalars(select(Wish.id).where(known).order_by(Wish.id).limit(_SOME)))
+            told = {"model": now.id, "model_hash": now.model_hash}
+        if not waiting:
+            return
+        with database.writing() as session:
+            wishes.advance(session, settings, "served", dict.fromkeys(waiting, told))
+
+
+def ask_for_update(database: Database, settings: ServiceSettings) -> None:
+    """Ask for an update once a wish has waited long enough; for a training where there is no model yet."""
+    with database.reading() as session:
+        oldest = session.scalar(select(func.min(Wish.requested)).where(Wish.trained.is_(None)))
+        busy = session.scalar(select(Job.id).where(Job.state.in_(("queued", "running"))).limit(1))
+        if busy is not None or oldest is None or time() - oldest < settings.update_after:
+            return
+        is_first = models.in_service_id(session) is None
+    with database.writing() as session:
+        jobs.enqueue(session, "train" if is_first else "update", by="worker")
+
+
+def prune(database: Database, settings: ServiceSettings) -> None:
+    """Delete decisions and run folders of old models, beyond those that are kept."""
+    with database.writing() as session:
+        now = models.in_service_id(session)
+        kept = select(Model).where(Model.pruned.is_(None)).order_by(Model.id.desc())
+        old = [each for each in session.scalars(kept) if each.id != now][settings.keep_models :]
+        folders = [each.folder for each in old]
+        for each in old:
+            session.execute(delete(Decision).where(Decision.model_id == each.id))
+            each.pruned = time()
+    for folder in folders:
+        shutil.rmtree(settings.runs / folder, ignore_errors=True)
+
+
+def run_in_service(session: Session, settings: ServiceSettings) -> Run | None:
+    """Return the run whose model is in service."""
+    last = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
+    folder = session.scalar(select(Model.folder).where(Model.id == last))
+    return None if folder is None else open_run(settings.runs / folder)

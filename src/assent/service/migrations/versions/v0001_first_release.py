@@ -170,6 +170,7 @@ def upgrade() -> None:
         sa.Column("decisions_hash", sa.String(length=64), nullable=False),
         sa.Column("upto", sa.BigInteger(), nullable=False),
         sa.Column("facts", JSON, nullable=False),
+        sa.Column("pruned", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name="fk_model_job_id"),
         sa.ForeignKeyConstraint(["parent_id"], ["model.id"], name="fk_model_parent_id"),
         sa.PrimaryKeyConstraint("id", name="pk_model"),
