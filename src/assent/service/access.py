@@ -3,6 +3,7 @@
     `Annotated[Caller, KeyFor("wishes")]`   a platform with a key of that scope
     `Annotated[Door, VisitOf(PERSON)]`      a person in a browser; who that is comes from the visit alone
     `Annotated[Door, VisitOf(OPERATOR)]`    the operator in a browser
+    `Annotated[Door, VisitOf(ANY)]`         either
     `Annotated[Door, PUBLIC]`               anybody
 
 The test of all routes reads these declarations, so that a new route is tested by being there.
@@ -34,6 +35,8 @@ FAILURES: Final = {"most": 30, "seconds": 60}
 """How many wrong keys or links an address may try."""
 SAVES: Final = {"most": 120, "seconds": 60}
 """How many forms a visit may send."""
+ANY: Final = "any"
+"""A visit of either kind."""
 _MOST_KEYS: Final = 1000
 _bearer = HTTPBearer(auto_error=False, description="A platform key: `assent_…`.")
 
@@ -166,6 +169,12 @@ class Door:
                 security.note_visit(session, visitor)
 
     @contextmanager
+    def snapshot(self) -> Iterator[tuple[Session, Visitor]]:
+        """Yield a session for one long consistent reading, and who visits."""
+        with self.service.database.snapshot() as session:
+            yield session, self._checked(session)
+
+    @contextmanager
     def writing(self) -> Iterator[tuple[Session, Visitor]]:
         """Yield a session that is committed at the end, and who visits."""
         with self.service.database.writing() as session:
@@ -179,6 +188,12 @@ class Door:
             security.count_attempt(session, f"visit {visitor.token_hash}", **SAVES)
         return visitor
 
+    @property
+    def posted(self) -> FormData:
+        """The form that was sent."""
+        assert self.form is not None  # routes of forms are those of POST
+        return self.form
+
     def visitor(self, session: Session) -> Visitor | None:
         """Return who visits, if anybody does."""
         secret = self.request.cookies.get(self.service.cookie)
@@ -188,7 +203,7 @@ class Door:
         visitor = self.visitor(session)
         if visitor is None or self._needs is None:
             raise RefusedError("nobody visits: accepted: a new link from the platform")
-        if visitor.kind != self._needs:
+        if self._needs not in (visitor.kind, ANY):
             raise NotAllowedError(f"this page is for a visit of another kind: {self._needs}")
         if self.form is not None and not security.same(visitor.csrf, text_of(self.form, "csrf")):
             raise NotAllowedError("this form is not of this visit: accepted: the form as it was shown")

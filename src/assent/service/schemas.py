@@ -1,8 +1,7 @@
 """What goes over the wire. Every text and list has a bound; numbers are numbers, and nothing is guessed."""
 
-import time
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, overload
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -49,7 +48,10 @@ ItemId = Annotated[
     Field(description="The platform's id of an item.", examples=["f31"]),
 ]
 Category = Annotated[
-    str, StringConstraints(min_length=1, max_length=200), AfterValidator(_printable), Field(examples=["Crime"])
+    str,
+    StringConstraints(min_length=1, max_length=200),
+    AfterValidator(_printable),
+    Field(examples=["Crime"]),
 ]
 Title = Annotated[
     str, StringConstraints(min_length=1, max_length=500), AfterValidator(_printable), Field(examples=["Heat"])
@@ -83,7 +85,9 @@ class InteractionIn(Wire):
     user: UserId
     item: ItemId
     time: Annotated[
-        AwareDatetime, AfterValidator(_moment), Field(description="With an offset, such as 2026-03-01T12:00:00Z.")
+        AwareDatetime,
+        AfterValidator(_moment),
+        Field(description="With an offset, such as 2026-03-01T12:00:00Z."),
     ]
     title: Title | None = None
     categories: Annotated[list[Category], Field(max_length=20)] | None = None
@@ -468,7 +472,13 @@ class HealthOut(Wire):
     status: Literal["ok", "not ready"]
 
 
-def moment(seconds: Any) -> Any:
+@overload
+def moment(seconds: float) -> datetime: ...
+@overload
+def moment(seconds: None) -> None: ...
+@overload
+def moment(seconds: float | None) -> datetime | None: ...
+def moment(seconds: float | None) -> datetime | None:
     """Return a moment as a time in UTC; None stays None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
@@ -481,8 +491,3 @@ def source_of(row: Row, explained: str) -> SourceOut:
         said=moment(row.said),
         explained=explained,
     )
-
-
-def now() -> datetime:
-    """Return the time."""
-    return moment(time.time())  # type: ignore[no-any-return]
