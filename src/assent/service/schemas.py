@@ -329,7 +329,7 @@ class RunOut(Wire):
         return RunOut(
             id=job.id,
             kind=job.kind,
-            state=job.state,  # type: ignore[arg-type]  # checked here
+            state=job.state,
             created=moment(job.created),
             started=moment(job.started),
             finished=moment(job.finished),
@@ -486,7 +486,7 @@ def moment(seconds: float | None) -> datetime | None:
 def source_of(row: Row, explained: str) -> SourceOut:
     """Return who said how an interaction may be used."""
     return SourceOut(
-        source=row.source,  # type: ignore[arg-type]  # checked here
+        source=row.source,
         category=row.source_target,
         said=moment(row.said),
         explained=explained,

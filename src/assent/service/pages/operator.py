@@ -89,7 +89,7 @@ def publish(door: Operator) -> Response:
     if model is None:
         raise AssentError("model: accepted: the number of a model")
     with door.writing() as (session, visitor):
-        models.publish(session, model, by=_by(visitor))
+        models.publish(session, door.service.settings, model, by=_by(visitor))
     return go(door.request, "/operator/models", said="published")
 
 
@@ -97,7 +97,7 @@ def publish(door: Operator) -> Response:
 def roll_back(door: Operator) -> Response:
     """Put the model into service that was there before."""
     with door.writing() as (session, visitor):
-        models.roll_back(session, by=_by(visitor))
+        models.roll_back(session, door.service.settings, by=_by(visitor))
     return go(door.request, "/operator/models", said="published")
 
 
@@ -248,7 +248,7 @@ def _operating_point(model: ModelView) -> Point | None:
 
 
 def _frontier(model: ModelView) -> list[Point]:
-    """Return the measured points of the run's own method: the mean over seeds, and how far seeds are apart."""
+    """Return the measured points of the run's own method: means over seeds, and how far seeds are apart."""
     measured: dict[float, list[Mapping[str, Any]]] = defaultdict(list)
     for record in model.facts.get("frontier") or ():
         if record.get("method") == model.facts.get("method") and record.get("point") is not None:

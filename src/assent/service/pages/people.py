@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from math import isfinite
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -84,7 +85,7 @@ def entries(door: Person) -> Response:
             limit=ROWS,
         )
         categories = [each.category for each in interactions.categories(session, user) if each.count]
-    asked = {"search": search, "category": category, "state": state if state in STATES else ""}
+    asked: dict[str, Any] = {"search": search, "category": category, "state": state if state in STATES else ""}
     return draw(
         door.request,
         "entries.html",
@@ -289,7 +290,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
     facts = [
         (texts("receipt.about"), what),
         (texts("receipt.said"), choice),
-        (texts("receipt.when"), event["dct:date"]),
+        (texts("receipt.when"), texts.when(datetime.fromisoformat(event["dct:date"]).timestamp())),
         (texts("receipt.id"), found["dct:identifier"]),
         (texts("receipt.leaf"), found["proof"]["leaf"]["leaf"]),
     ]
@@ -323,6 +324,7 @@ def data(door: Person) -> Response:
             "name": texts(f"receipt.{each['dpv:hasRecordOfActivity']['events'][0]['state']}"),
             "address": address(door.request, f"/me/receipts/{each['dct:identifier']}"),
             "at": each["dct:created"],
+            "when": texts.when(datetime.fromisoformat(each["dct:created"]).timestamp()),
         }
         for each in found
     ]

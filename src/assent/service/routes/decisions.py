@@ -100,7 +100,7 @@ def preview(caller: Recommending, body: PreviewIn) -> PreviewOut:
 def _recommendations(found: Recommendations) -> RecommendationsOut:
     return RecommendationsOut(
         model=found.model,
-        basis=found.basis,  # type: ignore[arg-type]  # checked here
+        basis=found.basis,
         items=[
             RecommendationOut(
                 rank=each.rank,

@@ -78,7 +78,7 @@ def list_some(
             time=moment(row.at),
             unwillingness=row.unwillingness,
             because=source_of(row, _TEXTS.source(row, settings.controller.name)),
-            state=row.state,  # type: ignore[arg-type]  # checked here
+            state=row.state,
         )
         for row in found.rows
     ]

@@ -55,14 +55,14 @@ def get_model(caller: Platform, model: Annotated[Identifier, Path()]) -> ModelOu
 def publish(caller: Platform, model: Annotated[Identifier, Path()]) -> ModelOut:
     """Put a model into service. One that used what people have since said never to is refused (409)."""
     with caller.service.database.writing() as session:
-        return ModelOut.of(models.publish(session, model, by=caller.by))
+        return ModelOut.of(models.publish(session, caller.service.settings, model, by=caller.by))
 
 
 @router.post("/models/roll-back", dependencies=[ONCE])
 def roll_back(caller: Platform) -> ModelOut:
     """Put the model into service that was there before, under the same condition."""
     with caller.service.database.writing() as session:
-        return ModelOut.of(models.roll_back(session, by=caller.by))
+        return ModelOut.of(models.roll_back(session, caller.service.settings, by=caller.by))
 
 
 def _text(cursor: int | None) -> str | None:
