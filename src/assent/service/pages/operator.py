@@ -37,7 +37,7 @@ def overview(door: Operator) -> Response:
         model = models.in_service(session)
     times = [
         {
-            "state": texts(f"step.{each.state}"),
+            "state": texts({"trained": "operator.trained_for"}.get(each.state, f"operator.{each.state}")),
             "count": texts.number(each.count),
             "median": texts.duration(each.median),
             "worst": texts.duration(each.worst),
@@ -184,11 +184,14 @@ def audit(door: Operator) -> Response:
         door.request,
         "audit.html",
         visitor=visitor,
-        heads=heads,
+        heads=[
+            {"number": each.number, "count": each.count, "at": _second(each.at), "head": each.head}
+            for each in heads
+        ],
         events=[
             {
                 "number": each.number,
-                "at": each.at,
+                "at": _second(each.at),
                 "event": each.event,
                 "facts": ", ".join(f"{name}: {_short(value)}" for name, value in each.facts.items()),
             }
@@ -226,7 +229,12 @@ def _number(text: str | None) -> int | None:
 
 def _short(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return text if len(text) <= 60 else f"{text[:16]}…"
+
+
+def _second(at: str) -> str:
+    """Return a time of the ledger to the second."""
+    return f"{at[:10]} {at[11:19]}"
 
 
 def _share(model: ModelView) -> float | None:

@@ -1,7 +1,8 @@
 """A person's pages. Who that is comes from the visit alone: no address or field names a person."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from math import isfinite
 from typing import Annotated, Any, Final
@@ -85,7 +86,11 @@ def entries(door: Person) -> Response:
             limit=ROWS,
         )
         categories = [each.category for each in interactions.categories(session, user) if each.count]
-    asked: dict[str, Any] = {"search": search, "category": category, "state": state if state in STATES else ""}
+    asked: dict[str, Any] = {
+        "search": search,
+        "category": category,
+        "state": state if state in STATES else "",
+    }
     return draw(
         door.request,
         "entries.html",
@@ -281,16 +286,11 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
     with door.reading() as (session, visitor):
         found = ledger.receipt(session, str(receipt), user=_user(visitor))
         findings = ledger.verify_receipt(session, found)
-        event = found["dpv:hasRecordOfActivity"]["events"][0]
-        said = event["said"]
-        what = _what(texts, said["scope"], said["target"], said["withdrawal"])
-        if said["scope"] == "item":
-            what = _title(door, session, visitor, said["target"])
-    choice = texts("wish.taken") if said["unwillingness"] is None else texts.choice(said["unwillingness"])
+        shown = _receipt(door, session, visitor, texts, found)
     facts = [
-        (texts("receipt.about"), what),
-        (texts("receipt.said"), choice),
-        (texts("receipt.when"), texts.when(datetime.fromisoformat(event["dct:date"]).timestamp())),
+        (texts("receipt.about"), shown["what"]),
+        (texts("receipt.said"), shown["choice"]),
+        (texts("receipt.when"), shown["when"]),
         (texts("receipt.id"), found["dct:identifier"]),
         (texts("receipt.leaf"), found["proof"]["leaf"]["leaf"]),
     ]
@@ -298,7 +298,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
         door.request,
         "receipt.html",
         visitor=visitor,
-        sentence=texts(f"receipt.{event['state']}"),
+        sentence=texts(f"receipt.{shown['state']}"),
         findings=[str(each) for each in findings],
         facts=facts,
         download=address(door.request, f"/me/receipts/{receipt}/receipt.json"),
@@ -318,16 +318,9 @@ def data(door: Person) -> Response:
     """Export, receipts, withdrawal."""
     texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
     with door.reading() as (session, visitor):
-        found, after = ledger.receipts_of(session, _user(visitor), cursor=cursor or None, limit=20)
-    receipts = [
-        {
-            "name": texts(f"receipt.{each['dpv:hasRecordOfActivity']['events'][0]['state']}"),
-            "address": address(door.request, f"/me/receipts/{each['dct:identifier']}"),
-            "at": each["dct:created"],
-            "when": texts.when(datetime.fromisoformat(each["dct:created"]).timestamp()),
-        }
-        for each in found
-    ]
+        user = _user(visitor)
+        found, after = ledger.receipts_of(session, user, cursor=cursor or None, limit=20)
+        receipts = [_receipt(door, session, visitor, texts, each) for each in found]
     return draw(
         door.request,
         "data.html",
@@ -471,8 +464,12 @@ def _what(texts: Texts, scope: str, target: str, withdrawal: bool) -> str:
     )
 
 
+def _choice(texts: Texts, unwillingness: float | None) -> str:
+    return texts("wish.taken") if unwillingness is None else texts.choice(unwillingness)
+
+
 def _wish(texts: Texts, wish: Past) -> dict[str, Any]:
-    to = texts("wish.taken") if wish.unwillingness is None else texts.choice(wish.unwillingness)
+    to = _choice(texts, wish.unwillingness)
     before = None if wish.before is None else texts.choice(wish.before)
     if wish.withdrawal:
         change = texts("wish.withdrew")
@@ -492,6 +489,27 @@ def _wish(texts: Texts, wish: Past) -> dict[str, Any]:
             ("served", wish.served),
         ],
         "receipts": [],
+    }
+
+
+def _receipt(
+    door: Door, session: Session, visitor: Visitor, texts: Texts, receipt: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a receipt in words. What it is about may be gone by now; then its id is shown."""
+    event = receipt["dpv:hasRecordOfActivity"]["events"][0]
+    said = event["said"]
+    what = _what(texts, said["scope"], said["target"], said["withdrawal"])
+    if said["scope"] == "item":
+        with suppress(NotFoundError):
+            what = _title(door, session, visitor, said["target"])
+    return {
+        "what": what,
+        "choice": _choice(texts, said["unwillingness"]),
+        "state": event["state"],
+        "step": texts(f"step.{event['state']}"),
+        "address": address(door.request, f"/me/receipts/{receipt['dct:identifier']}"),
+        "at": event["dct:date"],
+        "when": texts.when(datetime.fromisoformat(event["dct:date"]).timestamp()),
     }
 
 
