@@ -1,4 +1,4 @@
-"""Databases for the tests of the service: each test runs on SQLite, and on PostgreSQL where it is installed."""
+"""Databases for the tests of the service: SQLite, and PostgreSQL where it is installed."""
 
 from collections.abc import Callable, Iterator
 from itertools import count

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: its own folder, a free port on the loopback, with fsync, ended at the end."""
+"""A PostgreSQL server for tests: in a folder of its own, on a free port of the loopback, with fsync."""
 
 import os
 import pwd

@@ -3,6 +3,7 @@
 from typing import Final
 
 import numpy as np
+from sqlalchemy import select
 
 from assent.data.simulate import simulate
 from assent.service import interactions, jobs, wishes
@@ -28,11 +29,16 @@ _GENRES: Final = {
 _SECOND: Final = ("Award winner", "Documentary", "Family")
 
 
+def is_empty(database: Database) -> bool:
+    """Return whether nobody is known to a database."""
+    with database.reading() as session:
+        return session.scalar(select(Person.id).limit(1)) is None
+
+
 def make_demo(database: Database, settings: ServiceSettings) -> None:
     """Fill an empty database with the demo, train a first model and put it into service (a few seconds)."""
-    with database.reading() as session:
-        if session.query(Person.id).first() is not None:
-            raise ConflictError("demo: the database holds people already; accepted: an empty one")
+    if not is_empty(database):
+        raise ConflictError("demo: the database holds people already; accepted: an empty one")
     with database.writing() as session:
         interactions.add(session, _interactions())
         said = [Said("category", "Health", 0.75), Said("everything", "", 0.25)]
@@ -54,7 +60,9 @@ def _interactions() -> list[NewInteraction]:
         more = [_SECOND[place % len(_SECOND)]] if place % 4 == 0 else []
         films[row["item"]] = (title, [name, *more])
     found = []
-    for row in log.minded.join(log.table.select("user", "item", "time"), on=["user", "item"]).iter_rows(named=True):
+    for row in log.minded.join(log.table.select("user", "item", "time"), on=["user", "item"]).iter_rows(
+        named=True
+    ):
         title, categories = films[row["item"]]
         found.append(
             NewInteraction(

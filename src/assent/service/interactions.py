@@ -83,13 +83,13 @@ class Row:
     unwillingness: float
     """In force now."""
     source: str
-    """Who said so: a wish on the `item`, the `category` or `everything`; the `platform`; nobody: `unsaid`."""
+    """Who said so: a wish on the `item`, `category` or `everything`; the `platform`; or nobody, `unsaid`."""
     source_target: str | None
     """The category, where the source is one."""
     said: float | None
     """When the wish was made."""
     state: str
-    """In the model in service: `used`, `withheld`, `never`, `closed`, or `undecided` (newer than the model)."""
+    """In the model in service: `used`, `withheld`, `never`, `closed`; `undecided` if it is newer than that."""
     decided_unwillingness: float | None
     """What was in force when that was decided; where it differs from `unwillingness`, a new decision is due."""
     reason: str | None
@@ -188,7 +188,7 @@ def _people(session: Session, users: Iterable[str], now: float) -> dict[str, int
 
 
 def _items(session: Session, some: Sequence[NewInteraction]) -> dict[str, int]:
-    """Return the ids of items, which are added if they are new; titles and categories that are given replace."""
+    """Return the ids of items, which are added if they are new; given titles and categories replace."""
     titles: dict[str, str | None] = {}
     categories: dict[str, Sequence[str]] = {}
     for each in some:
@@ -307,7 +307,9 @@ class Effective:
         return func.coalesce(Wish.scope, unsaid)
 
 
-_item_of_row = select(Item.item).where(Item.id == Interaction.item_id).correlate(Interaction).scalar_subquery()
+_item_of_row = (
+    select(Item.item).where(Item.id == Interaction.item_id).correlate(Interaction).scalar_subquery()
+)
 _categories_of_row = (
     select(ItemCategory.category).where(ItemCategory.item_id == Interaction.item_id).correlate(Interaction)
 )

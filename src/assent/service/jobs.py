@@ -1,9 +1,9 @@
 """Jobs for several workers.
 
-A worker takes a job for a while (a lease) and keeps it by heartbeats. If it is lost, its lease ends and another
-worker takes over. Each taking raises the job's token, and whatever a holder writes is checked against it in the
-same transaction (`hold`): a worker that was only slow changes nothing any more. So a job is done at most once as
-seen from outside. What fails is tried again a few times, and its last error is kept.
+A worker takes a job for a while (a lease) and keeps it by heartbeats. If it is lost, its lease ends and
+another worker takes over. Each taking raises the job's token, and whatever a holder writes is checked against
+it in the same transaction (`hold`): a worker that was only slow changes nothing any more. So a job is done at
+most once as seen from outside. What fails is tried again a few times, and its last error is kept.
 """
 
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Taken:
 
 
 def enqueue(session: Session, kind: Kind, payload: dict[str, Any] | None = None, *, by: str) -> int:
-    """Add a job and return its id; where an equal one waits already, that one's. `by` goes to the audit log."""
+    """Add a job and return its id, or that of an equal one that waits; `by` goes to the audit log."""
     if kind not in ("train", "update", "publish"):
         raise AssentError(f"kind {kind!r}: accepted: train, update, publish")
     given = payload or {}

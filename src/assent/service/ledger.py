@@ -188,7 +188,7 @@ def receipts_of(
 
 
 def receipt(session: Session, id: str, *, user: str | None = None) -> dict[str, Any]:
-    """Return a receipt as JSON; `NotFoundError` if there is none, or it is not the person's, if one is given."""
+    """Return a receipt as JSON; `NotFoundError` if there is none, or it is not of the `user` that is given."""
     asked = select(Receipt).where(Receipt.id == id)
     if user is not None:
         asked = asked.join(Person).where(Person.user == user)
@@ -273,7 +273,9 @@ def export_lines(session: Session) -> Iterator[str]:
             "head": first_head(ledger) if last is None else last.head,
         }
     )
-    seals = iter(session.execute(select(Seal.__table__).order_by(Seal.number).execution_options(yield_per=1000)))
+    seals = iter(
+        session.execute(select(Seal.__table__).order_by(Seal.number).execution_options(yield_per=1000))
+    )
     seal = next(seals, None)
     leaves = select(Leaf.__table__).order_by(Leaf.number).execution_options(yield_per=1000)
     for leaf in session.execute(leaves):

@@ -1,12 +1,13 @@
 """How the ledger is hashed, and checking it offline: no database is needed.
 
 A leaf is the SHA-256 of one event. A batch of leaves is sealed by the root of their Merkle tree (built as in
-RFC 9162: leaves are prefixed by 0, nodes by 1). A seal's head is the SHA-256 of its root, its place and the head
-before it, so that every head depends on all events before it. The first is chained to the ledger's own id.
+RFC 9162: leaves are prefixed by 0, nodes by 1). A seal's head is the SHA-256 of its root, its place and the
+head before it, so that every head depends on all events before it. The first is chained to the ledger's own
+id.
 
-An event that concerns a person has the hash of their consent record with a random salt. Only their receipt has
-the salt and the record: with it they can prove what was promised, and once it is deleted nobody can link the
-event to them.
+An event that concerns a person has the hash of their consent record with a random salt. Only their receipt
+has the salt and the record: with it they can prove what was promised, and once it is deleted nobody can link
+the event to them.
 """
 
 import json
@@ -109,7 +110,7 @@ class Summary:
     head: str = ""
 
 
-class _Damage(Exception):
+class _DamageError(Exception):
     """A line after which nothing can be followed."""
 
 
@@ -138,7 +139,7 @@ def check_ledger(
                         findings.append(Finding(name, "is of another ledger"))
                     elif proof["seal"] != seal or proof["previous"] != previous:
                         findings.append(Finding(name, f"its seal {seal['seal']} is another one in {origin}"))
-    except _Damage as damage:
+    except _DamageError as damage:
         findings.append(Finding(origin, str(damage)))
     else:
         for name, proof in unseen.items():
@@ -147,19 +148,21 @@ def check_ledger(
 
 
 def _sealed(lines: Iterable[str], origin: str, summary: Summary) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield each seal that holds, with the head before it; raise `_Damage` at the first line that does not."""
+    """Yield each seal that holds, with the head before it; raise at the first line that does not."""
     numbered = ((number, line.rstrip("\n")) for number, line in enumerate(lines, 1))
     number, line = next(numbered, (1, ""))
     header = _parsed(line, number)
     if set(header) != set(_HEADER_KEYS) or header["assent_ledger"] != FORMAT:
-        raise _Damage(f"line {number} is no header of a ledger of format {FORMAT}")
+        raise _DamageError(f"line {number} is no header of a ledger of format {FORMAT}")
     summary.ledger = str(header["ledger"])
     previous, hashes = first_head(summary.ledger), []
     for number, line in numbered:
         each = _parsed(line, number)
         if set(each) == set(_LEAF_KEYS):
             if each["leaf"] != summary.leaves:
-                raise _Damage(f"line {number} is event {each['leaf']}; event {summary.leaves} is missing")
+                raise _DamageError(
+                    f"line {number} is event {each['leaf']}; event {summary.leaves} is missing"
+                )
             hashes.append(leaf_hash(each))
             summary.leaves += 1
         elif set(each) == set(_SEAL_KEYS):
@@ -169,13 +172,13 @@ def _sealed(lines: Iterable[str], origin: str, summary: Summary) -> Iterator[tup
             summary.seals += 1
             summary.head = previous
         else:
-            raise _Damage(f"line {number} is neither an event nor a seal")
+            raise _DamageError(f"line {number} is neither an event nor a seal")
     if hashes:
-        raise _Damage(f"the last {len(hashes)} events have no seal")
+        raise _DamageError(f"the last {len(hashes)} events have no seal")
     told = {"leaves": summary.leaves, "seals": summary.seals, "head": previous}
     for key, value in told.items():
         if header[key] != value:
-            raise _Damage(f"the header says {key} {header[key]!r}; there is {value!r}")
+            raise _DamageError(f"the header says {key} {header[key]!r}; there is {value!r}")
 
 
 def _check_seal(
@@ -183,22 +186,24 @@ def _check_seal(
 ) -> None:
     here = {"seal": summary.seals, "first": summary.leaves - len(hashes), "count": len(hashes)}
     if not hashes or any(seal[key] != value for key, value in here.items()):
-        raise _Damage(f"line {number}: seal {seal['seal']} is not about the {len(hashes)} events before it")
+        raise _DamageError(
+            f"line {number}: seal {seal['seal']} is not about the {len(hashes)} events before it"
+        )
     if levels_of(hashes)[-1][0].hex() != seal["root"]:
-        raise _Damage(f"line {number}: the events of seal {seal['seal']} are not those that it sealed")
+        raise _DamageError(f"line {number}: the events of seal {seal['seal']} are not those that it sealed")
     if head_of(previous, seal) != seal["head"]:
-        raise _Damage(f"line {number}: seal {seal['seal']} does not follow from the seal before it")
+        raise _DamageError(f"line {number}: seal {seal['seal']} does not follow from the seal before it")
 
 
 def _parsed(line: str, number: int) -> dict[str, Any]:
     try:
         found = parse_json(f"line {number}", line.encode())
     except AssentError as error:
-        raise _Damage(str(error)) from None
+        raise _DamageError(str(error)) from None
     except UnicodeEncodeError:
-        raise _Damage(f"line {number} is no text") from None
+        raise _DamageError(f"line {number} is no text") from None
     if not isinstance(found, dict) or canonical(found) != line:
-        raise _Damage(f"line {number} is not as the ledger writes it")
+        raise _DamageError(f"line {number} is not as the ledger writes it")
     return found
 
 

@@ -35,8 +35,8 @@ class ModelView:
     decisions_hash: str
     upto: int
     facts: dict[str, Any]
-    """people, items, interactions, disclosed, never, closed, violation_share, budget, price, keep_quality, method,
-    seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
+    """people, items, interactions, disclosed, never, closed, violation_share, budget, price, keep_quality,
+    method, seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
 
 
 def page(

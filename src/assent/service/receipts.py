@@ -1,7 +1,7 @@
-"""Consent records and receipts as JSON, after ISO/IEC TS 27560:2023, in the terms of W3C's Data Privacy Vocabulary.
+"""Consent records and receipts as JSON, after ISO/IEC TS 27560:2023, in terms of the W3C's DPV.
 
-A record has the four sections of the specification: a header, the processing, the parties, and events. A receipt
-is a copy of the record for the person it is about, with the proof that it stands in the ledger.
+A record has the four sections of the specification: a header, the processing, the parties, and events. A
+receipt is a copy of the record for the person it is about, with the proof that it stands in the ledger.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ def record_of(
 ) -> dict[str, Any]:
     """Return the consent record of a wish that reached a state.
 
-    `said` is what the person said: scope, target, unwillingness, withdrawal. `outcome` tells what became of it.
+    `said` is what the person said: scope, target, unwillingness, withdrawal. `outcome` is what became of it.
     """
     who = settings.controller
     party = {

@@ -2,11 +2,11 @@
 
 A person's vector is folded in from the items that they disclose at the moment of the request, which is exact
 given the items' vectors. An interaction counts as disclosed if the model in service used it and its owner has
-not said never, closed or deleted it since. Where its owner minds it more than when that was decided, it counts
-only if its worth still pays for it. What is newly allowed waits for the next decision.
+not said never, closed or deleted it since. Where its owner minds it more than when that was decided, it
+counts only if its worth still pays for it. What is newly allowed waits for the next decision.
 
-Every request asks the database for the person's version and the model in service, so that changes made by other
-processes hold from the next request on.
+Every request asks the database for the person's version and the model in service, so that changes made by
+other processes hold from the next request on.
 """
 
 from collections import OrderedDict
@@ -159,7 +159,7 @@ class _Loaded:
 
 
 class Server:
-    """What a web process serves from: the model in memory, and lists of people while nothing of theirs changes."""
+    """What a web process serves from: the model, and lists of people while nothing of theirs changes."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
@@ -278,7 +278,11 @@ def _minding(row: _Had, unwillingness: float, loaded: _Loaded) -> _Had:
 
 def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
     """Return the wishes that would be in force."""
-    kept = [] if said.withdrawal else [each for each in now if (each.scope, each.target) != (said.scope, said.target)]
+    kept = (
+        []
+        if said.withdrawal
+        else [each for each in now if (each.scope, each.target) != (said.scope, said.target)]
+    )
     if said.unwillingness is None:
         return kept
     number = 1 + max((each.wish for each in now), default=0)
@@ -322,7 +326,15 @@ def _rows(session: Session, settings: ServiceSettings, user: str, model: int) ->
     for item, category in session.execute(kinds):
         names.get(item, []).append(category)
     return [
-        _Had(row.item, tuple(names[row.item_id]), row.brought, row.unwillingness, row.state, row.decided, row.value)
+        _Had(
+            row.item,
+            tuple(names[row.item_id]),
+            row.brought,
+            row.unwillingness,
+            row.state,
+            row.decided,
+            row.value,
+        )
         for row in rows
     ]
 

@@ -1,9 +1,12 @@
-"""The settings of the service."""
+"""The settings of the service: one YAML file, the same for web processes and workers."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from assent.support.errors import AssentError
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -41,6 +44,8 @@ class ServiceSettings(BaseModel):
     """Where people reach the service; personal links begin with it."""
     secure_cookies: bool = True
     """Whether browsers send cookies by https alone."""
+    demo: bool = False
+    """Whether the first page lets anybody in, as the demo person or as operator: for demo data alone."""
     controller: Controller = Controller()
     unsaid: Share = 1.0
     """The unwillingness of what nobody said anything about. 1: it is not used until its owner is asked."""
@@ -68,3 +73,23 @@ class ServiceSettings(BaseModel):
     def runs(self) -> Path:
         """The folder of run folders."""
         return self.data / "runs"
+
+
+def read_settings(file: Path | None, **given: Any) -> ServiceSettings:
+    """Return the settings of a YAML file, with those that are given in its place."""
+    read: Any = {}
+    if file is not None:
+        try:
+            read = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        except OSError as error:
+            raise AssentError(f"{file}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError):
+            raise AssentError(f"{file}: no YAML; accepted: lines such as 'budget: 0.5'") from None
+        if not isinstance(read, dict):
+            raise AssentError(f"{file}: no settings; accepted: lines such as 'budget: 0.5'")
+    try:
+        return ServiceSettings(**{**read, **given})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "settings"
+        raise AssentError(f"{file or 'settings'}: {name}: {first['msg']}") from None

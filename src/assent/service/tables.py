@@ -1,11 +1,10 @@
-"""The tables of the service. Moments are seconds since 1970 in UTC; ids of people and items are the platform's.
+"""The tables of the service. Moments are seconds since 1970 in UTC; people and items have the platform's ids.
 
-Person, Item, ItemCategory, Interaction   what is known
-Wish                                      all that people said; `in_force` marks what counts now
-Leaf, Seal, Receipt                       the ledger: events, their seals, and what only their owners hold
-Job, Model, Decision, Publication         what workers do, what they made, and what is in service
-Key, Link, Visit, Reply, Attempt          who may come in
-Meta                                      facts about this database
+Person, Item, ItemCategory, Interaction   what is known Wish                                      all that
+people said; `in_force` marks what counts now Leaf, Seal, Receipt                       the ledger: events,
+their seals, and what only their owners hold Job, Model, Decision, Publication         what workers do, what
+they made, and what is in service Key, Link, Visit, Reply, Attempt          who may come in Meta
+facts about this database
 """
 
 from typing import Annotated, Any

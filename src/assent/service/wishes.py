@@ -142,7 +142,9 @@ def record(
             for said in all_said:
                 check(said)
                 if said.scope != "everything" and (said.scope, said.target) not in known:
-                    raise AssentError(f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known")
+                    raise AssentError(
+                        f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known"
+                    )
         except AssentError as error:
             refused[place] = error
     heard = [
@@ -164,7 +166,9 @@ class _Who:
 
 
 def _people(session: Session, users: Iterable[str]) -> dict[str, _Who]:
-    rows = session.execute(select(Person.user, Person.id, Person.pseudonym).where(Person.user.in_(sorted(users))))
+    rows = session.execute(
+        select(Person.user, Person.id, Person.pseudonym).where(Person.user.in_(sorted(users)))
+    )
     return {row.user: _Who(row.id, row.pseudonym) for row in rows}
 
 
@@ -184,7 +188,7 @@ def _known_targets(session: Session, said: Iterable[Said]) -> set[tuple[str, str
 def _store(
     session: Session, settings: ServiceSettings, heard: Sequence[tuple[int, _Who, Said]]
 ) -> list[tuple[int, Recorded]]:
-    """Write wishes in their order, with events and receipts; return each with its place among the requests."""
+    """Write wishes in their order, with events and receipts; return each with its request's place."""
     if not heard:
         return []
     turn, now = take_turn(session), time()
@@ -258,7 +262,9 @@ def _end_earlier(session: Session, heard: Sequence[tuple[int, _Who, Said]]) -> N
     withdrawn = sorted({who.id for _, who, said in heard if said.withdrawal})
     if withdrawn:
         session.execute(ended.where(table.c.person_id.in_(withdrawn)))
-    replaced = sorted({(who.id, said.scope, said.target) for _, who, said in heard if who.id not in withdrawn})
+    replaced = sorted(
+        {(who.id, said.scope, said.target) for _, who, said in heard if who.id not in withdrawn}
+    )
     if replaced:
         one = and_(
             table.c.person_id == bindparam("who"),
@@ -486,14 +492,16 @@ def times_to_honour(session: Session, *, days: float | None = None) -> list[Hono
     )
     for state, column in states:
         took = (column - Wish.requested).label("took")
-        recent = select(took, func.row_number().over(order_by=took).label("place"), func.count().over().label("n"))
+        recent = select(
+            took, func.row_number().over(order_by=took).label("place"), func.count().over().label("n")
+        )
         ordered = recent.where(column.is_not(None), Wish.requested >= since).subquery()
         # The median is the mean of the one or two in the middle; both databases can say that.
         middle = ordered.c.place.between(ordered.c.n / 2.0, ordered.c.n / 2.0 + 1)
         median = session.scalar(select(func.avg(ordered.c.took)).where(middle))
-        count, worst = session.execute(select(func.count(), func.max(ordered.c.took)).select_from(ordered)).one()
-        waiting = session.scalar(
-            select(func.count()).where(column.is_(None), Wish.requested >= since)
-        )
+        count, worst = session.execute(
+            select(func.count(), func.max(ordered.c.took)).select_from(ordered)
+        ).one()
+        waiting = session.scalar(select(func.count()).where(column.is_(None), Wish.requested >= since))
         found.append(Honoured(state, count, median, worst, waiting or 0))
     return found

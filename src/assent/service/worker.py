@@ -1,8 +1,8 @@
 """The worker: takes jobs, makes the log, trains, writes decisions, publishes; wishes reach their states.
 
-What a job makes becomes visible in steps, each of which is whole: the run folder, then the model's row with its
-decisions, then the states of wishes in batches, then the publication. A worker that takes a job over goes on
-after the last step that is there.
+What a job makes becomes visible in steps, each of which is whole: the run folder, then the model's row with
+its decisions, then the states of wishes in batches, then the publication. A worker that takes a job over goes
+on after the last step that is there.
 """
 
 import logging
@@ -204,20 +204,26 @@ def read_log(session: Session, settings: ServiceSettings) -> tuple[Interactions,
     ).with_columns(reason=turned_away(table["unwillingness"], settings.closed))
     known = Interactions("service", table.select("user", "item", "time"), _catalogue(session))
     read = known.judged(verdicts)
-    return replace(read, items=read.items.join(read.table.select("item").unique(), on="item", how="semi")), upto
+    return replace(
+        read, items=read.items.join(read.table.select("item").unique(), on="item", how="semi")
+    ), upto
 
 
 def _catalogue(session: Session) -> pl.DataFrame:
     """Return what is known of items: item, title, category."""
     kinds = {"item": pl.String, "title": pl.String}
-    items = pl.DataFrame([tuple(row) for row in session.execute(select(Item.item, Item.title))], kinds, orient="row")
+    items = pl.DataFrame(
+        [tuple(row) for row in session.execute(select(Item.item, Item.title))], kinds, orient="row"
+    )
     asked = (
         select(Item.item, ItemCategory.category)
         .join(Item, Item.id == ItemCategory.item_id)
         .order_by(ItemCategory.item_id, ItemCategory.place)
     )
     pairs = pl.DataFrame(
-        [tuple(row) for row in session.execute(asked)], {"item": pl.String, "category": pl.String}, orient="row"
+        [tuple(row) for row in session.execute(asked)],
+        {"item": pl.String, "category": pl.String},
+        orient="row",
     )
     lists = pairs.group_by("item", maintain_order=True).agg("category")
     found = items.join(lists, on="item", how="left").with_columns(pl.col("category").fill_null([]))
@@ -348,7 +354,9 @@ def honour(database: Database, settings: ServiceSettings, model: int) -> None:
     for state, column in (("decided", Wish.decided), ("trained", Wish.trained)):
         while True:
             with database.writing() as session:
-                open_ = select(Wish.id).where(Wish.id <= upto, column.is_(None)).order_by(Wish.id).limit(_SOME)
+                open_ = (
+                    select(Wish.id).where(Wish.id <= upto, column.is_(None)).order_by(Wish.id).limit(_SOME)
+                )
                 waiting = list(session.scalars(open_))
                 if not waiting:
                     break
