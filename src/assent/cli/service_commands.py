@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from time import time
 from typing import Annotated, Any
 
@@ -40,6 +40,8 @@ _PANEL = "Service"
 _DATABASE = "ASSENT_DATABASE"
 _SETTINGS = "ASSENT_SERVICE_SETTINGS"
 """Hands the settings to further web processes."""
+_PATIENCE = 20.0
+"""Seconds that a worker has to put its job back."""
 
 
 @dataclass(frozen=True)
@@ -175,23 +177,38 @@ def app_of_settings() -> Any:
 
 @contextmanager
 def _worker_beside(*, wanted: bool) -> Iterator[None]:
-    """Run a worker as a process of its own while the block is at work."""
+    """Run a worker as a process of its own while the block is at work.
+
+    It ends when its standard input does, however this process ends.
+    """
     if not wanted:
         yield
         return
     work = [sys.executable, "-c", "from assent.cli.service_commands import work_by_settings as w; w()"]
-    process = subprocess.Popen(work, start_new_session=True)
+    process = subprocess.Popen(work, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
     finally:
-        process.terminate()
-        process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()  # another worker takes its job over
+            process.wait()
 
 
 def work_by_settings() -> None:
-    """Work by the settings that `assent serve` left in the environment."""
+    """Work by the settings that `assent serve` left in the environment, until it ends."""
     _tell()
-    _work(ServiceSettings.model_validate_json(os.environ[_SETTINGS]))
+    stop = Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        stop.set()
+
+    Thread(target=wait_for_end, daemon=True).start()
+    _work(ServiceSettings.model_validate_json(os.environ[_SETTINGS]), stop)
 
 
 @spread
@@ -212,23 +229,23 @@ def work_command(
     assent work --once
     ```
     """
-    settings = place.read()
+    settings, stop = place.read(), Event()
     _tell()
-    _work(settings, once=once)
+    if not once:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, lambda *_: stop.set())
+    _work(settings, stop, once=once)
 
 
-def _work(settings: ServiceSettings, *, once: bool = False) -> None:
+def _work(settings: ServiceSettings, stop: Event, *, once: bool = False) -> None:
     with _opened(settings) as database:
         from assent.service.worker import work, work_once
 
         name = f"{socket.gethostname()}:{os.getpid()}"
         if once:
-            while work_once(database, settings, worker=name):
+            while work_once(database, settings, worker=name, stop=stop):
                 pass
             return
-        stop = Event()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(each, lambda *_: stop.set())
         work(database, settings, worker=name, stop=stop)
 
 

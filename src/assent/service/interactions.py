@@ -89,9 +89,9 @@ class Row:
     said: float | None
     """When the wish was made."""
     state: str
-    """In the model in service: `used`, `withheld`, `never`, `closed`; `undecided` if it is newer than that."""
+    """In the model in service: `used`, `withheld`, `never`, `closed`; `undecided` if it is newer."""
     decided_unwillingness: float | None
-    """What was in force when that was decided; where it differs from `unwillingness`, a new decision is due."""
+    """What was in force when that was decided; where that changed, a new decision is due."""
     reason: str | None
     """One of `assent.game.reasons.Reason`, for used and withheld ones."""
     value: float | None
@@ -144,7 +144,7 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
         pairs = tuple_(Interaction.person_id, Interaction.item_id)
         known = set(
             session.execute(select(Interaction.person_id, Interaction.item_id).where(pairs.in_(sorted(rows))))
-            .tuples()
+
             .all()
         )
         new = [row for pair, row in sorted(rows.items()) if pair not in known]
@@ -178,12 +178,12 @@ def _insert_new(session: Session, table: Any, rows: Sequence[Mapping[str, Any]])
 def _people(session: Session, users: Iterable[str], now: float) -> dict[str, int]:
     """Return the ids of people, who are added if they are new."""
     asked = select(Person.user, Person.id).where(Person.user.in_(sorted(users)))
-    found = dict(session.execute(asked).tuples().all())
+    found = dict(session.execute(asked).all())
     new = [{"user": user, "pseudonym": str(uuid4()), "added": now, "version": 0}
            for user in sorted(set(users) - set(found))]  # fmt: skip
     if new:
         _insert_new(session, Person, new)
-        found = dict(session.execute(asked).tuples().all())
+        found = dict(session.execute(asked).all())
     return found
 
 
@@ -434,7 +434,7 @@ def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Ro
 def counts(session: Session, settings: ServiceSettings, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
     rows = _rows(session, settings, user).subquery()
-    found = session.execute(select(rows.c.state, func.count()).group_by(rows.c.state)).tuples().all()
+    found = session.execute(select(rows.c.state, func.count()).group_by(rows.c.state)).all()
     return dict.fromkeys(STATES, 0) | dict(found)
 
 
@@ -447,7 +447,7 @@ def categories(session: Session, user: str) -> list[CategoryCount]:
         .where(Interaction.person_id == person)
         .group_by(ItemCategory.category)
     )
-    counted = dict(session.execute(number).tuples().all())
+    counted = dict(session.execute(number).all())
     spoken = select(Wish.target, Wish.unwillingness, Wish.requested).where(
         Wish.person_id == person, Wish.in_force, Wish.scope == "category"
     )

@@ -169,6 +169,19 @@ def fail(session: Session, taken: Taken, error: str, *, now: float | None = None
     session.flush()
 
 
+def release(session: Session, taken: Taken) -> None:
+    """Put a job back as if it had not been taken: its worker is being ended."""
+    hold(session, taken)
+    job = session.get_one(Job, taken.id)
+    twin = session.scalar(select(Job.id).where(Job.state == "queued", Job.merge == job.merge))
+    if twin is not None:  # it does the same
+        job.state, job.finished, job.error = "failed", time(), f"job {twin} is the same"
+    else:
+        job.state, job.attempts = "queued", job.attempts - 1
+    job.lease_until, job.progress = None, None
+    session.flush()
+
+
 def _one(done: Any) -> None:
     assert isinstance(done, CursorResult)
     if done.rowcount != 1:
@@ -198,7 +211,7 @@ def get(session: Session, id: int) -> JobView:
 
 def counts(session: Session) -> dict[str, int]:
     """Return the number of jobs in each state."""
-    found = session.execute(select(Job.state, func.count()).group_by(Job.state)).tuples().all()
+    found = session.execute(select(Job.state, func.count()).group_by(Job.state)).all()
     return dict.fromkeys(STATES, 0) | dict(found)
 
 

@@ -188,7 +188,7 @@ def receipts_of(
 
 
 def receipt(session: Session, id: str, *, user: str | None = None) -> dict[str, Any]:
-    """Return a receipt as JSON; `NotFoundError` if there is none, or it is not of the `user` that is given."""
+    """Return a receipt as JSON; `NotFoundError` if there is none, or it is not of the `user` given."""
     asked = select(Receipt).where(Receipt.id == id)
     if user is not None:
         asked = asked.join(Person).where(Person.user == user)

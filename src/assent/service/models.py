@@ -127,7 +127,7 @@ def _model(session: Session, id: int) -> Model:
 def _views(session: Session, found: Sequence[Model]) -> list[ModelView]:
     ids = [each.id for each in found]
     last = select(Publication.model_id, func.max(Publication.at)).group_by(Publication.model_id)
-    published = dict(session.execute(last.where(Publication.model_id.in_(ids))).tuples().all())
+    published = dict(session.execute(last.where(Publication.model_id.in_(ids))).all())
     now = in_service_id(session)
     return [
         ModelView(

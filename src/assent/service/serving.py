@@ -341,7 +341,7 @@ def _rows(session: Session, settings: ServiceSettings, user: str, model: int) ->
 
 def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:
     asked = select(Item.item, Item.title).where(Item.item.in_(sorted(items)))
-    return dict(session.execute(asked).tuples().all()) if items else {}
+    return dict(session.execute(asked).all()) if items else {}
 
 
 def _load(session: Session, settings: ServiceSettings, id: int) -> _Loaded:

@@ -9,7 +9,7 @@ import logging
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from threading import Event as Flag
@@ -67,7 +67,7 @@ def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Fl
         try:
             ask_for_update(database, settings)
             settle(database, settings)
-            if work_once(database, settings, worker=worker):
+            if work_once(database, settings, worker=worker, stop=stop):
                 continue
         except AssentError:
             raise
@@ -76,8 +76,10 @@ def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Fl
         stop.wait(_PAUSE)
 
 
-def work_once(database: Database, settings: ServiceSettings, *, worker: str) -> bool:
-    """Take and do one job; return False if there is none."""
+def work_once(
+    database: Database, settings: ServiceSettings, *, worker: str, stop: Flag | None = None
+) -> bool:
+    """Take and do one job; return False if there is none. Once `stop` is set, the job is put back."""
     with database.writing() as session:
         taken = jobs.take(session, worker)
     if taken is None:
@@ -85,35 +87,43 @@ def work_once(database: Database, settings: ServiceSettings, *, worker: str) -> 
     log.info("job %d (%s): taken", taken.id, taken.kind)
     began = monotonic()
     try:
-        with _kept(database, taken) as watch:
+        with _kept(database, taken, stop or Flag()) as watch:
             result = _do(database, settings, taken, watch)
     except LostJobError:
         log.warning("job %d: another worker has it", taken.id)
         return True
+    except _StoppedError:
+        with database.writing() as session, suppress(LostJobError):
+            jobs.release(session, taken)
+        log.info("job %d: put back", taken.id)
+        return True
     except Exception as error:
         said = str(error) if isinstance(error, AssentError) else f"{type(error).__name__}: {error}"
         log.error("job %d (%s): failed (%s)", taken.id, taken.kind, type(error).__name__)
-        try:
-            with database.writing() as session:
-                jobs.fail(session, taken, said)
-        except LostJobError:
-            pass
+        with database.writing() as session, suppress(LostJobError):
+            jobs.fail(session, taken, said)
         return True
     log.info("job %d (%s): done in %.1f s: %s", taken.id, taken.kind, monotonic() - began, result)
     return True
 
 
-class _Watch(Whole):
-    """Tells how far a training is, and ends it when another worker has the job."""
+class _StoppedError(Exception):
+    """This worker is being ended."""
 
-    def __init__(self) -> None:
+
+class _Watch(Whole):
+    """Tells how far a training is, and ends it when another worker has the job, or this one is ended."""
+
+    def __init__(self, stop: Flag) -> None:
         super().__init__()
-        self.lost = Flag()
+        self.lost, self.stop = Flag(), stop
 
     def moved(self) -> None:
         """End the training if it does not count any more."""
         if self.lost.is_set():
             raise LostJobError
+        if self.stop.is_set():
+            raise _StoppedError
 
     @property
     def text(self) -> str | None:
@@ -124,9 +134,9 @@ class _Watch(Whole):
 
 
 @contextmanager
-def _kept(database: Database, taken: Taken) -> Iterator[_Watch]:
+def _kept(database: Database, taken: Taken, stop: Flag) -> Iterator[_Watch]:
     """Keep a job by heartbeats while the block is at work."""
-    watch, done = _Watch(), Flag()
+    watch, done = _Watch(stop), Flag()
 
     def beat() -> None:
         while not done.wait(LEASE / 6):
@@ -290,8 +300,8 @@ def write_model(
         )
         session.add(model)
         session.flush()
-        people = dict(session.execute(select(Person.user, Person.id)).tuples().all())
-        items = dict(session.execute(select(Item.item, Item.id)).tuples().all())
+        people = dict(session.execute(select(Person.user, Person.id)).all())
+        items = dict(session.execute(select(Item.item, Item.id)).all())
         rows: list[dict[str, Any]] = []
         for row in _decisions(run):
             user, item = row.pop("user"), row.pop("item")
