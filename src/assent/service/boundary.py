@@ -62,13 +62,13 @@ class Boundary:
 
         try:
             if refusal := refused(scope):
-                await plain(answer, *refusal)
+                await plain(scope, answer, *refusal)
             else:
                 await self.app(scope, bounded(scope, receive), answer)
         except Exception as error:  # nothing of an exception's text goes anywhere: it may name people
             last = traceback.extract_tb(error.__traceback__)[-1]
             _errors.error("%s at %s:%d", type(error).__name__, last.filename, last.lineno or 0)
-            await plain(answer, 500, "something went wrong here: it is noted")
+            await plain(scope, answer, 500, "something went wrong here: accepted: the same again later")
         route = getattr(scope.get("route"), "path", "-")
         milliseconds = (time.perf_counter() - begun) * 1000
         _log.info("%s %s %d %.1f ms", scope["method"], route, status, milliseconds)
@@ -117,11 +117,14 @@ def bounded(scope: Scope, receive: Receive) -> Receive:
     return receive_some
 
 
-async def plain(send: Send, status: int, detail: str) -> None:
-    """Answer with a problem (RFC 9457) before the application is reached, or after it failed."""
-    body = json.dumps(
-        {"type": "about:blank", "title": detail.partition(":")[0], "status": status, "detail": detail}
-    )
-    headers = [(b"content-type", b"application/problem+json")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+async def plain(scope: Scope, send: Send, status: int, detail: str) -> None:
+    """Answer before the application is reached, or after it failed: to programs with a problem (RFC 9457)."""
+    if scope["path"].startswith(API):
+        kind = b"application/problem+json"
+        title = detail.partition(":")[0]
+        body = json.dumps({"type": "about:blank", "title": title, "status": status, "detail": detail})
+    else:
+        kind = b"text/plain; charset=utf-8"
+        body = f"{detail[0].upper()}{detail[1:]}.\n"
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
     await send({"type": "http.response.body", "body": body.encode()})

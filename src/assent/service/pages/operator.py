@@ -85,10 +85,10 @@ def list_models(door: Operator) -> Response:
 @router.post("/models/publish")
 def publish(door: Operator) -> Response:
     """Put a model into service."""
-    model = _number(text_of(door.posted, "model"))
-    if model is None:
-        raise AssentError("model: accepted: the number of a model")
     with door.writing() as (session, visitor):
+        model = _number(text_of(door.posted, "model"))
+        if model is None:
+            raise AssentError("model: accepted: the number of a model")
         models.publish(session, door.service.settings, model, by=_by(visitor))
     return go(door.request, "/operator/models", said="published")
 
@@ -159,10 +159,10 @@ def list_jobs(door: Operator) -> Response:
 @router.post("/jobs")
 def start(door: Operator) -> Response:
     """Ask for a training or an update."""
-    kind = text_of(door.posted, "kind")
-    if kind not in ("train", "update"):
-        raise AssentError("kind: accepted: train, update")
     with door.writing() as (session, visitor):
+        kind = text_of(door.posted, "kind")
+        if kind not in ("train", "update"):
+            raise AssentError("kind: accepted: train, update")
         jobs.enqueue(session, "train" if kind == "train" else "update", by=_by(visitor))
     return go(door.request, "/operator/jobs", said="started")
 
