@@ -38,7 +38,9 @@ def test_migrations_make_the_tables(url: str) -> None:
     ],
 )
 def test_the_ledger_is_append_only(database: Database, change: str) -> None:
-    is_foreign = ("TRUNCATE" in change) == database.is_sqlite and ("TRUNCATE" in change or "REPLACE" in change)
+    is_foreign = ("TRUNCATE" in change) == database.is_sqlite and (
+        "TRUNCATE" in change or "REPLACE" in change
+    )
     if is_foreign or ("REPLACE" in change and not database.is_sqlite):
         pytest.skip("the other database's words")
     with database.writing() as session:
@@ -138,7 +140,12 @@ def test_settings_are_read_from_yaml(tmp_path: Path) -> None:
     file.write_text("budget: 0.4\ncontroller:\n  name: Corner cinema\n")
     found = read_settings(file, database="sqlite:///x", data=tmp_path)
     assert (found.budget, found.controller.name) == (0.4, "Corner cinema")
-    for wrong, message in (("budget: 2", "budget: .*less than"), ("budgt: 1", "budgt"), ("[", "no YAML"), ("3", "no settings")):
+    for wrong, message in (
+        ("budget: 2", "budget: .*less than"),
+        ("budgt: 1", "budgt"),
+        ("[", "no YAML"),
+        ("3", "no settings"),
+    ):
         file.write_text(wrong)
         with pytest.raises(AssentError, match=message):
             read_settings(file, database="sqlite:///x", data=tmp_path)

@@ -184,7 +184,10 @@ def test_pages_go_through_all_interactions(
             if (cursor := page.next) is None:
                 break
         assert seen == ["i4", "i3", "i2", "i1"]
-        assert [row.item for row in interactions.page(session, settings, "u1", category="a").rows] == ["i2", "i1"]
+        assert [row.item for row in interactions.page(session, settings, "u1", category="a").rows] == [
+            "i2",
+            "i1",
+        ]
         assert [row.item for row in interactions.page(session, settings, "u1", search="I3").rows] == ["i3"]
         assert interactions.page(session, settings, "u1", search="%").rows == []
         assert interactions.page(session, settings, "nobody").rows == []
@@ -195,7 +198,9 @@ def test_pages_go_through_all_interactions(
                 interactions.page(session, settings, "u1", cursor=cursor)
 
 
-def test_what_is_known_already_stays(database: Database, settings: ServiceSettings, people: list[str]) -> None:
+def test_what_is_known_already_stays(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
     again = [replace(row, at=99.0, unwillingness=0.9, title="New title", categories=["b", "c", "b"])
              for row in rows_of("u1")[:1]]  # fmt: skip
     with database.writing() as session:

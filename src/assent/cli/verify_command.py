@@ -97,8 +97,6 @@ def _check_ledger(ledger: Path, receipts: list[Path], output: OutputOptions) -> 
     if found:
         raise typer.Exit(1)
     say(f"{ledger}: {plural(summary.leaves, 'event')} in {plural(summary.seals, 'seal')}, all as written.")
-    say(
-        f"Head: {summary.head}. Only a head that you kept, or a receipt, shows that the end is missing."
-    )
+    say(f"Head: {summary.head}. Only a head that you kept, or a receipt, shows that the end is missing.")
     if receipts:
         say(f"{plural(len(receipts), 'receipt')} found in it.")
