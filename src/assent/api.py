@@ -19,13 +19,17 @@ from assent.lab import Lab, Processes, Store, Training
 from assent.lab.tuning import tuned
 from assent.methods import METHODS, Choice, Method, make_method
 from assent.models import MODELS, Recommender
+from assent.runs.changes import Changes
 from assent.runs.compare import compare, frontier, parse_methods
+from assent.runs.drift import Drift, drift
 from assent.runs.export import export
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
 from assent.runs.plan import RunPlan
+from assent.runs.prompt import prompt_update
 from assent.runs.recommend import write_recommendations
 from assent.runs.run import fit
+from assent.runs.served import Applied, Served
 from assent.runs.verify import Finding, verify
 from assent.support.errors import AssentError
 from assent.training import Settings, Trained
@@ -33,9 +37,12 @@ from assent.training import Settings, Trained
 __all__ = [
     "METHODS",
     "MODELS",
+    "Applied",
     "AssentError",
     "Budget",
+    "Changes",
     "Choice",
+    "Drift",
     "Finding",
     "HeldOut",
     "Interactions",
@@ -49,6 +56,7 @@ __all__ = [
     "Recommender",
     "Run",
     "RunPlan",
+    "Served",
     "Settings",
     "Store",
     "Trained",
@@ -57,6 +65,7 @@ __all__ = [
     "assign",
     "break_even_prices",
     "compare",
+    "drift",
     "evaluate",
     "export",
     "fit",
@@ -70,6 +79,7 @@ __all__ = [
     "parse_methods",
     "predict_orders",
     "price_path",
+    "prompt_update",
     "read_interactions",
     "read_wishes",
     "simulate",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,16 +74,35 @@ class IALS(Recommender):
 
     def __init__(self, sizes: Sizes, settings: IALSSettings) -> None:
         super().__init__(sizes, settings)
-        pairs, rows = max(1, sizes.users * sizes.items), max(1, sizes.rows)
-        self.alpha = settings.unobserved * rows / pairs
-        noise = math.sqrt(sizes.users / rows) + math.sqrt(sizes.items / rows)
-        self.l2 = settings.strength * noise / (1 + settings.unobserved)
+        self.weigh(sizes)
         self.user_table = nn.Parameter(torch.zeros(sizes.users + 1, settings.dimension))
         self.item_table = nn.Parameter(torch.zeros(sizes.items + 1, settings.dimension))
         self.calibration: Tensor
         self.register_buffer("calibration", torch.tensor([1.0, 0.0]))  # a and b
         self._grouped: tuple[Evidence, Entries, Entries] | None = None
         self._draws = Draws.numbered(sizes)
+
+    def weigh(self, sizes: Sizes) -> None:
+        """Set α and λ to those of a training of these sizes."""
+        pairs, rows = max(1, sizes.users * sizes.items), max(1, sizes.rows)
+        self.alpha = self.settings.unobserved * rows / pairs
+        noise = math.sqrt(sizes.users / rows) + math.sqrt(sizes.items / rows)
+        self.l2 = self.settings.strength * noise / (1 + self.settings.unobserved)
+        self.weighed_by = sizes
+
+    @torch.no_grad()
+    def with_people(self, vectors: Tensor, rows: int) -> "IALS":
+        """Return the model with other people, `vectors[n, d]`, who disclose so many rows.
+
+        Items, weights and calibration stay those of the training, so that people can be folded in. The
+        unknown user gets the mean of the vectors.
+        """
+        made = IALS(replace(self.sizes, users=len(vectors), rows=rows), self.settings)
+        made.weigh(self.weighed_by)
+        made.item_table, made.calibration = self.item_table, self.calibration
+        made.user_table[:-1] = vectors
+        made.user_table[-1] = mean_row(vectors)
+        return made.eval()
 
     @torch.no_grad()
     def initialise(self, draws: Draws) -> None:

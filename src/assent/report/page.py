@@ -92,12 +92,23 @@ def _done(data: ReportData) -> list[str]:
             "Nobody decided on them, and the model has not learnt from them.",
             f"Protocol {data.protocol}{ranked}. {drawn}",
         ]
+    split = (
+        f"The quality was measured on a split, with models that are not kept. So {held_out} have also "
+        f"measured the quality, in aggregate. Protocol {data.protocol}{ranked}. {drawn}"
+    )
+    if data.settings.get("grade") == "prompt":
+        return [
+            f"{log} were decided on: every one that may be looked at, the latest too. People’s own vectors "
+            f"come from all {disclosed:,} that are disclosed now. What interactions are worth and the items’ "
+            "vectors were measured before: interactions that went since, or are withheld since, still have "
+            "a part in these, until the next exact update.",
+            split,
+        ]
     return [
         f"{log} were decided on: every one that may be looked at, the latest too. The model that is "
         f"published is trained on all {disclosed:,} that are disclosed. Its settings and the length of its "
         "training were found on disclosed interactions alone.",
-        f"The quality was measured on a split, with models that are not kept. So {held_out} have also "
-        f"measured the quality, in aggregate. Protocol {data.protocol}{ranked}. {drawn}",
+        split,
     ]
 
 

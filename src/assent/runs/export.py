@@ -27,6 +27,7 @@ import polars as pl
 
 from assent.runs.folder import Run
 from assent.runs.recommend import popularity
+from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.files import as_json, check_format, read_json, write_bytes
 
@@ -68,11 +69,13 @@ def export(
     users, items = (each[:-1].numpy().astype(np.float32, copy=False) for each in trained.vectors())
     if not (np.isfinite(users).all() and np.isfinite(items).all()):
         raise AssentError("vectors: the model has diverged (NaN); train it with other settings")
-    contents = {IDS: _ids(run)}
+    shown = _shown(run)
+    items = items[shown]
+    contents = {IDS: _ids(run, shown)}
     if "safetensors" in formats:
         contents[VECTORS] = _safetensors(users, items)
     if "onnx" in formats:
-        contents |= _graphs(run, users, items)
+        contents |= _graphs(run, users, items, shown)
     if "usearch" in formats:
         contents[INDEX] = _index(items)
     contents[README] = _readme(contents).encode()
@@ -116,9 +119,14 @@ def _check_folder(to: Path, *, replace: bool) -> None:
     check_format(to / MARKER, read_json(to / MARKER), FORMAT)
 
 
-def _ids(run: Run) -> bytes:
+def _shown(run: Run) -> Bools:
+    """Return which of the model's items somebody discloses: all, but for those that went since: [n_items]."""
+    return np.isin(run.trained.item_ids, popularity(run)["item"].to_numpy().astype(np.str_))
+
+
+def _ids(run: Run, shown: Bools) -> bytes:
     """Return the ids of users and items, and the places of items by popularity."""
-    users, items = run.trained.user_ids.tolist(), run.trained.item_ids.tolist()
+    users, items = run.trained.user_ids.tolist(), run.trained.item_ids[shown].tolist()
     shares = pl.DataFrame({"item": items}).join(popularity(run), on="item", how="left", maintain_order="left")
     popular = np.argsort(-shares["share"].to_numpy(), kind="stable")
     return as_json({"users": users, "items": items, "popular": popular.tolist()})
@@ -131,13 +139,13 @@ def _safetensors(users: Vectors, items: Vectors) -> bytes:
     return content
 
 
-def _graphs(run: Run, users: Vectors, items: Vectors) -> dict[str, bytes]:
+def _graphs(run: Run, users: Vectors, items: Vectors, shown: Bools) -> dict[str, bytes]:
     from assent.models import IALS
     from assent.runs.graphs import fold_in_graph, scoring_graph
 
     graphs = {SCORES: scoring_graph(users, items)}
     if isinstance(run.trained.model, IALS):
-        graphs[FOLD_IN] = fold_in_graph(run.trained.model)
+        graphs[FOLD_IN] = fold_in_graph(run.trained.model, shown)
     return graphs
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assent.models import IALS
+from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.runtime import one_thread
 
@@ -73,8 +74,8 @@ def scoring_graph(users: Array, items: Array) -> bytes:
     return _model(_SCORES, {"user_vectors": users, "item_vectors": np.ascontiguousarray(items.T)})
 
 
-def fold_in_graph(model: IALS) -> bytes:
-    """Return the graph from the items that somebody discloses to the logits of all items.
+def fold_in_graph(model: IALS, shown: Bools) -> bytes:
+    """Return the graph from the items that somebody discloses to the logits of the items `shown[n_items]`.
 
     The vector x of a person with the items' vectors H solves (G + ρ I + Σ h hᵀ) x = Σ h, where ρ grows with
     their number. In the basis of G's eigenvectors G + ρ I is diagonal, and conjugate gradients that are
@@ -86,7 +87,7 @@ def fold_in_graph(model: IALS) -> bytes:
         values, basis = np.linalg.eigh(model.alpha * items.T @ items)
     a, b = model.calibration.tolist()
     numbers = {
-        "rotated": (items @ basis).astype(np.float32),
+        "rotated": (items[shown] @ basis).astype(np.float32),
         "eigenvalues": np.maximum(values, 0) + model.l2 * model.alpha * len(items),
         "l2": np.array(model.l2),
         "tolerance": np.array(1e-20),

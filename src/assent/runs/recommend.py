@@ -99,8 +99,13 @@ def _had(run: Run) -> pl.DataFrame:
 
 
 def _own_lists(run: Run, people: pl.Series, k: int, hidden: pl.DataFrame) -> pl.DataFrame:
-    """Return the best items by the model's scores."""
-    return run.trained.recommend(people.to_list(), k, exclude=hidden)
+    """Return the best items by the model's scores; one that nobody discloses any more is not among them."""
+    known = pl.DataFrame({"item": run.trained.item_ids}, {"item": pl.String})
+    left = known.join(run.selection.filter("disclosed"), on="item", how="anti")
+    nobody = people.to_frame("user").join(left, how="cross")
+    return run.trained.recommend(
+        people.to_list(), k, exclude=pl.concat([hidden.select("user", "item"), nobody])
+    )
 
 
 def _general_lists(run: Run, people: pl.Series, k: int, hidden: pl.DataFrame) -> pl.DataFrame:

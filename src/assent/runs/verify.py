@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
+import torch
 from pydantic import ValidationError
 
 from assent.data.interactions import Interactions
@@ -26,7 +27,7 @@ from assent.game.players import players_of
 from assent.game.prices import break_even_prices
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training, everything
-from assent.models import MODELS
+from assent.models import IALS, MODELS
 from assent.models.losses import Loss
 from assent.report.page import build_report
 from assent.results.records import REFERENCES
@@ -51,8 +52,10 @@ from assent.runs.folder import (
 from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, made_with, read_manifest
 from assent.runs.run import report_data, stopped_after
 from assent.runs.tables import described, held_out_table
+from assent.support.arrays import positions
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
+from assent.support.runtime import one_thread
 from assent.training import Settings, Trained
 from assent.training.stored import as_files, from_files
 
@@ -111,6 +114,8 @@ def verify(
     with progress.task("checking the files", 1):
         checked.folder_alone()
     live = live if checked.is_live else None
+    if again and checked.is_prompt:
+        raise AssentError("again=True: a prompt update is not trained; accepted: the exact run it keeps")
     if log is not None and problem is not None and checked.fits(log, problem, live):
         if live is None:
             checked.metrics_again(problem, progress)
@@ -168,6 +173,11 @@ class _Verification:
     def is_live(self) -> bool:
         """Whether the run is live."""
         return self.description is not None and self.description.get("live") is not None
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the run is a prompt update: figures and items are those of an exact run."""
+        return self.description is not None and self.description.get("grade") == "prompt"
 
     def folder_alone(self) -> None:
         """Check what can be checked without the log."""
@@ -266,7 +276,8 @@ class _Verification:
             if self.is_live and record["method"] not in REFERENCES:
                 own = record["violation"]
             share = own / everything if everything else 0.0
-            self._compare(_METRICS, record, {"violation": own, "violation_share": share}, _EXACT)
+            if not self.is_prompt:
+                self._compare(_METRICS, record, {"violation": own, "violation_share": share}, _EXACT)
             self._equal(_METRICS, record, settings, ("dataset", "model", "price"))
         self._equal(_METRICS, records[0], settings, ("objective",))
         self._check_quality(records, seeds)
@@ -357,6 +368,13 @@ class _Verification:
         return None
 
     def _check_knowledge(self, trained: Trained, disclosed: pl.DataFrame) -> None:
+        if self.is_prompt:  # items stay those of the exact run; people are folded in from what it knows
+            disclosed = disclosed.filter(pl.col("item").is_in(trained.item_ids.tolist()))
+            if trained.user_ids.tolist() != disclosed["user"].unique().sort().to_list():
+                self.note("model.json", "knows other users than those of the disclosed interactions")
+            elif not self._is_folded_in(trained, disclosed):
+                self.note("model.safetensors", "has other vectors than what people disclose gives them")
+            return
         known = (("user", trained.user_ids), ("item", trained.item_ids))
         for column, ids in known:
             if ids.tolist() != disclosed[column].unique().sort().to_list():
@@ -368,6 +386,17 @@ class _Verification:
             pairs = {*zip(trained.user_ids[rows.users], trained.item_ids[rows.items], strict=True)}
             if pairs != {*zip(disclosed["user"], disclosed["item"], strict=True)}:
                 self.note("model.safetensors", "reads other interactions than the disclosed ones")
+
+    def _is_folded_in(self, trained: Trained, disclosed: pl.DataFrame) -> bool:
+        """Whether everybody has the vector that what they disclose gives them, given the items."""
+        if not isinstance(trained.model, IALS):
+            return False
+        rows = disclosed.sort("user")
+        items = positions(trained.item_ids, rows["item"].to_numpy().astype(np.str_))
+        counts = rows.group_by("user", maintain_order=True).len()["len"].to_list()
+        with one_thread():  # sums depend on the number of threads
+            found = trained.model.fold_in(list(torch.split(torch.from_numpy(items), counts)))
+        return torch.allclose(found, trained.model.user_table[:-1], rtol=_CLOSE, atol=_CLOSE)
 
     def _check_report(self, manifest: Manifest) -> None:
         """Draw the report again from the other files; only the same assent draws the same bytes."""
@@ -399,7 +428,7 @@ class _Verification:
         if self.is_live and live is None:
             raise AssentError(f"{self.folder}: a live run; accepted: live too, the log's live_problem")
         given = problem.fingerprint(), None if live is None else live.fingerprint()
-        if given != (settings.get("fingerprint"), settings.get("live")):
+        if not self.is_prompt and given != (settings.get("fingerprint"), settings.get("live")):
             keys = ("dataset", "protocol", "split_seed", "negatives", "unwillingness", "rest")
             said = ", ".join(f"{key} {settings.get(key)}" for key in keys if settings.get(key) is not None)
             self.note(MARKER, f"of another problem than this log gives; the fit had {said}")
@@ -413,11 +442,15 @@ class _Verification:
             }
         )
         pair = ["user", "item"]
-        are_same = [
-            self._is_of_log(_SELECTION, table, described(rows, log), "interactions"),
-            self._is_of_log(_HELD_OUT, held_out, held_out_table(log, problem), "held-out interactions"),
-            self._is_of_log(_SEALED, sealed.sort(pair), log.sealed.sort(pair), "never and closed ones"),
-        ]
+        expected = described(rows, log)
+        if self.is_prompt:  # rows that came since stand last
+            table, expected = table.sort(pair), expected.sort(pair)
+        are_same = [self._is_of_log(_SELECTION, table, expected, "interactions")]
+        if not self.is_prompt:  # what measured quality is the exact run's
+            measured = held_out_table(log, problem)
+            are_same.append(self._is_of_log(_HELD_OUT, held_out, measured, "held-out interactions"))
+        turned_away = sealed.sort(pair), log.sealed.sort(pair)
+        are_same.append(self._is_of_log(_SEALED, *turned_away, "never and closed ones"))
         return all(are_same)
 
     def _is_of_log(self, file: str, found: pl.DataFrame, expected: pl.DataFrame, which: str) -> bool:

@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     PARAMETERS = 14
     CALIBRATION = 15
     NULL = 16
+    DRIFT = 18
 
 
 def lots(keys: Keys, seed: int, purpose: Purpose, *number: int) -> Floats:

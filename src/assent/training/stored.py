@@ -192,6 +192,9 @@ def tensors_of(trained: Trained) -> tuple[dict[str, Tensor], dict[str, Any]]:
         "user_ids": trained.user_ids.tolist(),
         "item_ids": trained.item_ids.tolist(),
     }
+    model = trained.model
+    if isinstance(model, IALS) and model.weighed_by != model.sizes:  # people were folded in since
+        description["weighed_by"] = asdict(model.weighed_by)
     return tensors, description
 
 
@@ -214,6 +217,8 @@ def trained_from(
                 _check_shapes(parameters, build_model(kind, sizes, settings).state_dict())
         made = build_model(kind, sizes, settings)
         made.load_state_dict(dict(parameters))
+        if isinstance(made, IALS) and "weighed_by" in description:
+            made.weigh(Sizes(**description["weighed_by"]))
         rows = _evidence(named_under("evidence", tensors), sizes) if made.reads_evidence else None
         about = {key: description[key] for key in ("seed", "epochs", "monitor")}
         if not all(isinstance(value, int | float | None) for value in about.values()):

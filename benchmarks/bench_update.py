@@ -1,0 +1,183 @@
+"""What an update costs, and how far a prompt one is from an exact one.
+
+    bench_update.py --cases prompt                           on Gowalla; fits are kept in --keep
+    bench_update.py --cases prompt --datasets diginetica,steam,simulation
+
+prompt   seconds of CPU of one person's change and of a thousand people's, beside those of a fresh fit. Then
+         a share of the rows changes: a third of these goes, a third is minded otherwise (a tenth of them is
+         never used from then on), a third is new. The prompt update is compared with a fresh fit on the
+         changed log: on how many rows decisions differ, how well both rank each person's last interaction,
+         which neither has seen, and how far scores are apart.
+
+Fits that are in the folder --keep are not repeated: a killed benchmark goes on.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from assent.data.door import assign
+from assent.data.interactions import Interactions
+from assent.data.live import live_problem
+from assent.data.problem import Problem, Protocol, make_problem
+from assent.evaluation.evaluate import candidate_scores, ranked_metrics
+from assent.runs.changes import Changes
+from assent.runs.folder import Run, open_run
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
+from assent.runs.served import Served
+from assent.support.arrays import Floats, mix, string_keys, uniform
+from assent.training import Trained
+from common import Option, load_log, read_options, seconds, settings_of, verdict
+
+PEOPLE = 1000
+MOST = 0.2
+"""Largest share of rows that changes."""
+NEVER = 0.1
+"""Share of the changed minds that say never."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """A log as it was, what may come of it, and what came last."""
+
+    whole: Interactions
+    lots: Floats
+    """A number from 0 to 1 for each row of the whole log."""
+    most: float
+    """The largest share of rows that changes."""
+
+    @classmethod
+    def of(cls, name: str, most: float) -> "Story":
+        """Read a data set; unwillingness is random."""
+        log = assign(load_log(name, quick=given.quick), "random", 0)
+        ordered = log.table.sort("user", "time", maintain_order=True)
+        pairs = (string_keys(ordered[column]) for column in ("user", "item"))
+        return cls(replace(log, table=ordered), uniform(mix(0, *pairs)), most)
+
+    @property
+    def after(self) -> Problem:
+        """The split whose test rows are everybody's last ones."""
+        return make_problem(self.whole, Protocol.PAPER_TABLES)
+
+    def at(self, share: float) -> Interactions:
+        """The log after this share of its rows changed; at 0, as it was. The last rows are in none."""
+        third, table = self.most / 3, self.whole.table
+        count, place = pl.len().over("user"), pl.int_range(pl.len()).over("user")
+        is_last = table.select(((count > 1) & (place == count - 1)).alias("last"))["last"].to_numpy()
+        # Lots below a third of `most` are rows that come, those of the second third go, the third change.
+        part, within = np.floor(self.lots / third), np.mod(self.lots, third) < share / 3
+        is_there = ~is_last & np.where(part == 0, within, ~((part == 1) & within))
+        another = uniform(mix(1, (self.lots * 2**52).astype(np.uint64)))
+        minded = np.where(another < NEVER, 1.0, (another - NEVER) / (1 - NEVER))
+        values = np.where((part == 2) & within, minded, table["unwillingness"].to_numpy())
+        changed = table.with_columns(unwillingness=values).filter(pl.Series(is_there))
+        return Interactions(self.whole.name, changed, self.whole.items, self.whole.sealed)
+
+
+@contextmanager
+def kept(name: str) -> Iterator[Path]:
+    """The folder for the fits of a data set."""
+    if given.keep:
+        yield Path(given.keep) / name
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def fitted(log: Interactions, folder: Path) -> tuple[Run, float]:
+    """Fit a live run, unless it is there; the run, and its seconds of CPU."""
+    clock = folder.with_name(f"{folder.name}.json")
+    if not clock.exists():
+        split, live = make_problem(log, Protocol.PAPER_TABLES), live_problem(log)
+        plan, settings = RunPlan(budget=0.5, seeds=1), settings_of("ials", quick=given.quick)
+        spent = seconds(lambda: fit(log, split, folder, plan, settings, live=live, replace=True))
+        clock.write_text(json.dumps(spent))
+    return open_run(folder), json.loads(clock.read_text())
+
+
+def prompt(name: str) -> None:
+    """Print what a prompt update costs and how far it is from an exact one."""
+    story = Story.of(name, MOST)
+    after = story.after
+    with kept(name) as folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        base, fresh = fitted(story.at(0), folder / "base")
+        print(f"{name}: {base.selection.height:,} rows; a fresh fit takes {fresh:.1f} s of CPU", flush=True)
+        costs(name, base, fresh)
+        print("rows changed %  decisions apart %  NDCG@5 prompt  exact  apart %  scores apart  price anew")
+        for share in given.shares:
+            log = story.at(share / 100)
+            exact, _ = fitted(log, folder / f"exact-{share:g}")
+            served = Served.of(base)
+            changes = Changes.between(base, log)
+            applied = served.apply(changes)
+            table = served.table().join(exact.selection, on=["user", "item"], suffix="_exact")
+            apart = 100 * float(np.mean(table["disclosed"].to_numpy() != table["disclosed_exact"].to_numpy()))
+            models = (served.trained, exact.trained)
+            ndcgs = [100 * float(ranked_metrics(after, each)["ndcg"].mean()) for each in models]
+            worse = 100 * abs(ndcgs[0] - ndcgs[1]) / ndcgs[1]
+            told = f"{share:14g}  {apart:17.2f}  {ndcgs[0]:13.2f}  {ndcgs[1]:5.2f}  {worse:7.2f}"
+            print(f"{told}  {distance(after, *models):12.3f}  {'yes' if applied.found_anew else 'no':>10}")
+            if share == 1:
+                verdict(f"{name}: decisions apart after 1 % changed", apart, 1, "%")
+                verdict(f"{name}: NDCG@5 apart after 1 % changed", worse, 1, "%")
+
+
+def costs(name: str, base: Run, fresh: float) -> None:
+    """Print the seconds of CPU of changes: of one person, and of a thousand people at once."""
+    people = base.selection["user"].unique().sort().sample(fraction=1, shuffle=True, seed=0)
+    served = Served.of(base)
+    apply(served, base, people[:1])  # compiled code is loaded
+    ones = [apply(served, base, people[at : at + 1]) for at in range(1, 6)]
+    many = apply(served, base, people[6 : 6 + PEOPLE])
+    served.recommend(people[7])
+    lists = [seconds(lambda user=user: served.recommend(user)) for user in people[8:18]]  # type: ignore[misc]
+    verdict(f"{name}: one person's change", ones, 1, "s")
+    verdict(f"{name}: a thousand people's", many, 20, "s")
+    verdict(f"{name}: a fresh fit, in such changes", fresh / float(np.mean(ones)), 100, at_most=False)
+    print(f"{name}: one person's list takes {1000 * float(np.mean(lists)):.0f} ms of CPU", flush=True)
+
+
+def apply(served: Served, base: Run, people: pl.Series) -> float:
+    """Let people say never to one row, mind the next one otherwise, and have a new one; seconds of CPU."""
+    rows = base.selection.filter(pl.col("user").is_in(people.implode()))
+    first = rows.group_by("user", maintain_order=True).agg(pl.all().head(2))
+    items = base.selection["item"].unique().sort()
+    minds, added = [], []
+    for row in first.iter_rows(named=True):
+        said = zip(row["item"], row["unwillingness"], (1.0, 0.3), strict=False)
+        minds += [(row["user"], item, before, after) for item, before, after in said]
+        had = set(rows.filter(pl.col("user") == row["user"])["item"])
+        added.append((row["user"], next(item for item in items if item not in had), 0.1))
+    changes = Changes.of(minds=minds, added=added)
+    return seconds(lambda: served.apply(changes))
+
+
+def distance(problem: Problem, one: Trained, other: Trained) -> float:
+    """Root mean square difference of scores of test candidates, in units of the other's deviation."""
+    assert problem.test_candidates is not None
+    users, candidates = problem.test.users, problem.test_candidates
+    first, second = (candidate_scores(problem, each, users, candidates) for each in (one, other))
+    return float(np.sqrt(np.mean((first - second) ** 2)) / np.std(second))
+
+
+CASES = {"prompt": prompt}
+
+if __name__ == "__main__":
+    given = read_options(
+        __doc__,
+        cases=Option(tuple(CASES), "which of them"),
+        datasets=Option(("gowalla",), "data sets", quick=("diginetica", "steam", "simulation")),
+        shares=Option((0.1, 1.0, 2.0, 5.0, 10.0, 20.0), "shares of the rows that change, in percent"),
+        keep=Option("", "folder for fits, so that they are not repeated"),
+    )
+    for case in given.cases:
+        for dataset in given.datasets:
+            CASES[case](dataset)

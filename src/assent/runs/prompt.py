@@ -1,0 +1,129 @@
+"""The prompt update of a run: a new run folder at once, from what the last exact run measured.
+
+The decisions are those of `Served`: values are kept, people's vectors are folded in from what they disclose
+now, and the items' vectors stay those of the last exact run until the next one. The folder is written whole,
+as that of a fit is, and its settings, quality and report name the grade `prompt`, the exact run that values
+and items come from, and how much has changed since.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from assent.data.interactions import Interactions
+from assent.report.page import build_report
+from assent.results.words import percent, plural
+from assent.runs.changes import PAIR, Changes
+from assent.runs.claim import claimed, forget_replaced
+from assent.runs.drift import drift
+from assent.runs.folder import QUALITY, REPORT, TUNING, Run, open_run
+from assent.runs.manifest import RunFiles, hash_of_decisions
+from assent.runs.run import report_data
+from assent.runs.served import Served
+from assent.runs.standing import Ask
+from assent.runs.tables import described
+from assent.support.errors import AssentError
+from assent.training.stored import as_files
+
+PROMPT: Final = "prompt"
+"""The grade of an update that keeps values and items."""
+_ABOUT_VALUES: Final = ("value_own", "value_social", "value_trials", "value_paths", "objective")
+"""What a certificate says of values, which are kept."""
+
+
+def prompt_update(
+    run: Run,
+    log: Interactions,
+    out: str | Path,
+    *,
+    wishes: Ask | None = None,
+    check: bool = True,
+    replace: bool = False,
+) -> Run:
+    """Write the prompt update of a live run to the folder `out`, and return it.
+
+    `log` is the present one, read as for the fit. `wishes` reads people's own limits, for a run that had
+    some. With `check`, a sample of the rows is valued again, and a warning says if values are too old to
+    decide by; an exact update values all anew. `replace` may replace a run in `out`, also the one that is
+    updated.
+    """
+    served, changes = Served.of(run, wishes), Changes.between(run, log)
+    applied = served.apply(changes)
+    if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):
+        limit = run.settings["closed"]
+        raise AssentError(f"{log.name}: turns away other rows than the run would; accepted: closed={limit}")
+    aged = drift(run, log) if check else None
+    if aged is not None and aged.is_too_old:
+        warnings.warn(f"{aged.summary()} Accepted: grade exact, which values all anew", stacklevel=2)
+    base = _base(run, changes, served)
+    settings = {**run.settings, "grade": PROMPT, "base": base}
+    quality = {
+        **run.quality,
+        "operating_point": {**run.quality["operating_point"], "price": served.price},
+        "grade": PROMPT,
+        "age": age(base),
+        "drift": None if aged is None else asdict(aged),
+        "price_found_anew": applied.found_anew,
+    }
+    certificate = {name: run.certificate[name] for name in _ABOUT_VALUES if name in run.certificate}
+    if served.price is not None:
+        certificate["price"] = served.price
+    table = described(served.table().drop("title", "category"), log)
+    held_out = _still_there(run.held_out, table)
+    records, tuning = [dict(each) for each in run.records], run.tuning
+    with claimed(Path(out), settings, replace=replace) as files:
+        _write(files, served, log, table, held_out)
+        files.write_json(TUNING, tuning)
+        files.write_json("certificate.json", certificate)
+        files.write_json("metrics.json", records)
+        files.write_json(QUALITY, quality)
+        page = build_report(report_data(settings, tuning, records, [], table, certificate, quality))
+        files.write(REPORT, page.encode())
+        forget_replaced(files.folder)
+        files.finish(problem=settings["fingerprint"], decisions=hash_of_decisions(table))
+    return open_run(out)
+
+
+def _write(
+    files: RunFiles, served: Served, log: Interactions, table: pl.DataFrame, held_out: pl.DataFrame
+) -> None:
+    for name, content in as_files(served.trained, "model").items():
+        files.write(name, content)
+    files.write_table("selection.parquet", table)
+    files.write_table("held_out.parquet", held_out)
+    files.write_table("sealed.parquet", log.sealed)
+
+
+def _base(run: Run, changes: Changes, served: Served) -> dict[str, Any]:
+    """The exact run that values and items come from, and what changed since: no ids."""
+    before = run.settings.get("base") or {
+        "run": run.folder.name,
+        "decisions": run.manifest.decisions,
+        "price": served.point.price,
+        "rows": run.selection.height,
+        "updates": 0,
+        "since": dict.fromkeys(changes.counts(), 0),
+    }
+    since = {name: before["since"][name] + count for name, count in changes.counts().items()}
+    return {**before, "updates": before["updates"] + 1, "since": since}
+
+
+def age(base: Mapping[str, Any]) -> str:
+    """Say how old values and items are that come from the exact run `base`."""
+    rows = sum(count for name, count in base["since"].items() if name != "people_withdrawn")
+    changed = percent(rows / max(1, base["rows"]), 1)
+    since = plural(base["updates"], "prompt update")
+    return (
+        f"Values and items are those of the run {base['run']}; {since} changed {changed} of its rows since."
+    )
+
+
+def _still_there(held_out: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
+    """The rows that measured quality and may still be read, with what is said of them now."""
+    said = ["unwillingness", "given", "source", "said", "title", "category"]
+    here = held_out.drop(said).join(table.select(*PAIR, *said), on=PAIR, maintain_order="left")
+    return here.select(held_out.columns)

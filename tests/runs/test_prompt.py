@@ -1,0 +1,202 @@
+"""Prompt updates: run folders as those of a fit that say what they keep and how old it is; drift."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+
+from assent.api import Changes, Served, drift, export, open_run, prompt_update, verify
+from assent.data.interactions import Interactions
+from assent.data.live import live_problem
+from assent.data.problem import make_problem
+from assent.runs.folder import Run
+from assent.support.errors import AssentError
+from tests.runs.lives import Rows, asking, folder, histories, log_of, log_with, rows_in, run_of
+from tests.runs.test_served import assert_same
+
+History = tuple[list[Changes], Rows]
+
+
+def updated(run: Run, log: Interactions, out: Path | None = None) -> Run:
+    return prompt_update(run, log, out or folder() / "next", check=False)
+
+
+def changed_log() -> Interactions:
+    """Somebody withdraws, somebody says never, somebody new comes, an item goes and one comes."""
+    log = log_of()
+    rows = {pair: minded for pair, minded in rows_in(log).items() if pair[0] != "u04" and pair[1] != "i07"}
+    rows |= dict.fromkeys([each for each in rows if each[0] == "u05"][:2], 1.0)
+    rows |= {("zoe", "i01"): 0.1, ("zoe", "i99"): 0.1, ("u06", "i99"): 0.0}
+    return log_with(rows, log)
+
+
+@given(histories(most=2))
+@settings(max_examples=6, deadline=None)
+def test_a_folder_is_what_is_served_in_memory(history: History) -> None:
+    rows = history[1]
+    if len({user for (user, _), minded in rows.items() if minded < 1}) < 2:
+        return
+    run, log = run_of("budget"), log_with(rows, log_of())
+    memory = Served.of(run)
+    memory.apply(Changes.between(run, log))
+    first = updated(run, log)
+    assert_same(memory, Served.of(first))
+    assert verify(first.folder) == []
+    # A further update of the folder leads where one of the exact run does, for rows that it never lost.
+    assert Changes.between(first, log).is_empty
+    again = updated(first, log)
+    assert_same(memory, Served.of(again))
+    assert again.settings["base"]["updates"] == 2
+
+
+def test_the_folder_names_its_grade_and_what_it_keeps() -> None:
+    run, log = run_of("budget"), changed_log()
+    found = updated(run, log)
+    assert found.settings["grade"] == found.quality["grade"] == "prompt"
+    base = found.settings["base"]
+    assert (base["run"], base["decisions"]) == ("run", run.manifest.decisions)
+    assert base["since"] == Changes.between(run, log).counts()
+    assert found.quality["age"].startswith(
+        "Values and items are those of the run run; 1 prompt update changed"
+    )
+    assert found.quality["age"] in (found.folder / "report.html").read_text()
+    assert found.quality["reached"] == run.quality["reached"]
+    assert open_run(found.folder).is_live
+    assert not found.held_out.join(found.selection, on=["user", "item"], how="anti").height
+
+
+def test_rows_and_vectors_are_checked_against_the_log() -> None:
+    log = changed_log()
+    found = updated(run_of("budget"), log)
+    split, live = make_problem(log, "paper-tables", negatives=5), live_problem(log, negatives=5)
+    assert verify(found.folder, log, split, live=live) == []
+    other = replace(log, table=log.table.head(log.table.height - 1))
+    [finding] = verify(found.folder, other, make_problem(other, "paper-tables", negatives=5),
+                       live=live_problem(other, negatives=5))  # fmt: skip
+    assert str(finding) == "selection.parquet: has other rows than the log's interactions"
+    with pytest.raises(AssentError, match=r"^again=True: a prompt update is not trained; accepted: "):
+        verify(found.folder, log, split, live=live, again=True)
+
+
+def test_the_run_recommends_as_memory_does() -> None:
+    run, log = run_of("budget"), changed_log()
+    memory, found = Served.of(run), updated(run, log)
+    memory.apply(Changes.between(run, log))
+    lists = found.recommend(k=40)
+    assert "i07" not in lists["item"]
+    assert "u04" not in lists["user"]
+    for user in ["u01", "u05", "u06", "zoe"]:
+        expected = memory.recommend(user, 40)
+        assert lists.filter(user=user).drop("score").equals(expected.drop("score"))
+
+
+def test_an_export_has_what_is_disclosed_now(tmp_path: Path) -> None:
+    log = changed_log()
+    found = updated(run_of("budget"), log)
+    export(found, tmp_path / "export", formats=["safetensors"])
+    text = (tmp_path / "export" / "ids.json").read_text()
+    assert '"i07"' not in text
+    assert '"u04"' not in text
+    assert '"i01"' in text
+
+
+def test_no_file_names_whoever_withdrew() -> None:
+    found = updated(run_of("budget"), changed_log())
+    for file in found.folder.iterdir():
+        table = pl.read_parquet(file) if file.suffix == ".parquet" else None
+        if table is None:
+            assert b'"u04"' not in file.read_bytes()
+            assert b">u04<" not in file.read_bytes()
+        else:
+            assert "u04" not in table["user"]
+
+
+def test_a_row_that_came_and_went_leaves_no_byte_in_the_files() -> None:
+    run, log = run_of("budget"), changed_log()
+    more = log_with({**rows_in(log), ("u06", "i30"): 0.2, ("adam", "i02"): 0.2}, log)
+    detour = updated(updated(run, more), log)
+    straight = updated(run, log)
+    for name in ("model.safetensors", "model.json"):
+        assert (detour.folder / name).read_bytes() == (straight.folder / name).read_bytes()
+    assert detour.selection.equals(straight.selection)
+
+
+def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+    run, log = run_of("budget"), changed_log()
+    updated(run, log, tmp_path / "next")
+    with pytest.raises(AssentError, match="holds a finished run; choose another folder, or replace=True"):
+        updated(run, log, tmp_path / "next")
+    first = open_run(tmp_path / "next")
+    second = prompt_update(first, log_of(), tmp_path / "next", check=False, replace=True)
+    assert second.settings["base"]["updates"] == 2
+    assert "u04" in second.selection["user"]
+    assert sorted(each.name for each in (tmp_path / "next").iterdir()) == sorted(
+        each.name for each in run.folder.iterdir()
+    )
+
+
+def test_limits_of_people_hold_in_the_folder() -> None:
+    log = changed_log()
+    found = prompt_update(run_of("limits"), log, folder() / "next", wishes=asking, check=False)
+    paid = found.selection.filter("disclosed", user="u02")["unwillingness"].sum()
+    assert paid <= 0.5
+    assert_same(Served.of(found, asking), Served.of(updated_limits(log), asking))
+
+
+def updated_limits(log: Interactions) -> Run:
+    return prompt_update(run_of("limits"), log, folder() / "next", wishes=asking, check=False)
+
+
+def test_a_log_that_was_read_with_another_limit_is_refused() -> None:
+    log = changed_log()
+    reason = pl.when(pl.col("unwillingness") > 0.9).then(pl.lit("closed"))
+    closed = log.judged(log.minded.select("unwillingness", "source", "said").with_columns(reason=reason))
+    assert closed.sealed.height > log.sealed.height
+    with pytest.raises(AssentError, match="turns away other rows than the run would; accepted: closed=None"):
+        updated(run_of("budget"), closed)
+
+
+def test_values_age_with_the_log() -> None:
+    run, log = run_of("budget"), log_of()
+    fresh = drift(run, log)
+    assert (fresh.flipped, fresh.correlation, fresh.unmeasured) == (0, 1, 0)
+    assert fresh.sampled == run.selection.height
+    assert fresh.noise >= 0
+    assert not fresh.is_too_old
+    assert fresh.summary().endswith("The values are still good to decide by.")
+    rows = rows_in(log)
+    rng = np.random.default_rng(0)
+    some = {pair: minded for pair, minded in rows.items() if rng.random() < 0.4}
+    aged = drift(run, log_with(some, log))
+    assert aged.flipped > 0.05
+    assert aged.correlation < 1
+    assert aged.is_too_old
+    new = {(f"new{number}", f"i{1 + number % 30:02}"): 0.2 for number in range(200)}
+    assert drift(run, log_with({**rows, **new}, log)).unmeasured == pytest.approx(
+        200 / (200 + len(log.table))
+    )
+    with pytest.warns(
+        UserWarning, match="too old to decide by. Accepted: grade exact, which values all anew"
+    ):
+        prompt_update(run, log_with(some, log), folder() / "next")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = prompt_update(run, log, folder() / "next")
+    assert found.quality["drift"]["flipped"] == 0
+    assert drift(run_of("threshold"), log_with(some, log)).is_too_old is False
+
+
+def test_a_model_with_people_folded_in_is_read_as_it_was_written() -> None:
+    run = run_of("budget")
+    found = updated(run, changed_log())
+    mine, theirs = found.trained.model, run.trained.model
+    assert mine.sizes != theirs.sizes
+    assert (mine.alpha, mine.l2) == (theirs.alpha, theirs.l2)
+    user = str(found.trained.user_ids[0])
+    items = found.selection.filter("disclosed", user=user)["item"].to_list()
+    assert torch.equal(found.trained.fold_in(items), mine.user_table[0])  # type: ignore[index]
