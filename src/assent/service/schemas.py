@@ -15,6 +15,12 @@ MOST_ROWS = 10_000
 MOST_WISHES = 1_000
 
 
+_INNER = r"[^\u0000-\u001f\u007f]"
+_EDGE = r"[^\u0000-\u0020\u007f\s]"
+PRINTABLE = {"pattern": f"^{_EDGE}({_INNER}*{_EDGE})?$"}
+"""How the API's description says what `_printable` checks, with words for those who get it wrong."""
+
+
 def _printable(text: str) -> str:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
         raise ValueError("control characters: accepted: printable text")
@@ -39,22 +45,25 @@ UserId = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200),
     AfterValidator(_printable),
-    Field(description="The platform's id of a person.", examples=["ann"]),
+    Field(description="The platform's id of a person.", examples=["ann"], json_schema_extra=PRINTABLE),
 ]
 ItemId = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200),
     AfterValidator(_printable),
-    Field(description="The platform's id of an item.", examples=["f31"]),
+    Field(description="The platform's id of an item.", examples=["f31"], json_schema_extra=PRINTABLE),
 ]
 Category = Annotated[
     str,
     StringConstraints(min_length=1, max_length=200),
     AfterValidator(_printable),
-    Field(examples=["Crime"]),
+    Field(examples=["Crime"], json_schema_extra=PRINTABLE),
 ]
 Title = Annotated[
-    str, StringConstraints(min_length=1, max_length=500), AfterValidator(_printable), Field(examples=["Heat"])
+    str,
+    StringConstraints(min_length=1, max_length=500),
+    AfterValidator(_printable),
+    Field(examples=["Heat"], json_schema_extra=PRINTABLE),
 ]
 Unwillingness = Annotated[
     float,
