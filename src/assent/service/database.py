@@ -15,7 +15,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -95,7 +95,7 @@ class Database:
                 )
             command.upgrade(config, revision)
             if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
-                connection.execute(Meta.__table__.insert().values(name="ledger", value=str(uuid4())))
+                connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
 
     def revision(self) -> str | None:
         """Return the revision of the tables; None if there are none."""

@@ -45,6 +45,10 @@ LONGEST: Final = 1024
 """Most characters of an id, a title or a category."""
 _SOME: Final = 500
 """Rows in one statement: SQLite takes a bounded number of values."""
+Query = Select[*tuple[Any, ...]]
+DELETED: Final = "interaction deleted"
+ERASED: Final = "person erased"
+"""Events of the ledger."""
 STATES: Final = ("used", "withheld", "never", "closed", "undecided")
 
 
@@ -131,7 +135,7 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
         some = interactions[start : start + _SOME]
         people = _people(session, {each.user for each in some}, now)
         items = _items(session, some)
-        rows = {
+        rows: dict[tuple[int, int], dict[str, Any]] = {
             (people[each.user], items[each.item]): {
                 "person_id": people[each.user],
                 "item_id": items[each.item],
@@ -142,11 +146,8 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
             for each in reversed(some)  # of a pair that comes twice, the first counts
         }
         pairs = tuple_(Interaction.person_id, Interaction.item_id)
-        known = set(
-            session.execute(select(Interaction.person_id, Interaction.item_id).where(pairs.in_(sorted(rows))))
-
-            .all()
-        )
+        asked = select(Interaction.person_id, Interaction.item_id).where(pairs.in_(sorted(rows)))
+        known = {tuple(row) for row in session.execute(asked)}
         new = [row for pair, row in sorted(rows.items()) if pair not in known]
         if new:
             _insert_new(session, Interaction, new)
@@ -242,7 +243,7 @@ def delete(session: Session, user: str, item: str) -> None:
         raise NotFoundError("interaction: there is none of this person and item")
     session.execute(deleting(Interaction).where(Interaction.id == found.id))
     touch(session, [found.person_id])
-    note(session, "interaction deleted")
+    note(session, DELETED)
 
 
 def exists(session: Session, user: str) -> bool:
@@ -262,7 +263,7 @@ def erase(session: Session, user: str) -> None:
     for table in (Link, Visit):
         session.execute(deleting(table).where(table.person == user))
     session.execute(deleting(Person).where(Person.id == person))  # the rest goes with it
-    note(session, "person erased")
+    note(session, ERASED)
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ class Effective:
 
     settings: ServiceSettings
 
-    def joined(self, asked: Select[Any]) -> Select[Any]:
+    def joined(self, asked: Query) -> Query:
         """Return a query on interactions with the wish that decides on each, if there is one."""
         spoken = aliased(Wish)
         deciding = (
@@ -320,7 +321,7 @@ def _rank(scope: Any) -> ColumnElement[int]:
     return case((scope == "item", 0), (scope == "category", 1), else_=2)
 
 
-def _rows(session: Session, settings: ServiceSettings, user: str) -> Select[Any]:
+def _rows(session: Session, settings: ServiceSettings, user: str) -> Query:
     """Return the query of a person's interactions, with what is in force and what was decided."""
     effective = Effective(settings)
     asked = (

@@ -36,6 +36,7 @@ from assent.support.errors import AssentError
 
 _APPENDING: Final = 7_263_002
 """The number of PostgreSQL's lock that a transaction holds from reading the last head to its commit."""
+_CLOCK: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 NOTHING: Final = sha256(b"").hexdigest()
 """The digest of an event that has no receipt."""
 
@@ -92,7 +93,12 @@ class Sealed:
 
 def moment_text(moment: float) -> str:
     """Return seconds since 1970 as a time in UTC, to the microsecond."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(moment, UTC).strftime(_CLOCK)
+
+
+def moment_of(text: str) -> float:
+    """Return the seconds since 1970 of a time as `moment_text` writes it."""
+    return datetime.strptime(text, _CLOCK).replace(tzinfo=UTC).timestamp()
 
 
 def take_turn(session: Session) -> Turn:

@@ -215,7 +215,9 @@ def check_receipt(receipt: Any, name: str = "receipt") -> list[Finding]:
             "proof": {
                 "ledger": str(),
                 "salt": str(salt),
-                "leaf": {"leaf": int(), "at": str(), "event": str(), "digest": str(), "facts": dict()} as leaf,
+                "leaf": {
+                    "leaf": int(), "at": str(), "event": str(), "digest": str(), "facts": dict()
+                } as leaf,
                 "path": list(path),
                 "previous": str(previous),
                 "seal": {

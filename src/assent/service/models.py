@@ -34,6 +34,9 @@ class ModelView:
     manifest_hash: str
     decisions_hash: str
     upto: int
+    """The ledger's last event that its decisions know."""
+    trained_upto: int
+    """The same of all its vectors."""
     facts: dict[str, Any]
     """people, items, interactions, disclosed, never, closed, violation_share, budget, price, keep_quality,
     method, seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
@@ -66,6 +69,12 @@ def in_service_id(session: Session) -> int | None:
     return session.scalar(select(Publication.model_id).order_by(Publication.id.desc()).limit(1))
 
 
+def last_trained(session: Session) -> Model | None:
+    """Return the last model all of which was trained, and whose files are there."""
+    asked = select(Model).where(Model.kind == "train", Model.pruned.is_(None)).order_by(Model.id.desc())
+    return session.scalar(asked.limit(1))
+
+
 def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) -> ModelView:
     """Put a model into service, and note it.
 
@@ -76,8 +85,8 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     if model.pruned is not None:
         raise ConflictError(f"model {id}: its files were deleted; train a new one")
     current = None if now is None else _model(session, now)
-    if current is not None and model.upto < current.upto:
-        used = used_against_wishes(session, settings, id)
+    if current is not None and (model.upto < current.upto or model.trained_upto < current.trained_upto):
+        used = used_against_wishes(session, settings, model)
         if used:
             raise ConflictError(
                 f"model {id}: it used {used} interactions that may no longer be used; train a new one"
@@ -96,8 +105,11 @@ def roll_back(session: Session, settings: ServiceSettings, *, by: str) -> ModelV
     return publish(session, settings, before, by=by)
 
 
-def used_against_wishes(session: Session, settings: ServiceSettings, id: int) -> int:
-    """Return how many interactions a model used that are now never, closed or deleted."""
+def used_against_wishes(session: Session, settings: ServiceSettings, model: Model) -> int:
+    """Return how many interactions a model, or the training it rests on, used that may not be used now.
+
+    They are never, closed or deleted since.
+    """
     effective = Effective(settings)
     limit = 1.0 if settings.closed is None else settings.closed
     asked = (
@@ -113,7 +125,8 @@ def used_against_wishes(session: Session, settings: ServiceSettings, id: int) ->
         effective.unwillingness == 1,
         effective.unwillingness > limit,
     )
-    asked = effective.joined(asked).where(Decision.model_id == id, Decision.state == "used", is_away)
+    trained = [each for each in (model.id, model.parent_id) if each is not None]
+    asked = effective.joined(asked).where(Decision.model_id.in_(trained), Decision.state == "used", is_away)
     return session.scalars(asked).one()
 
 
@@ -143,6 +156,7 @@ def _views(session: Session, found: Sequence[Model]) -> list[ModelView]:
             manifest_hash=each.manifest_hash,
             decisions_hash=each.decisions_hash,
             upto=each.upto,
+            trained_upto=each.trained_upto,
             facts=dict(each.facts),
         )
         for each in found

@@ -203,12 +203,13 @@ class Server:
         loaded, rows = self._model(session, model), _rows(session, self._settings, user, model)
         supposed = _supposing(standing(session, user), said)
         then = [_minding(row, self._minded(row, supposed), loaded) for row in rows]
-        lists = [self._list(session, loaded, each, k) for each in (rows, then)]
-        names = [{each.item for each in one.items} for one in lists]
+        before, after = (self._list(session, loaded, each, k) for each in (rows, then))
+        were, are = ({each.item for each in one.items} for one in (before, after))
         return Preview(
-            *lists,
-            gone=tuple(each for each in lists[0].items if each.item not in names[1]),
-            new=tuple(each for each in lists[1].items if each.item not in names[0]),
+            before,
+            after,
+            gone=tuple(each for each in before.items if each.item not in are),
+            new=tuple(each for each in after.items if each.item not in were),
         )
 
     def _minded(self, row: _Had, supposed: Sequence[Standing]) -> float:

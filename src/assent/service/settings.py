@@ -63,7 +63,11 @@ class ServiceSettings(BaseModel):
     frontier: tuple[Share, ...] = ()
     """Budgets at which a training also measures quality, for the operator's page."""
     update_after: float = 60.0
-    """Seconds that a wish, or a new interaction, may wait until a worker begins to honour it in the model."""
+    """Seconds that a wish may wait until a worker begins to decide anew (a prompt update)."""
+    train_after: float = 6 * 3600.0
+    """Seconds that a wish, or a deletion, may wait until a worker begins to train anew."""
+    train_every: float = 24 * 3600.0
+    """Seconds after which a worker trains anew in any case."""
     publish: Literal["at once", "by hand"] = "at once"
     """Whether a worker puts a model into service when it is done."""
     keep_models: Annotated[int, Field(ge=1)] = 5

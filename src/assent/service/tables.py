@@ -238,7 +238,8 @@ class Model(Table):
     job_id: Mapped[int | None] = mapped_column(ForeignKey("job.id"), unique=True)
     created: Mapped[Moment]
     kind: Mapped[str] = mapped_column(String(16))
-    """`train` or `update`: trained from the beginning, or updated from `parent_id`."""
+    """`train`: all of it was trained. `update`: decisions and people's vectors are new, the rest is of
+    `parent_id`."""
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("model.id"))
     folder: Mapped[str] = mapped_column(Text, unique=True)
     """Its name within the service's folder of runs."""
@@ -246,7 +247,9 @@ class Model(Table):
     model_hash: Mapped[Digest]
     decisions_hash: Mapped[Digest]
     upto: Mapped[int] = mapped_column(BigInteger)
-    """The ledger's last leaf when the log was read: wishes up to here are honoured."""
+    """The ledger's last leaf when the log was read: wishes up to here are decided on."""
+    trained_upto: Mapped[int] = mapped_column(BigInteger)
+    """The same when the items' vectors were trained: wishes up to here are honoured by every number of it."""
     facts: Mapped[dict[str, Any]] = mapped_column(Json)
     """Figures for operators: counts, violation, quality, operating point, frontier."""
     pruned: Mapped[float | None] = mapped_column(Double)

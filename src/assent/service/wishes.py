@@ -343,7 +343,7 @@ def advance(
     for row in rows:
         who = _Who(row.person_id, row.pseudonym)
         people.append(who)
-        events.append(_event(settings, who, row._mapping, at, state, outcomes[row.id]))
+        events.append(_event(settings, who, dict(row._mapping), at, state, outcomes[row.id]))
     sealed = append(session, turn, events, at)
     if not sealed:
         return

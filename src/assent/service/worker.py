@@ -8,17 +8,18 @@ on after the last step that is there.
 import logging
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 from time import monotonic, time
 from typing import Any, Final
 
 import polars as pl
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import and_, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from assent.data.interactions import NEVER, Interactions, turned_away
@@ -28,44 +29,46 @@ from assent.methods import make_method
 from assent.runs.folder import Run, open_run
 from assent.runs.manifest import MANIFEST
 from assent.runs.plan import RunPlan
+from assent.runs.prompt import prompt_update
 from assent.runs.run import fit
-from assent.service import jobs, models, wishes
-from assent.service.database import Database
-from assent.service.interactions import Effective
-from assent.service.jobs import LEASE, LostJobError, Taken
-from assent.service.ledger import last_number, moment_text
+from assent.service import jobs, models
+from assent.service.database import ConflictError, Database
+from assent.service.interactions import DELETED, ERASED, Effective
+from assent.service.jobs import LEASE, Kind, LostJobError, Taken
+from assent.service.ledger import last_number, moment_of, moment_text
 from assent.service.settings import ServiceSettings
+from assent.service.states import honour, settle
 from assent.service.tables import (
     Decision,
     Interaction,
     Item,
     ItemCategory,
     Job,
+    Leaf,
     Model,
     Person,
-    Publication,
     Wish,
 )
 from assent.support.errors import AssentError
 from assent.support.files import read_own
 from assent.support.progress import Whole
 
-_SOME: Final = 2000
-"""Wishes that reach a state in one transaction: others wait for their turn in the ledger meanwhile."""
 _ROWS: Final = 20_000
 """Decisions in one statement."""
 _PAUSE: Final = 0.5
 """Seconds between two looks for work."""
+_AFTER_FAILURE: Final = 600.0
+"""Seconds in which a job that failed for good is not asked for again, but by hand."""
 _NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
 
 log = logging.getLogger("assent.service")
 
 
 def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Flag) -> None:
-    """Do jobs until `stop` is set, and ask for an update whenever wishes have waited long enough."""
+    """Do jobs until `stop` is set, and ask for more whenever wishes have waited long enough."""
     while not stop.is_set():
         try:
-            ask_for_update(database, settings)
+            ask_for_work(database, settings)
             settle(database, settings)
             if work_once(database, settings, worker=worker, stop=stop):
                 continue
@@ -169,7 +172,8 @@ def _do(database: Database, settings: ServiceSettings, taken: Taken, watch: _Wat
     with database.reading() as session:
         made = session.scalar(select(Model.id).where(Model.job_id == taken.id))
     if made is None:
-        made = _trained(database, settings, taken, watch)
+        make = {"train": _trained, "update": _updated}[taken.kind]
+        made = make(database, settings, taken, watch)
     honour(database, settings, made)
     with database.writing() as session:
         jobs.hold(session, taken)
@@ -259,43 +263,66 @@ def plan_of(settings: ServiceSettings) -> RunPlan:
 
 def _trained(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
     """Train on the present log, and write the model with its decisions; return its id."""
-    with database.snapshot() as session:
-        log_now, upto = read_log(session, settings)
-    name = f"job-{taken.id}-{taken.token}"
-    for left in settings.runs.glob(f"job-{taken.id}-*"):  # of workers that were lost
-        shutil.rmtree(left, ignore_errors=True)
+    log_now, upto = _present(database, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         problem = make_problem(log_now, Protocol.PAPER_TABLES, seed=settings.seed)
         live = live_problem(log_now, seed=settings.seed)
-        run = fit(log_now, problem, settings.runs / name, plan_of(settings), live=live, progress=watch)
-    return write_model(database, settings, run, taken, kind="train", parent=None, upto=upto)
+        out = _new_folder(settings, taken)
+        run = fit(log_now, problem, out, plan_of(settings), live=live, progress=watch)
+    return write_model(database, run, taken, upto=upto)
+
+
+def _updated(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
+    """Decide anew on the present log by what the last training measured; return the model's id."""
+    with database.reading() as session:
+        base = models.last_trained(session)
+        if base is None:
+            raise ConflictError("update: there is no training to go on from; accepted: a training")
+        parent, folder, trained_upto = base.id, base.folder, base.trained_upto
+    log_now, upto = _present(database, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = open_run(settings.runs / folder)
+        run = prompt_update(before, log_now, _new_folder(settings, taken), check=False)
+    return write_model(database, run, taken, upto=upto, parent=parent, trained_upto=trained_upto)
+
+
+def _present(database: Database, settings: ServiceSettings) -> tuple[Interactions, int]:
+    with database.snapshot() as session:
+        return read_log(session, settings)
+
+
+def _new_folder(settings: ServiceSettings, taken: Taken) -> Path:
+    """Return where a job's run goes; what lost workers left of it is deleted."""
+    for left in settings.runs.glob(f"job-{taken.id}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return settings.runs / f"job-{taken.id}-{taken.token}"
 
 
 def write_model(
     database: Database,
-    settings: ServiceSettings,
     run: Run,
-    taken: Taken | None,
+    taken: Taken,
     *,
-    kind: str,
-    parent: int | None,
     upto: int,
+    parent: int | None = None,
+    trained_upto: int | None = None,
 ) -> int:
     """Write the row of a finished run and its decisions, in one transaction; return the model's id."""
     with database.writing() as session:
-        if taken is not None:
-            jobs.hold(session, taken)
+        jobs.hold(session, taken)
         model = Model(
-            job_id=None if taken is None else taken.id,
+            job_id=taken.id,
             created=time(),
-            kind=kind,
+            kind=taken.kind,
             parent_id=parent,
             folder=run.folder.name,
             manifest_hash=sha256(read_own(run.folder / MANIFEST)).hexdigest(),
             model_hash=run.manifest.files["model.safetensors"],
             decisions_hash=run.manifest.decisions,
             upto=upto,
+            trained_upto=upto if trained_upto is None else trained_upto,
             facts=facts_of(run),
         )
         session.add(model)
@@ -356,78 +383,45 @@ def facts_of(run: Run) -> dict[str, Any]:
     }
 
 
-def honour(database: Database, settings: ServiceSettings, model: int) -> None:
-    """Let all wishes that a model knows be `decided` and `trained`, each with what became of it."""
+def ask_for_work(database: Database, settings: ServiceSettings) -> None:
+    """Ask for an update, or a training, once something has waited long enough for it."""
     with database.reading() as session:
-        found = session.get_one(Model, model)
-        upto, told = found.upto, {"model": model, "model_hash": found.model_hash}
-    for state, column in (("decided", Wish.decided), ("trained", Wish.trained)):
-        while True:
-            with database.writing() as session:
-                open_ = (
-                    select(Wish.id).where(Wish.id <= upto, column.is_(None)).order_by(Wish.id).limit(_SOME)
-                )
-                waiting = list(session.scalars(open_))
-                if not waiting:
-                    break
-                outcomes = {each: {**told, **became} for each, became in _outcomes(session, model, waiting)}
-                wishes.advance(session, settings, state, outcomes)  # type: ignore[arg-type]
-                if state == "trained":
-                    session.execute(update(Wish).values(model_id=model).where(Wish.id.in_(waiting)))
-
-
-def _outcomes(session: Session, model: int, waiting: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each wish with how many of its interactions are used, withheld, never and closed."""
-    ids = list(waiting)
-    here = and_(Decision.model_id == model, Decision.person_id == Wish.person_id)
-    in_category = select(ItemCategory.item_id).where(ItemCategory.category == Wish.target).correlate(Wish)
-    about = or_(
-        Wish.scope == "everything",
-        and_(Wish.scope == "item", Item.item == Wish.target),
-        and_(Wish.scope == "category", Item.id.in_(in_category)),
-    )
-    asked = (
-        select(Wish.id, Decision.state, func.count())
-        .join(Decision, here)
-        .join(Item, Item.id == Decision.item_id)
-        .where(Wish.id.in_(ids), about)
-        .group_by(Wish.id, Decision.state)
-    )
-    found: dict[int, dict[str, Any]] = {each: {} for each in ids}
-    for wish, state, number in session.execute(asked):
-        found[wish][state] = number
-    ended = select(Wish.id).where(Wish.id.in_(ids), ~Wish.in_force, Wish.unwillingness.is_not(None))
-    for wish in session.scalars(ended):
-        found[wish] = {"superseded": True}
-    yield from found.items()
-
-
-def settle(database: Database, settings: ServiceSettings) -> None:
-    """Let wishes be `served` that the model in service was trained to honour."""
-    while True:
-        with database.reading() as session:
-            now = session.scalar(select(Model).where(Model.id == models.in_service_id(session)))
-            if now is None:
-                return
-            known = and_(Wish.id <= now.upto, Wish.trained.is_not(None), Wish.served.is_(None))
-            waiting = list(session.scalars(select(Wish.id).where(known).order_by(Wish.id).limit(_SOME)))
-            told = {"model": now.id, "model_hash": now.model_hash}
-        if not waiting:
-            return
+        due = _due(session, settings)
+    if due is not None:
         with database.writing() as session:
-            wishes.advance(session, settings, "served", dict.fromkeys(waiting, told))
+            jobs.enqueue(session, due, by="worker")
 
 
-def ask_for_update(database: Database, settings: ServiceSettings) -> None:
-    """Ask for an update once a wish has waited long enough; for a training where there is no model yet."""
-    with database.reading() as session:
-        oldest = session.scalar(select(func.min(Wish.requested)).where(Wish.trained.is_(None)))
-        busy = session.scalar(select(Job.id).where(Job.state.in_(("queued", "running"))).limit(1))
-        if busy is not None or oldest is None or time() - oldest < settings.update_after:
-            return
-        is_first = models.in_service_id(session) is None
-    with database.writing() as session:
-        jobs.enqueue(session, "train" if is_first else "update", by="worker")
+def _due(session: Session, settings: ServiceSettings) -> Kind | None:
+    """Return the kind of job that is due, and neither waits nor runs nor failed a moment ago."""
+    now, last = time(), models.last_trained(session)
+    undecided, untrained = (
+        session.scalar(select(func.min(Wish.requested)).where(each.is_(None)))
+        for each in (Wish.decided, Wish.trained)
+    )
+    if last is None:
+        is_due: dict[Kind, bool] = {"train": _is_past(undecided, settings.update_after, now)}
+    else:
+        gone = session.scalar(
+            select(func.min(Leaf.at)).where(Leaf.number > last.upto, Leaf.event.in_((DELETED, ERASED)))
+        )
+        waiting = [
+            each for each in (untrained, None if gone is None else moment_of(gone)) if each is not None
+        ]
+        is_due = {
+            "train": _is_past(min(waiting, default=None), settings.train_after, now)
+            or now - last.created >= settings.train_every,
+            "update": _is_past(undecided, settings.update_after, now),
+        }
+    busy = or_(
+        Job.state.in_(("queued", "running")), and_(Job.state == "failed", Job.finished > now - _AFTER_FAILURE)
+    )
+    taken = set(session.scalars(select(Job.kind).where(busy).distinct()))
+    return next((kind for kind, due in is_due.items() if due and kind not in taken), None)
+
+
+def _is_past(since: float | None, seconds: float, now: float) -> bool:
+    return since is not None and now - since >= seconds
 
 
 def prune(database: Database, settings: ServiceSettings) -> None:
@@ -435,17 +429,14 @@ def prune(database: Database, settings: ServiceSettings) -> None:
     with database.writing() as session:
         now = models.in_service_id(session)
         kept = select(Model).where(Model.pruned.is_(None)).order_by(Model.id.desc())
-        old = [each for each in session.scalars(kept) if each.id != now][settings.keep_models :]
+        present = None if now is None else session.get_one(Model, now)
+        last = models.last_trained(session)
+        needed = {each.id for each in (present, last) if each is not None}
+        needed |= {present.parent_id} if present is not None and present.parent_id is not None else set()
+        old = [each for each in session.scalars(kept) if each.id not in needed][settings.keep_models :]
         folders = [each.folder for each in old]
         for each in old:
             session.execute(delete(Decision).where(Decision.model_id == each.id))
             each.pruned = time()
     for folder in folders:
         shutil.rmtree(settings.runs / folder, ignore_errors=True)
-
-
-def run_in_service(session: Session, settings: ServiceSettings) -> Run | None:
-    """Return the run whose model is in service."""
-    last = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
-    folder = session.scalar(select(Model.folder).where(Model.id == last))
-    return None if folder is None else open_run(settings.runs / folder)

@@ -169,6 +169,7 @@ def upgrade() -> None:
         sa.Column("model_hash", sa.String(length=64), nullable=False),
         sa.Column("decisions_hash", sa.String(length=64), nullable=False),
         sa.Column("upto", sa.BigInteger(), nullable=False),
+        sa.Column("trained_upto", sa.BigInteger(), nullable=False),
         sa.Column("facts", JSON, nullable=False),
         sa.Column("pruned", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(["job_id"], ["job.id"], name="fk_model_job_id"),
