@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from assent.service import interactions, wishes
 from assent.service.database import Database, NotFoundError
+from assent.service.effective import deciding
 from assent.service.interactions import NewInteraction
 from assent.service.ledger import export_lines, verify_receipt
 from assent.service.ledger_check import check_ledger
@@ -78,8 +79,8 @@ def test_what_is_in_force_is_what_was_said_last_most_specifically(
     assert len(found) == len(CATEGORIES)
     for row in found:
         assert (row.unwillingness, row.source) == oracle(said, row.item, unsaid)
-        deciding = wishes.deciding(standing, row.item, row.categories)
-        assert (deciding.scope if deciding else None) == (row.source if row.said else None)
+        found_again = deciding(standing, row.item, row.categories)
+        assert (found_again.scope if found_again else None) == (row.source if row.said else None)
 
 
 def replace_unsaid(settings: ServiceSettings, unsaid: float) -> ServiceSettings:

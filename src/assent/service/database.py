@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from assent.service.tables import Meta
@@ -26,6 +27,8 @@ from assent.support.errors import AssentError
 ACCEPTED: Final = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 PATIENCE: Final = 30.0
 """Seconds to wait for another writer of an SQLite file, or for a connection."""
+IDLE: Final = 1.0
+"""Seconds after which a connection is asked whether it is still there."""
 _MIGRATING: Final = 7_263_001
 """The number of PostgreSQL's lock that one process holds while it makes tables."""
 
@@ -44,6 +47,9 @@ class Database:
     def __init__(self, url: str, *, pool: int = 10) -> None:
         self.engine = _engine(_url(url), pool)
         self._writer = self.engine.execution_options(writing=True)
+        # A session that only reads needs no transaction on PostgreSQL, which would be two more round trips.
+        alone = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+        self._reader = self.engine.execution_options(**alone)
 
     @staticmethod
     def open(url: str, *, pool: int = 10) -> "Database":
@@ -63,8 +69,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Yield a session to read with; nothing is committed."""
-        with Session(self.engine) as session:
+        """Yield a session to read with; each query sees what is committed by then."""
+        with Session(self._reader) as session:
             yield session
 
     @contextmanager
@@ -158,6 +164,26 @@ def _engine(url: URL, pool: int) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
 
     return engine
+
+
+def _ask_idle_connections(engine: Engine) -> None:
+    """Replace connections that were idle for a while and are broken, such as after a restart of the server.
+
+    To ask all of them, always, would be one more round trip for every request.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def _(_connection: Any, record: Any) -> None:
+        record.info["idle since"] = monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _(connection: Any, record: Any, _proxy: Any) -> None:
+        if monotonic() - record.info.get("idle since", monotonic()) < IDLE:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error:
+            raise DisconnectionError from None  # the pool tries another one
 
 
 def _private(file: Path) -> None:

@@ -1,7 +1,9 @@
 """What people did: adding, deleting, and the pages that people see of it."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 from time import time
 from typing import Any, Final
@@ -9,22 +11,24 @@ from uuid import uuid4
 
 from sqlalchemy import (
     ColumnElement,
-    Select,
+    Text,
     and_,
+    bindparam,
     case,
+    cast,
     func,
     insert,
     literal,
-    or_,
     select,
     tuple_,
     update,
 )
 from sqlalchemy import delete as deleting
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from assent.service.database import NotFoundError
+from assent.service.effective import Effective, Query
 from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
@@ -45,7 +49,6 @@ LONGEST: Final = 1024
 """Most characters of an id, a title or a category."""
 _SOME: Final = 500
 """Rows in one statement: SQLite takes a bounded number of values."""
-Query = Select[*tuple[Any, ...]]
 DELETED: Final = "interaction deleted"
 ERASED: Final = "person erased"
 """Events of the ledger."""
@@ -266,77 +269,37 @@ def erase(session: Session, user: str) -> None:
     note(session, ERASED)
 
 
-@dataclass(frozen=True)
-class Effective:
-    """What is in force for interactions, as columns of a query: the one definition of it.
-
-    The columns belong to `select(...).select_from(Interaction)` with `joined` applied.
-    """
-
-    settings: ServiceSettings
-
-    def joined(self, asked: Query) -> Query:
-        """Return a query on interactions with the wish that decides on each, if there is one."""
-        spoken = aliased(Wish)
-        deciding = (
-            select(spoken.id)
-            .where(
-                spoken.person_id == Interaction.person_id,
-                spoken.in_force,
-                or_(
-                    and_(spoken.scope == "item", spoken.target == _item_of_row),
-                    and_(spoken.scope == "category", spoken.target.in_(_categories_of_row)),
-                    and_(spoken.scope == "everything", spoken.target == ""),
-                ),
-            )
-            .order_by(_rank(spoken.scope), spoken.id.desc())
-            .limit(1)
-            .correlate(Interaction)
-            .scalar_subquery()
-        )
-        return asked.outerjoin(Wish, Wish.id == deciding)
-
-    @property
-    def unwillingness(self) -> ColumnElement[float]:
-        """What is in force."""
-        return func.coalesce(Wish.unwillingness, Interaction.unwillingness, self.settings.unsaid)
-
-    @property
-    def source(self) -> ColumnElement[str]:
-        """Who said so, as in `Row.source`."""
-        unsaid = case((Interaction.unwillingness.is_(None), literal("unsaid")), else_=literal("platform"))
-        return func.coalesce(Wish.scope, unsaid)
-
-
-_item_of_row = (
-    select(Item.item).where(Item.id == Interaction.item_id).correlate(Interaction).scalar_subquery()
+_IN_SERVICE = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
+_STATE: ColumnElement[str] = func.coalesce(Decision.state, "undecided")
+_DECIDED = and_(
+    Decision.model_id == _IN_SERVICE,
+    Decision.person_id == Interaction.person_id,
+    Decision.item_id == Interaction.item_id,
 )
-_categories_of_row = (
+_CATEGORIES = (
     select(ItemCategory.category).where(ItemCategory.item_id == Interaction.item_id).correlate(Interaction)
 )
 
 
-def _rank(scope: Any) -> ColumnElement[int]:
-    """Return a column that puts the most specific scope first."""
-    return case((scope == "item", 0), (scope == "category", 1), else_=2)
+@lru_cache(maxsize=8)
+def _rows(settings: ServiceSettings, dialect: str) -> Query:
+    """Return the query of the interactions of the person `user`, in the order of `Row`, and their ids.
 
-
-def _rows(session: Session, settings: ServiceSettings, user: str) -> Query:
-    """Return the query of a person's interactions, with what is in force and what was decided."""
+    Making a query takes longer than asking it, so it is made once.
+    """
     effective = Effective(settings)
     asked = (
         select(
-            Interaction.id,
-            Interaction.at,
-            Item.id.label("item_id"),
             Item.item,
             Item.title,
-            effective.unwillingness.label("unwillingness"),
-            effective.source.label("source"),
-            Wish.target.label("source_target"),
-            Wish.requested.label("said"),
-            func.coalesce(Decision.state, "undecided").label("state"),
-            Decision.unwillingness.label("decided_unwillingness"),
+            categories_of_row(dialect),
+            Interaction.at,
+            effective.unwillingness,
+            effective.source,
+            case((Wish.scope == "category", Wish.target)),
+            Wish.requested,
+            _STATE,
+            Decision.unwillingness,
             Decision.reason,
             Decision.value,
             Decision.cost,
@@ -344,44 +307,34 @@ def _rows(session: Session, settings: ServiceSettings, user: str) -> Query:
             Decision.worth_owner,
             Decision.worth_everybody,
             Decision.together,
+            Interaction.id,
         )
         .select_from(Interaction)
         .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
-        .outerjoin(
-            Decision,
-            and_(
-                Decision.model_id == _IN_SERVICE,
-                Decision.person_id == Interaction.person_id,
-                Decision.item_id == Interaction.item_id,
-            ),
-        )
-        .where(Person.user == user)
+        .outerjoin(Decision, _DECIDED)
+        .where(Person.user == bindparam("user"))
+        .order_by(Interaction.at.desc(), Interaction.id.desc())
+        .limit(bindparam("most"))
     )
     return effective.joined(asked)
 
 
-_IN_SERVICE = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
+def categories_of_row(dialect: str) -> ColumnElement[str]:
+    """Return the categories of an interaction's item as a list in JSON, null if there are none."""
+    named = _CATEGORIES.order_by(ItemCategory.place).subquery()
+    listed = func.json_group_array if dialect == "sqlite" else func.json_agg
+    return select(cast(listed(named.c.category), Text)).scalar_subquery()
 
 
-def _shown(session: Session, rows: Sequence[Any]) -> list[Row]:
-    """Return rows of the query as people see them."""
-    names: dict[int, list[str]] = {row.item_id: [] for row in rows}
-    asked = select(ItemCategory).where(ItemCategory.item_id.in_(sorted(names))).order_by(ItemCategory.place)
-    if names:
-        for each in session.scalars(asked):
-            names[each.item_id].append(each.category)
-    return [
-        Row(
-            categories=tuple(names[row.item_id]),
-            source_target=row.source_target if row.source == "category" else None,
-            **{key: getattr(row, key) for key in _SAME},
-        )
-        for row in rows
-    ]
+def _asked(session: Session, settings: ServiceSettings) -> Query:
+    return _rows(settings, session.get_bind().dialect.name)
 
 
-_SAME: Final = tuple(name for name in Row.__dataclass_fields__ if name not in ("categories", "source_target"))
+def _shown(row: Any) -> Row:
+    """Return a row of the query as people see it."""
+    item, title, categories, *rest = row[:-1]
+    return Row(item, title, tuple(json.loads(categories or "[]")), *rest)
 
 
 def page(
@@ -396,21 +349,21 @@ def page(
     limit: int = 50,
 ) -> Rows:
     """Return a page of a person's interactions, latest first; empty for somebody unknown."""
-    asked = _rows(session, settings, user).order_by(Interaction.at.desc(), Interaction.id.desc())
+    asked = _asked(session, settings)
     if category is not None:
-        asked = asked.where(literal(category).in_(_categories_of_row))
+        asked = asked.where(literal(category).in_(_CATEGORIES))
     if search:
         found = func.lower(func.coalesce(Item.title, "") + " " + Item.item)
         asked = asked.where(found.contains(search.lower(), autoescape=True))
     if state is not None:
         if state not in STATES:
             raise AssentError(f"state {state!r}: accepted: {', '.join(STATES)}")
-        asked = asked.where(func.coalesce(Decision.state, "undecided") == state)
+        asked = asked.where(state == _STATE)
     if cursor is not None:
         asked = asked.where(tuple_(Interaction.at, Interaction.id) < tuple_(*_place(cursor)))
-    rows = session.execute(asked.limit(limit + 1)).all()
-    shown = rows[:limit]
-    return Rows(_shown(session, shown), f"{shown[-1].at!r}~{shown[-1].id}" if len(rows) > limit else None)
+    rows = session.execute(asked, {"user": user, "most": limit + 1}).all()
+    shown = [_shown(row) for row in rows[:limit]]
+    return Rows(shown, f"{shown[-1].at!r}~{rows[limit - 1][-1]}" if len(rows) > limit else None)
 
 
 def _place(cursor: str) -> tuple[float, int]:
@@ -426,17 +379,24 @@ def _place(cursor: str) -> tuple[float, int]:
 
 def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Row:
     """Return one interaction of a person; `NotFoundError` if there is none."""
-    rows = session.execute(_rows(session, settings, user).where(Item.item == item)).all()
-    if not rows:
+    asked = _asked(session, settings).where(Item.item == item)
+    row = session.execute(asked, {"user": user, "most": 1}).first()
+    if row is None:
         raise NotFoundError("interaction: there is none of this person and item")
-    return _shown(session, rows)[0]
+    return _shown(row)
 
 
-def counts(session: Session, settings: ServiceSettings, user: str) -> dict[str, int]:
+def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
-    rows = _rows(session, settings, user).subquery()
-    found = session.execute(select(rows.c.state, func.count()).group_by(rows.c.state)).all()
-    return dict.fromkeys(STATES, 0) | dict(found)
+    asked = (
+        select(_STATE, func.count())
+        .select_from(Interaction)
+        .join(Person, Person.id == Interaction.person_id)
+        .outerjoin(Decision, _DECIDED)
+        .where(Person.user == user)
+        .group_by(_STATE)
+    )
+    return dict.fromkeys(STATES, 0) | dict(session.execute(asked).all())
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:

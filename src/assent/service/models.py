@@ -9,7 +9,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from assent.service.database import ConflictError, NotFoundError
-from assent.service.interactions import Effective
+from assent.service.effective import Effective
 from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Interaction, Model, Publication

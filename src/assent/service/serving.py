@@ -9,26 +9,28 @@ Every request asks the database for the person's version and the model in servic
 other processes hold from the next request on.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import and_, select
+from sqlalchemy import and_, bindparam, select
 from sqlalchemy.orm import Session
 
 from assent.models import IALS
 from assent.runs.folder import open_run
 from assent.runs.recommend import GENERAL, OWN, popularity
 from assent.service.database import ConflictError
-from assent.service.interactions import Effective
+from assent.service.effective import Effective, Query, deciding
+from assent.service.interactions import categories_of_row
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Decision, Interaction, Item, ItemCategory, Model, Person, Publication
-from assent.service.wishes import Said, Standing, check, deciding, standing
+from assent.service.tables import Decision, Interaction, Item, Model, Person, Publication
+from assent.service.wishes import Said, Standing, check, standing
 from assent.support.errors import AssentError
 
 NO_MODEL: Final = "none"
@@ -38,6 +40,11 @@ _REASONS: Final = 3
 """Items that are named for a recommendation."""
 MOST: Final = 1000
 """Longest list."""
+_PRESENT: Final = select(
+    select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
+    select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
+)
+_TITLES: Final = select(Item.item, Item.title).where(Item.item.in_(bindparam("items", expanding=True)))
 Vector = npt.NDArray[np.float64]
 
 
@@ -220,9 +227,7 @@ class Server:
 
     def _present(self, session: Session, user: str) -> tuple[int | None, int]:
         """Return the model in service and the person's version; -1 if nothing is known of them."""
-        last = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
-        version = select(Person.version).where(Person.user == user).scalar_subquery()
-        model, found = session.execute(select(last, version)).one()
+        model, found = session.execute(_PRESENT, {"user": user}).one()
         return model, -1 if found is None else found
 
     def _model(self, session: Session, id: int) -> _Loaded:
@@ -290,59 +295,45 @@ def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
     return [*kept, Standing(number, said.scope, said.target, None, said.unwillingness, 0.0, said.withdrawal)]
 
 
-def _rows(session: Session, settings: ServiceSettings, user: str, model: int) -> list[_Had]:
+@lru_cache(maxsize=8)
+def _asked(settings: ServiceSettings, dialect: str) -> Query:
+    """Return the query of the interactions of the person `user`, with what `model` decided on them."""
     effective = Effective(settings)
+    decided = and_(
+        Decision.model_id == bindparam("model"),
+        Decision.person_id == Interaction.person_id,
+        Decision.item_id == Interaction.item_id,
+    )
     asked = (
         select(
-            Item.id.label("item_id"),
             Item.item,
-            Interaction.unwillingness.label("brought"),
-            effective.unwillingness.label("unwillingness"),
+            categories_of_row(dialect),
+            Interaction.unwillingness,
+            effective.unwillingness,
             Decision.state,
-            Decision.unwillingness.label("decided"),
+            Decision.unwillingness,
             Decision.value,
         )
         .select_from(Interaction)
         .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
-        .outerjoin(
-            Decision,
-            and_(
-                Decision.model_id == model,
-                Decision.person_id == Interaction.person_id,
-                Decision.item_id == Interaction.item_id,
-            ),
-        )
-        .where(Person.user == user)
+        .outerjoin(Decision, decided)
+        .where(Person.user == bindparam("user"))
         .order_by(Item.item)
     )
-    rows = session.execute(effective.joined(asked)).all()
-    names: dict[int, list[str]] = {row.item_id: [] for row in rows}
-    kinds = (
-        select(ItemCategory.item_id, ItemCategory.category)
-        .join(Interaction, Interaction.item_id == ItemCategory.item_id)
-        .join(Person, Person.id == Interaction.person_id)
-        .where(Person.user == user)
-    )
-    for item, category in session.execute(kinds):
-        names.get(item, []).append(category)
+    return effective.joined(asked)
+
+
+def _rows(session: Session, settings: ServiceSettings, user: str, model: int) -> list[_Had]:
+    asked = _asked(settings, session.get_bind().dialect.name)
     return [
-        _Had(
-            row.item,
-            tuple(names[row.item_id]),
-            row.brought,
-            row.unwillingness,
-            row.state,
-            row.decided,
-            row.value,
-        )
-        for row in rows
+        _Had(item, tuple(json.loads(categories or "[]")), *rest)
+        for item, categories, *rest in session.execute(asked, {"user": user, "model": model})
     ]
 
 
 def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:
-    asked = select(Item.item, Item.title).where(Item.item.in_(sorted(items)))
-    return dict(session.execute(asked).all()) if items else {}
+    return dict(session.execute(_TITLES, {"items": sorted(items)}).all()) if items else {}
 
 
 def _load(session: Session, settings: ServiceSettings, id: int) -> _Loaded:

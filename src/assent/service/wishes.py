@@ -430,16 +430,6 @@ def standing(session: Session, user: str) -> list[Standing]:
     return sorted(found, key=lambda each: (order.index(each.scope), each.target))
 
 
-def deciding(in_force: Iterable[Standing], item: str, categories: Sequence[str]) -> Standing | None:
-    """Return the wish in force that decides on a person's interaction with an item; None if there is none.
-
-    `interactions.Effective` says the same to the database.
-    """
-    about = {"item": (item,), "category": tuple(categories), "everything": ("",)}
-    speaking = [each for each in in_force if each.target in about[each.scope]]
-    return min(speaking, key=lambda each: (list(about).index(each.scope), -each.wish), default=None)
-
-
 def history(session: Session, user: str, *, cursor: str | None = None, limit: int = 50) -> History:
     """Return a page of all that a person said, latest first."""
     asked = (

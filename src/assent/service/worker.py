@@ -33,7 +33,8 @@ from assent.runs.prompt import prompt_update
 from assent.runs.run import fit
 from assent.service import jobs, models
 from assent.service.database import ConflictError, Database
-from assent.service.interactions import DELETED, ERASED, Effective
+from assent.service.effective import Effective
+from assent.service.interactions import DELETED, ERASED
 from assent.service.jobs import LEASE, Kind, LostJobError, Taken
 from assent.service.ledger import last_number, moment_of, moment_text
 from assent.service.settings import ServiceSettings

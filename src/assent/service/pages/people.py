@@ -39,7 +39,7 @@ def overview(door: Person) -> Response:
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
         user = _user(visitor)
-        states = interactions.counts(session, settings, user)
+        states = interactions.counts(session, user)
         latest = wishes.history(session, user, limit=3).wishes
         everything = _everything(session, user)
         model = models.in_service(session)
@@ -343,7 +343,7 @@ def export(door: Person) -> Response:
 def ask_withdraw(door: Person) -> Response:
     """What withdrawing everything means, and a button."""
     with door.reading() as (session, visitor):
-        known = sum(interactions.counts(session, door.service.settings, _user(visitor)).values())
+        known = sum(interactions.counts(session, _user(visitor)).values())
     return draw(door.request, "withdraw.html", visitor=visitor, known=known)
 
 
