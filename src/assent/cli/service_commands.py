@@ -40,6 +40,16 @@ _PANEL = "Service"
 _DATABASE = "ASSENT_DATABASE"
 _SETTINGS = "ASSENT_SERVICE_SETTINGS"
 """Hands the settings to further web processes."""
+_DEMO = {
+    "demo": True,
+    "secure_cookies": False,
+    "controller": {"name": "Demo cinema"},
+    "budget": 0.4,
+    "seeds": 1,
+    "update_after": 1.0,
+    "train_after": 4.0,
+}
+"""Settings of the demo: whatever is said is honoured while one looks on."""
 _PATIENCE = 20.0
 """Seconds that a worker has to put its job back."""
 
@@ -125,14 +135,7 @@ def serve_command(
     """
     port = port or _free_port(host)
     if demo:
-        settings = place.read(
-            public_url=f"http://{host}:{port}",
-            demo=True,
-            secure_cookies=False,
-            seeds=1,
-            update_after=1.0,
-            train_after=4.0,
-        )
+        settings = place.read(public_url=f"http://{host}:{port}", **_DEMO)
     else:
         settings = place.read()
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):

@@ -37,6 +37,7 @@ from assent.service.effective import Effective
 from assent.service.interactions import DELETED, ERASED
 from assent.service.jobs import LEASE, Kind, LostJobError, Taken
 from assent.service.ledger import last_number, moment_of, moment_text
+from assent.service.security import tidy
 from assent.service.settings import ServiceSettings
 from assent.service.states import honour, settle
 from assent.service.tables import (
@@ -58,6 +59,8 @@ _ROWS: Final = 20_000
 """Decisions in one statement."""
 _PAUSE: Final = 0.5
 """Seconds between two looks for work."""
+_TIDY: Final = 3600.0
+"""Seconds between two times that links, visits and the like are deleted that are over."""
 _AFTER_FAILURE: Final = 600.0
 """Seconds in which a job that failed for good is not asked for again, but by hand."""
 _NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
@@ -67,8 +70,13 @@ log = logging.getLogger("assent.service")
 
 def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Flag) -> None:
     """Do jobs until `stop` is set, and ask for more whenever wishes have waited long enough."""
+    tidied = -_TIDY
     while not stop.is_set():
         try:
+            if monotonic() - tidied > _TIDY:
+                with database.writing() as session:
+                    tidy(session)
+                tidied = monotonic()
             ask_for_work(database, settings)
             settle(database, settings)
             if work_once(database, settings, worker=worker, stop=stop):
