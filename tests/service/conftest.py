@@ -19,8 +19,8 @@ def server() -> Iterator[str]:
     """The URL of a PostgreSQL server, without a database."""
     if postgres.initdb() is None:
         pytest.skip("no PostgreSQL here, or nobody but root to run it")
-    with postgres.server() as url:
-        yield url
+    with postgres.running(in_memory=True) as running:
+        yield running.url
 
 
 @pytest.fixture(scope="session")

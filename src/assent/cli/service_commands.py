@@ -134,10 +134,7 @@ def serve_command(
     ```
     """
     port = port or _free_port(host)
-    if demo:
-        settings = place.read(public_url=f"http://{host}:{port}", **_DEMO)
-    else:
-        settings = place.read()
+    settings = place.read(public_url=f"http://{host}:{port}", **_DEMO) if demo else place.read()
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):
         raise AssentError(f"--host {host}: the demo lets anybody in; accepted: 127.0.0.1")
     _tell()
