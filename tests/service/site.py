@@ -1,5 +1,6 @@
-"""A small service to test: forty people, a trained model in service, keys, and clients for everybody."""
+"""A small service to test: thirty-two people, a trained model in service, keys, and clients for everybody."""
 
+import atexit
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -124,6 +125,7 @@ def settings_for(url: str, folder: Path, **more: Any) -> ServiceSettings:
 def trained() -> Path:
     """A folder with the database and the models of a service that has trained once."""
     folder = Path(tempfile.mkdtemp(prefix="assent-site-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     settings = settings_for(f"sqlite:///{folder / 'assent.db'}", folder)
     database = Database.open(settings.database)
     fill(database, settings)
