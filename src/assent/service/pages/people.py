@@ -12,12 +12,13 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from sqlalchemy.orm import Session
 
-from assent.service import interactions, ledger, models, people, wishes
+from assent.service import interactions, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of, texts_of
 from assent.service.database import NotFoundError
 from assent.service.interactions import STATES, Row
 from assent.service.pages import render
 from assent.service.pages.render import NONE, address, draw, go, options, sent
+from assent.service.routes.receipts import ledger_response
 from assent.service.security import PERSON, Visitor
 from assent.service.serving import Recommendation
 from assent.service.texts import Texts
@@ -29,6 +30,8 @@ Person = Annotated[Door, VisitOf(PERSON)]
 ROWS: Final = 50
 SHOWN: Final = 10
 """Recommendations in a list."""
+LEDGERS: Final = {"most": 10, "seconds": 3600}
+"""How many times a visit may take the whole ledger."""
 _FIGURES: Final = ("value", "cost", "price", "worth_owner", "worth_everybody", "together")
 _CUT: Final = 100
 
@@ -311,6 +314,14 @@ def receipt_file(door: Person, receipt: UUID) -> Response:
     with door.reading() as (session, visitor):
         found = ledger.receipt(session, str(receipt), user=_user(visitor))
     return _file(found, "receipt.json")
+
+
+@router.get("/ledger.jsonl")
+def whole_ledger(door: Person) -> Response:
+    """The whole ledger, to check receipts against. It has no personal data."""
+    with door.writing() as (session, visitor):
+        security.count_attempt(session, f"ledger {visitor.token_hash}", **LEDGERS)
+    return ledger_response(door.service)
 
 
 @router.get("/data")
