@@ -1,4 +1,4 @@
-"""The service under load, and killed under load: on the loopback, against a PostgreSQL of its own, with fsync.
+"""The service under load, and killed under load: on the loopback, with a PostgreSQL of its own and fsync.
 
     bench_service.py --cases load                    rates and 99th percentiles, beside a plain ping
     bench_service.py --cases load --dataset gowalla  with a model of that size (a training first)
@@ -6,9 +6,9 @@
 
 load  One web process. Requests go over as many connections as --connections, for --seconds each: a ping, a
       person's page of 50 entries, the same as JSON, recommendations, wishes with receipts.
-kill  While wishes are being said and jobs asked for, one of the three is killed at a random moment and started
-      again. At the end: every wish that was acknowledged is there with its receipt, the ledger verifies, no job is
-      lost or done twice, and every model that was in service is whole.
+kill  While wishes are being said and jobs asked for, one of the three is killed at a random moment and
+      started again. At the end: every wish that was acknowledged is there with its receipt, the ledger
+      verifies, no job is lost or done twice, and every model that was in service is whole.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from assent.service.worker import work_once
 from common import ROOT, Option, load_log, read_options, verdict
 
 sys.path.insert(0, str(ROOT))
-from tests.service import postgres  # noqa: E402
+from tests.service import postgres
 
 PAGE = 50
 
@@ -268,7 +268,8 @@ async def say_wishes(service: Service, seconds: float, kept: list[dict[str, obje
 
 def kills(service: Service, server: postgres.Postgres) -> None:
     """Kill web process, worker and database at random moments, and check what is left."""
-    lots, acknowledged = random.Random(given.seed), []
+    lots = random.Random(given.seed)
+    acknowledged: list[dict[str, object]] = []
     running = {kind: service.start(kind) for kind in ("serve", "work")}
     wait_until_ready(service)
 
@@ -323,9 +324,8 @@ def checked(service: Service, acknowledged: list[dict[str, object]]) -> None:
             select(Model.folder).where(Model.id.in_(select(Publication.model_id)), Model.pruned.is_(None))
         ).all()
     broken = [each for each in published if verify(service.settings.runs / each)]
-    print(
-        f"{len(acknowledged):,} wishes acknowledged, {summary.leaves:,} events in {summary.seals:,} seals; {counted}"
-    )
+    print(f"{len(acknowledged):,} wishes acknowledged; {summary.leaves:,} events in {summary.seals:,} seals")
+    print(f"jobs: {counted}")
     verdict("acknowledged wishes that are missing", len(set(receipts) - there), 0)
     verdict("findings in ledger and receipts", len(findings), 0)
     verdict("jobs that are neither done nor failed", counted["queued"] + counted["running"], 0)

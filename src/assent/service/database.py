@@ -4,24 +4,37 @@ What is acknowledged is on disk: SQLite writes a journal (WAL) with synchronous=
 its own settings, which the service does not weaken. Several processes may use either.
 """
 
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    TextClause,
+    create_engine,
+    event,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy import Table as SqlTable
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from assent.service.tables import Meta
+from assent.service.tables import Meta, Table
 from assent.support.errors import AssentError
 
 ACCEPTED: Final = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
@@ -111,6 +124,28 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+def insert_many(session: Session, table: type[Table], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that all have the same keys."""
+    if not rows:
+        return
+    into = cast("SqlTable", table.__table__)
+    if session.get_bind().dialect.name == "sqlite":
+        session.execute(insert(into), rows)
+        return
+    # PostgreSQL takes rows as JSON: one statement, always the same, whatever their number.
+    session.execute(_from_json(into, tuple(rows[0])), {"rows": json.dumps(rows, ensure_ascii=False)})
+
+
+@cache
+def _from_json(into: SqlTable, columns: tuple[str, ...]) -> TextClause:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    quoted = {name: dialect.identifier_preparer.quote(name) for name in columns}
+    names = ", ".join(quoted.values())
+    kinds = ", ".join(f"{quoted[name]} {into.c[name].type.compile(dialect)}" for name in columns)
+    rows = f"json_to_recordset(CAST(:rows AS json)) AS given({kinds})"
+    return text(f"INSERT INTO {into.name} ({names}) SELECT {names} FROM {rows}")
 
 
 def shown(url: URL) -> str:

@@ -270,7 +270,7 @@ def erase(session: Session, user: str) -> None:
 
 
 _IN_SERVICE = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
-_STATE: ColumnElement[str] = func.coalesce(Decision.state, "undecided")
+_state: ColumnElement[str] = func.coalesce(Decision.state, "undecided")
 _DECIDED = and_(
     Decision.model_id == _IN_SERVICE,
     Decision.person_id == Interaction.person_id,
@@ -298,7 +298,7 @@ def _rows(settings: ServiceSettings, dialect: str) -> Query:
             effective.source,
             case((Wish.scope == "category", Wish.target)),
             Wish.requested,
-            _STATE,
+            _state,
             Decision.unwillingness,
             Decision.reason,
             Decision.value,
@@ -358,7 +358,7 @@ def page(
     if state is not None:
         if state not in STATES:
             raise AssentError(f"state {state!r}: accepted: {', '.join(STATES)}")
-        asked = asked.where(state == _STATE)
+        asked = asked.where(_state == state)
     if cursor is not None:
         asked = asked.where(tuple_(Interaction.at, Interaction.id) < tuple_(*_place(cursor)))
     rows = session.execute(asked, {"user": user, "most": limit + 1}).all()
@@ -389,12 +389,12 @@ def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Ro
 def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
     asked = (
-        select(_STATE, func.count())
+        select(_state, func.count())
         .select_from(Interaction)
         .join(Person, Person.id == Interaction.person_id)
         .outerjoin(Decision, _DECIDED)
         .where(Person.user == user)
-        .group_by(_STATE)
+        .group_by(_state)
     )
     return dict.fromkeys(STATES, 0) | dict(session.execute(asked).all())
 

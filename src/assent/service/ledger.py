@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError
+from assent.service.database import NotFoundError, insert_many
 from assent.service.ledger_check import (
     FORMAT,
     Finding,
@@ -149,9 +149,9 @@ def append(session: Session, turn: Turn, events: Sequence[Event], at: str) -> li
         }
         for each in leaves
     ]
-    session.execute(Leaf.__table__.insert(), rows)  # type: ignore[attr-defined]
+    insert_many(session, Leaf, rows)
     named = {"number": seal["seal"], **{key: value for key, value in seal.items() if key != "seal"}}
-    session.execute(Seal.__table__.insert(), named)  # type: ignore[attr-defined]
+    insert_many(session, Seal, [named])
     return [
         Sealed(
             turn.leaf + place,

@@ -16,10 +16,10 @@ from time import time
 from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
-from sqlalchemy import and_, bindparam, func, select, update
+from sqlalchemy import and_, func, select, update
 from sqlalchemy.orm import Session
 
-from assent.service.database import Database, NotFoundError
+from assent.service.database import Database, NotFoundError, insert_many
 from assent.service.ledger import Event, append, moment_text, number_of, take_turn
 from assent.service.ledger_check import canonical
 from assent.service.receipts import receipt_of, record_of
@@ -193,7 +193,8 @@ def _store(
         return []
     turn, now = take_turn(session), time()
     at = moment_text(now)
-    in_force = _in_force(session, heard)
+    stored = _in_force(session, heard)
+    in_force = dict(stored)
     wishes: list[dict[str, Any]] = []
     events: list[Event] = []
     for number, (_, who, said) in enumerate(heard, turn.leaf):
@@ -218,15 +219,15 @@ def _store(
             wishes[before.place]["in_force"] = False
         in_force.pop(key, None)
         if said.unwillingness is not None:
-            in_force[key] = _InForce(said.unwillingness, len(wishes))
+            in_force[key] = _InForce(number, said.unwillingness, len(wishes))
         wishes.append(wish)
         events.append(_event(settings, who, wish, at, "requested", {}))
     sealed = append(session, turn, events, at)
-    _end_earlier(session, heard)
-    session.execute(Wish.__table__.insert(), wishes)  # type: ignore[attr-defined]
+    _end_earlier(session, heard, stored)
+    insert_many(session, Wish, wishes)
     kept = [_kept(each.record or {}, who, wish["id"], "requested", done.number, done.salt)
             for each, (_, who, _), wish, done in zip(events, heard, wishes, sealed, strict=True)]  # fmt: skip
-    session.execute(Receipt.__table__.insert(), kept)  # type: ignore[attr-defined]
+    insert_many(session, Receipt, kept)
     touch(session, {who.id for _, who, _ in heard})
     return [
         (place, Recorded(done.number, receipt_of(row["id"], each.record or {}, done.proof)))
@@ -234,45 +235,42 @@ def _store(
     ]
 
 
+_Target = tuple[int, str, str]
+"""Of a person's id: the scope and the target of a wish."""
+
+
 @dataclass(frozen=True)
 class _InForce:
+    wish: int
     unwillingness: float
     place: int | None
     """Among the wishes of this batch; None if it was stored before."""
 
 
-def _in_force(
-    session: Session, heard: Sequence[tuple[int, _Who, Said]]
-) -> dict[tuple[int, str, str], _InForce]:
+def _in_force(session: Session, heard: Sequence[tuple[int, _Who, Said]]) -> dict[_Target, _InForce]:
     """Return what is in force for the targets that people now speak of."""
     rows = session.execute(
-        select(Wish.person_id, Wish.scope, Wish.target, Wish.unwillingness).where(
+        select(Wish.id, Wish.person_id, Wish.scope, Wish.target, Wish.unwillingness).where(
             Wish.in_force,
             Wish.person_id.in_(sorted({who.id for _, who, _ in heard})),
             Wish.target.in_(sorted({said.target for _, _, said in heard})),
         )
     )
-    return {(row.person_id, row.scope, row.target): _InForce(row.unwillingness, None) for row in rows}
+    return {(row.person_id, row.scope, row.target): _InForce(row.id, row.unwillingness, None) for row in rows}
 
 
-def _end_earlier(session: Session, heard: Sequence[tuple[int, _Who, Said]]) -> None:
+def _end_earlier(
+    session: Session, heard: Sequence[tuple[int, _Who, Said]], stored: Mapping[_Target, _InForce]
+) -> None:
     """Let stored wishes that are spoken of again, or withdrawn, no longer be in force."""
-    table = Wish.__table__
-    ended = update(table).values(in_force=False).where(table.c.in_force)  # type: ignore[arg-type]
     withdrawn = sorted({who.id for _, who, said in heard if said.withdrawal})
+    ended = update(Wish).values(in_force=False)
     if withdrawn:
-        session.execute(ended.where(table.c.person_id.in_(withdrawn)))
-    replaced = sorted(
-        {(who.id, said.scope, said.target) for _, who, said in heard if who.id not in withdrawn}
-    )
+        session.execute(ended.where(Wish.in_force, Wish.person_id.in_(withdrawn)))
+    spoken = {(who.id, said.scope, said.target) for _, who, said in heard if who.id not in withdrawn}
+    replaced = sorted(stored[each].wish for each in spoken & stored.keys())
     if replaced:
-        one = and_(
-            table.c.person_id == bindparam("who"),
-            table.c.scope == bindparam("what"),
-            table.c.target == bindparam("which"),
-        )
-        named = [{"who": who, "what": scope, "which": target} for who, scope, target in replaced]
-        session.connection().execute(ended.where(one), named)
+        session.execute(ended.where(Wish.id.in_(replaced)))
 
 
 def touch(session: Session, people: Iterable[int]) -> None:
@@ -349,7 +347,7 @@ def advance(
         return
     kept = [_kept(each.record or {}, who, row.id, state, done.number, done.salt)
             for each, who, row, done in zip(events, people, rows, sealed, strict=True)]  # fmt: skip
-    session.execute(Receipt.__table__.insert(), kept)  # type: ignore[attr-defined]
+    insert_many(session, Receipt, kept)
     session.execute(update(Wish).values({column: now}).where(Wish.id.in_([row.id for row in rows])))
 
 

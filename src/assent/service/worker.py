@@ -32,7 +32,7 @@ from assent.runs.plan import RunPlan
 from assent.runs.prompt import prompt_update
 from assent.runs.run import fit
 from assent.service import jobs, models
-from assent.service.database import ConflictError, Database
+from assent.service.database import ConflictError, Database, insert_many
 from assent.service.effective import Effective
 from assent.service.interactions import DELETED, ERASED
 from assent.service.jobs import LEASE, Kind, LostJobError, Taken
@@ -344,10 +344,9 @@ def write_model(
             if user in people and item in items:  # erased since
                 rows.append({"model_id": model.id, "person_id": people[user], "item_id": items[item], **row})
             if len(rows) == _ROWS:
-                session.execute(Decision.__table__.insert(), rows)  # type: ignore[attr-defined]
+                insert_many(session, Decision, rows)
                 rows = []
-        if rows:
-            session.execute(Decision.__table__.insert(), rows)  # type: ignore[attr-defined]
+        insert_many(session, Decision, rows)
         return model.id
 
 
