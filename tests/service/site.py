@@ -93,7 +93,7 @@ class Site:
 
     def csrf(self, client: TestClient) -> str:
         """The token that forms of a visit carry."""
-        page = client.get("/promises").text
+        page: str = client.get("/promises").text
         return page.partition('name="csrf" value="')[2].partition('"')[0]
 
     def work(self) -> None:

@@ -89,7 +89,7 @@ def test_wishes_are_stored_with_receipts_that_verify(empty: Site) -> None:
     assert not findings
     assert client.get("/v1/ledger/heads").json()["heads"][0]["head"] == summary.head
     exported = client.get("/v1/export", params={"user": "ann"}).json()
-    assert {"interactions", "wishes", "receipts"} <= set(exported)
+    assert {"interactions", "history", "receipts"} <= set(exported)
 
 
 def test_the_most_specific_wish_counts_and_is_explained(empty: Site) -> None:
@@ -170,7 +170,7 @@ def test_decisions_say_why(site: Site) -> None:
         assert each["explained"]
         more = client.get("/v1/decisions/explain", params={"user": ANN, "item": each["item"]}).json()
         assert {key: more[key] for key in each} == each
-        assert (more["value"] is None) == (each["state"] == "never")
+        assert (more["unwillingness"] == 1) == (each["state"] == "never")
     assert (
         client.get("/v1/decisions/explain", params={"user": ANN, "item": SECRETS[BOB][0]}).status_code == 404
     )

@@ -30,7 +30,8 @@ def test_schemathesis_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(access.FAILURES, "most", 10**6)  # it tries wrong keys, too
     with open_site(tmp_path) as site:
         schema = schemathesis.openapi.from_asgi("/v1/openapi.json", site.app)
-        operations = [found.ok() for found in schema.get_all_operations()]
+        found: list[Any] = list(schema.get_all_operations())
+        operations = [each.ok() for each in found]
         assert len(operations) > 25
         for operation in operations:
             check_operation(operation, {"Authorization": f"Bearer {site.keys['all']}"})
@@ -51,7 +52,7 @@ def check_operation(operation: Any, headers: dict[str, str]) -> None:
         database=None,
     )
     @given(case=operation.as_strategy())
-    def check(case: schemathesis.Case) -> None:
+    def check(case: Any) -> None:
         case.call_and_validate(headers=headers, excluded_checks=[positive_data_acceptance])
 
     check()
@@ -142,7 +143,7 @@ def test_no_request_at_random_is_a_fault(tmp_path: Path) -> None:
                 headers["idempotency-key"] = draws.choice(
                     ["a", "b", "ä".encode().decode("latin-1"), "x" * 300]
                 )
-            query = [
+            query: list[tuple[str, str | int | float | bool | None]] = [
                 (draws.choice(FIELDS), draws.choice(TEXTS).encode("utf-8", "replace").decode())
                 for _ in range(draws.randrange(4))
             ]
@@ -167,7 +168,7 @@ def test_no_request_at_random_is_a_fault(tmp_path: Path) -> None:
                     )
             request = client.build_request(
                 method, path, params=httpx.QueryParams(query), content=content,
-                headers={name: value.encode("latin-1") for name, value in headers.items()},
+                headers={name.encode(): value.encode("latin-1") for name, value in headers.items()},
             )  # fmt: skip
             answer = await client.send(request)
             return answer.status_code, f"{method} {request.url} {content!r}"

@@ -48,9 +48,10 @@ def routes(app: FastAPI) -> list[tuple[str, str, str]]:
         path, methods = str(route.path), sorted(route.methods or {"GET"})
         if path in OUTSIDE:
             continue
-        needs = needs_of(route.dependant.dependencies)
-        assert len(needs) == 1, f"{path} declares {needs or 'nothing'}: accepted: one thing it needs"
-        found += [(method, path, *needs) for method in methods]
+        declared = needs_of(route.dependant.dependencies)
+        assert len(declared) == 1, f"{path} declares {declared or 'nothing'}: accepted: one thing it needs"
+        [needs] = declared
+        found += [(method, path, needs) for method in methods]
     return found
 
 
@@ -102,9 +103,9 @@ def ask(site: Site, client: TestClient, method: str, path: str) -> Response:
             "/v1/links": {"user": BOB},
             "/v1/keys": {"name": "new", "scopes": ["metrics"]},
         }.get(path, {})
-        return client.request(
-            method, filled, params=query, json=None if method in ("GET", "DELETE") else body
-        )
+        sent = None if method in ("GET", "DELETE") else body
+        found: Response = client.request(method, filled, params=query, json=sent)
+        return found
     form: Any = {
         **query,
         "csrf": site.csrf(client),
@@ -117,7 +118,9 @@ def ask(site: Site, client: TestClient, method: str, path: str) -> Response:
         "model": "9",
         "key": "x",
     }
-    return client.request(method, filled, params=query, data=form if method == "POST" else None)
+    posted = form if method == "POST" else None
+    shown: Response = client.request(method, filled, params=query, data=posted)
+    return shown
 
 
 def stored_of(site: Site, user: str) -> str:

@@ -15,6 +15,7 @@ from assent.service import access, interactions, models, security
 from assent.service.boundary import MOST_ADDRESS_BYTES, MOST_BULK_BYTES, MOST_BYTES
 from assent.service.database import Database
 from assent.service.security import RefusedError
+from assent.service.settings import ServiceSettings
 from assent.service.tables import Attempt, Key, Link, Visit
 from assent.support.errors import AssentError
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site
@@ -97,7 +98,7 @@ def test_keys_for_nothing_or_unknown_things_are_refused(database: Database) -> N
         security.create_key(session, "all", ["all"])
 
 
-def test_a_link_lets_one_in_once(database: Database, settings: security.ServiceSettings) -> None:
+def test_a_link_lets_one_in_once(database: Database, settings: ServiceSettings) -> None:
     with database.writing() as session:
         link = security.create_link(session, ANN, settings, by="test").partition("link=")[2]
 
