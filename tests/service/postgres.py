@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+
 
 def initdb() -> Path | None:
     """Where the server's programs are, if they can be run here."""
@@ -19,7 +21,7 @@ def initdb() -> Path | None:
     program = shutil.which("initdb") or (found[-1] if found else None)
     if program is None or (os.getuid() == 0 and (_user() is None or not shutil.which("setpriv"))):
         return None
-    return Path(program)
+    return Path(program).resolve()
 
 
 def _user() -> str | None:
@@ -49,7 +51,8 @@ class Postgres:
         as_user = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
         self._as_user = as_user if os.getuid() == 0 else []
         self.port = free_port()
-        self._run("initdb", "--no-sync", "-U", "ann", "-A", "trust")
+        make = self._words("initdb", "-D", folder / "data", "--no-sync", "-U", "ann", "-A", "trust")
+        subprocess.run(make, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=60)
 
     @property
     def url(self) -> str:
@@ -58,35 +61,37 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        where = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1"
-        options = f"{where} -c fsync=on -c max_connections=60"
-        self._run("pg_ctl", "-w", "-l", self.folder / "log", "-o", options, "start")
+        options = {"listen_addresses": "127.0.0.1", "fsync": "on", "max_connections": "60"}
+        settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+        where = ["-D", self.folder / "data", "-p", self.port, "-k", self.folder]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._words("postgres", *where, *settings), cwd=self.folder, stdout=log, stderr=log
+            )
+        for _ in range(300):
+            try:
+                psycopg.connect(f"{self.url}/postgres").close()
+                return
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()[-2000:]
+                time.sleep(0.1)
+        raise TimeoutError
 
     def stop(self) -> None:
         """End it at once."""
-        self._run("pg_ctl", "-m", "immediate", "stop")
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(60)
 
     def kill(self) -> None:
         """Kill it (SIGKILL), and wait until its parts have gone too."""
-        number = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
-        parts = [
-            int(each.name)
-            for each in Path("/proc").glob("[0-9]*")
-            if (each / "stat").exists() and _parent(each) == number
-        ]
-        os.kill(number, signal.SIGKILL)
-        while any(_parent(Path(f"/proc/{each}")) is not None for each in parts):
+        parts = [each for each in Path("/proc").glob("[0-9]*") if _parent(each) == self._process.pid]
+        self._process.kill()
+        self._process.wait()
+        while any(_parent(each) is not None for each in parts):
             time.sleep(0.02)
 
-    def _run(self, program: str, *words: object) -> None:
-        command = [*self._as_user, self._bin / program, "-D", self.folder / "data", *words]
-        subprocess.run(
-            [str(each) for each in command],
-            check=True,
-            cwd=self.folder,
-            stdout=subprocess.DEVNULL,
-            timeout=60,
-        )
+    def _words(self, program: str, *words: object) -> list[str]:
+        return [str(each) for each in (*self._as_user, self._bin / program, *words)]
 
 
 def _parent(process: Path) -> int | None:
@@ -106,8 +111,8 @@ def running(*, in_memory: bool) -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="assent-", dir=place))
     try:
         server = Postgres(folder)
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.stop()

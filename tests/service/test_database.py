@@ -15,6 +15,7 @@ from assent.service.ledger import export_lines, note
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings, read_settings
 from assent.service.tables import Table
+from assent.service.wishes import Said, record
 from assent.support.errors import AssentError
 
 
@@ -149,3 +150,32 @@ def test_settings_are_read_from_yaml(tmp_path: Path) -> None:
         file.write_text(wrong)
         with pytest.raises(AssentError, match=message):
             read_settings(file, database="sqlite:///x", data=tmp_path)
+
+
+def test_the_service_needs_no_right_to_alter_the_ledger(server: str, migrated: str) -> None:
+    """`deploy/rights.sql`: another role than the tables' owner can do all but alter the ledger."""
+    import psycopg
+
+    rights = (Path(__file__).parents[2] / "deploy" / "rights.sql").read_text()
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"create database rights template {migrated}")
+        connection.execute("create role assent_service login")
+    with psycopg.connect(f"{server}/rights") as connection:
+        connection.execute(rights)
+    url = f"{server}/rights".replace("ann@", "assent_service@")
+    database = Database.open(url)
+    settings = ServiceSettings(database=url, data=Path("nowhere"))
+    with database.writing() as session:
+        add(session, [NewInteraction("ann", "dune", 0.0)])
+        [done] = record(session, settings, [("ann", [Said("item", "dune", 1.0)])])
+        assert isinstance(done, list)
+    for change in ("UPDATE leaf SET event = 'x'", "DELETE FROM seal", "TRUNCATE leaf",
+                   "ALTER TABLE leaf DISABLE TRIGGER USER", "DROP TABLE seal"):  # fmt: skip
+        with (
+            pytest.raises(DBAPIError, match=r"permission denied|must be owner"),
+            database.writing() as session,
+        ):
+            session.execute(text(change))
+    with database.snapshot() as session:
+        assert check_ledger(export_lines(session), "ledger")[1] == []
+    database.close()
