@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from assent.service import access, interactions, texts
 from assent.service.interactions import NewInteraction
-from assent.service.pages.drawing import Point, axis_of, chart
+from assent.service.pages.drawing import Axis, Point, axis_of, chart
 from assent.service.texts import CATALOGUES, PROMISES, UNWILLINGNESS, Texts, texts_for
 from tests.service.site import ANN, BEGAN, BOB, DAY, SECRETS, Site, open_site
 
@@ -329,7 +329,7 @@ def test_the_operator_sees_figures(site: Site) -> None:
     overview = client.get("/operator").text
     totals = dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d,]+)</dd>", overview))
     assert (totals["people"], totals["interactions"]) == ("32", "322")
-    assert "has not measured a frontier" in client.get("/operator/frontier").text
+    assert client.get("/operator/frontier").text.count("<tr><th") == 2  # the heading, and a model of nothing
     with site.database.writing() as session:
         facts = json.loads(session.connection().exec_driver_sql("select facts from model").scalar() or "")
         facts["frontier"] = [
@@ -339,9 +339,9 @@ def test_the_operator_sees_figures(site: Site) -> None:
         ]
         session.connection().exec_driver_sql("update model set facts = ?", (json.dumps(facts),))
     page = client.get("/operator/frontier").text
-    assert page.count("<circle") == 4
+    assert page.count("<circle") == 6  # with nothing, and the operating point twice
     assert "The operating point" in page
-    assert page.count("<tr><th") == 4
+    assert page.count("<tr><th") == 5
     ledger = client.get("/operator/audit/ledger.jsonl").text.splitlines()
     assert json.loads(ledger[0])["leaves"] == len([line for line in ledger if '"leaf":' in line])
 
@@ -354,8 +354,13 @@ def test_charts_hold_their_points() -> None:
     assert "&lt;title&gt;" in drawn
     assert "x &amp; y" in drawn
     places = [tuple(map(float, pair)) for pair in re.findall(r'c?x="([\d.]+)" c?y="([\d.]+)"', drawn)]
-    assert all(0 <= x <= 640 and 0 <= y <= 320 for x, y in places)
+    assert all(0 <= x <= 440 and 0 <= y <= 270 for x, y in places)
     assert "style=" not in drawn
+
+
+def test_axes_of_whole_numbers_have_whole_ticks() -> None:
+    assert Axis("", 0.5, 2.5, whole=True).ticks() == [1, 2]
+    assert Axis("", 0.5, 60.5, whole=True).ticks()[1:3] == [40, 60]
 
 
 @pytest.mark.parametrize("values", [[0.0], [0.0, 0.0], [5.0], [0.1, 1e9], [1e-9, 2e-9], [-3.0, 4.0]])

@@ -7,9 +7,9 @@ from typing import Final
 
 from markupsafe import Markup
 
-_WIDTH: Final = 640
-_HEIGHT: Final = 320
-_LEFT: Final = 64
+_WIDTH: Final = 440
+_HEIGHT: Final = 270
+_LEFT: Final = 58
 _RIGHT: Final = 20
 _TOP: Final = 18
 _BOTTOM: Final = 48
@@ -33,12 +33,16 @@ class Axis:
     low: float
     high: float
     percent: bool = False
+    whole: bool = False
+    """Whether only whole numbers have a meaning."""
 
     def ticks(self) -> list[float]:
         """Return round values within the axis."""
         span = self.high - self.low
         rough = 10.0 ** floor(log10(span / 4))
         step = next(rough * m for m in (1, 2, 2.5, 5, 10) if span / (rough * m) <= 5)
+        if self.whole:
+            step = max(1.0, -floor(-step))
         first = -floor(-self.low / step + 1e-9)
         return [round(k * step, 12) for k in range(first, floor(self.high / step + 1e-9) + 1)]
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from markupsafe import Markup
 
+from assent.results.words import MINUS
 from assent.service import jobs, ledger, models, people, wishes
 from assent.service.access import Door, VisitOf, text_of
 from assent.service.models import ModelView
@@ -107,23 +108,22 @@ def frontier(door: Operator) -> Response:
     texts = texts_of(door.request)
     with door.reading() as (session, visitor):
         model = models.in_service(session)
-    points = [] if model is None else _frontier(model)
     here = None if model is None else _operating_point(model)
-    rows, picture = [], None
-    if points:
-        together = [*points, *([here] if here else [])]
-        x = axis_of(texts("frontier.axis.x"), [0.0, *(point.x for point in together)], percent=True)
-        highest = [point.high if point.high is not None else point.y for point in together]
-        y = axis_of(texts("frontier.axis.y"), [0.0, *highest])
-        picture = chart(
-            texts("frontier.picture"),
-            points,
-            x,
-            y,
-            here=here,
-            here_label=texts("frontier.here") if here else "",
-        )
-        rows = [_moving(texts, point, here) for point in points]
+    if model is None or here is None:
+        return draw(door.request, "frontier.html", visitor=visitor, picture=None, rows=[])
+    points = _frontier(model, here)
+    lines = [point for _, point in points]
+    x = axis_of(texts("frontier.axis.x"), [0.0, *(point.x for point in (*lines, here))], percent=True)
+    highest = [point.high if point.high is not None else point.y for point in (*lines, here)]
+    picture = chart(
+        texts("frontier.picture"),
+        [*lines, here],
+        x,
+        axis_of(texts("frontier.axis.y"), [0.0, *highest]),
+        here=here,
+        here_label=texts("frontier.here"),
+    )
+    rows = [_moving(texts, name, point, here) for name, point in points]
     return draw(door.request, "frontier.html", visitor=visitor, picture=picture, rows=rows)
 
 
@@ -255,30 +255,42 @@ def _operating_point(model: ModelView) -> Point | None:
     return Point(share * 100, reached["mean"], reached.get("low"), reached.get("high"))
 
 
-def _frontier(model: ModelView) -> list[Point]:
-    """Return the measured points of the run's own method: means over seeds, and how far seeds are apart."""
+def _frontier(model: ModelView, here: Point) -> list[tuple[str, Point]]:
+    """Return what the run measured beside the operating point, with its name, in the order of violation.
+
+    Budgets of the run's own method: means over seeds, and how far seeds are apart. A model of nothing, and
+    one of everything where the run measured it, are known by the differences that the run kept.
+    """
+    quality = model.facts["quality"]
+    points = [("nothing", Point(0.0, max(0.0, here.y - quality["above_nothing"]["mean"])))]
+    if quality.get("kept"):
+        points.append(("all", Point(100.0, here.y / quality["kept"]["mean"])))
     measured: dict[float, list[Mapping[str, Any]]] = defaultdict(list)
     for record in model.facts.get("frontier") or ():
         if record.get("method") == model.facts.get("method") and record.get("point") is not None:
             measured[float(record["point"])].append(record)
-    points = []
     for records in measured.values():
-        quality = [float(record["ndcg"]) for record in records]
+        ndcg = [float(record["ndcg"]) for record in records]
         shares = [float(record["violation_share"]) for record in records]
-        spread = (min(quality), max(quality)) if len(quality) > 1 else (None, None)
-        points.append(Point(fmean(shares) * 100, fmean(quality), *spread))
-    return sorted(points, key=lambda point: point.x)
+        spread = (min(ndcg), max(ndcg)) if len(ndcg) > 1 else (None, None)
+        points.append(("point", Point(fmean(shares) * 100, fmean(ndcg), *spread)))
+    return sorted(points, key=lambda named: named[1].x)
 
 
-def _moving(texts: Texts, point: Point, here: Point | None) -> dict[str, str]:
+def _moving(texts: Texts, name: str, point: Point, here: Point) -> dict[str, str]:
     moving = "–"
-    if here is not None and here.y > 0:
+    if here.y > 0:
         moving = texts(
             "frontier.move",
-            quality=f"{(point.y / here.y - 1) * 100:+.1f} %",
-            violation=f"{point.x - here.x:+.1f} %",
+            quality=f"{(point.y / here.y - 1) * 100:+.1f} %".replace("-", MINUS),
+            violation=f"{point.x - here.x:+.1f} %".replace("-", MINUS),
         )
-    return {"budget": f"{point.x:.1f} %", "quality": f"{point.y:.4f}", "moving": moving}
+    return {
+        "what": texts(f"frontier.{name}"),
+        "violation": f"{point.x:.1f} %",
+        "quality": f"{point.y:.4f}",
+        "moving": moving,
+    }
 
 
 def _over(title: str, label: str, points: Sequence[Point], *, percent: bool = False) -> Markup | None:
@@ -290,7 +302,7 @@ def _over(title: str, label: str, points: Sequence[Point], *, percent: bool = Fa
     return chart(
         title,
         points,
-        Axis(label, min(ids) - 0.5, max(ids) + 0.5),
+        Axis(label, min(ids) - 0.5, max(ids) + 0.5, whole=True),
         axis_of("", [0.0, *highest], percent=percent),
     )
 

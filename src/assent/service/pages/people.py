@@ -65,7 +65,7 @@ def overview(door: Person) -> Response:
         unsaid=texts(
             "overview.unsaid", platform=settings.controller.name, choice=texts.choice(settings.unsaid)
         ),
-        wishes=[_wish(texts, each) for each in latest],
+        wishes=[_wish(door, texts, each) for each in latest],
         model=None if model is None else {"published": model.published, "hash": model.model_hash[:16]},
     )
 
@@ -176,7 +176,7 @@ def categories(door: Person) -> Response:
             "address": address(door.request, "/me/entries", category=each.category),
             "label": texts("categories.label", name=each.category),
             "was": sent(each.unwillingness),
-            "options": options(texts, each.unwillingness, None),
+            "options": options(texts, each.unwillingness, "category", None),
         }
         for each in found
     ]
@@ -266,17 +266,11 @@ def history(door: Person) -> Response:
     texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
     with door.reading() as (session, visitor):
         found = wishes.history(session, _user(visitor), cursor=cursor or None, limit=20)
-    listed = [_wish(texts, each) for each in found.wishes]
-    for wish, each in zip(listed, found.wishes, strict=True):
-        wish["receipts"] = [
-            (state, address(door.request, f"/me/receipts/{receipt}"))
-            for state, receipt in each.receipts.items()
-        ]
     return draw(
         door.request,
         "history.html",
         visitor=visitor,
-        wishes=listed,
+        wishes=[_wish(door, texts, each) for each in found.wishes],
         first=address(door.request, "/me/history") if cursor else None,
         next=address(door.request, "/me/history", cursor=found.next) if found.next else None,
     )
@@ -458,7 +452,10 @@ def _entry(door: Door, texts: Texts, row: Row) -> dict[str, Any]:
         "label": texts("entries.label", name=name),
         "was": sent(row.unwillingness if is_own else None),
         "options": options(
-            texts, row.unwillingness if is_own else None, None if is_own else row.unwillingness
+            texts,
+            row.unwillingness if is_own else None,
+            row.source,
+            None if is_own else row.unwillingness,
         ),
     }
 
@@ -479,7 +476,7 @@ def _choice(texts: Texts, unwillingness: float | None) -> str:
     return texts("wish.taken") if unwillingness is None else texts.choice(unwillingness)
 
 
-def _wish(texts: Texts, wish: Past) -> dict[str, Any]:
+def _wish(door: Door, texts: Texts, wish: Past) -> dict[str, Any]:
     to = _choice(texts, wish.unwillingness)
     before = None if wish.before is None else texts.choice(wish.before)
     if wish.withdrawal:
@@ -494,12 +491,15 @@ def _wish(texts: Texts, wish: Past) -> dict[str, Any]:
         "change": change,
         "requested": wish.requested,
         "steps": [
-            ("requested", wish.requested),
-            ("decided", wish.decided),
-            ("trained", wish.trained),
-            ("served", wish.served),
+            {
+                "name": texts(f"step.{state}"),
+                "at": getattr(wish, state),
+                "receipt": address(door.request, f"/me/receipts/{wish.receipts[state]}")
+                if state in wish.receipts
+                else None,
+            }
+            for state in ("requested", "decided", "trained", "served")
         ],
-        "receipts": [],
     }
 
 

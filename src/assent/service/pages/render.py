@@ -98,9 +98,15 @@ def error_page(request: Request, status: int) -> Response:
 
 
 @lru_cache(maxsize=1000)
-def options(texts: Texts, own: float | None, inherited: float | None) -> Markup:
-    """Return the options of a choice in a list: `own` was said of it, `inherited` counts otherwise."""
-    rest = texts("choice.none") if inherited is None else texts("choice.as", choice=texts.choice(inherited))
+def options(texts: Texts, own: float | None, source: str, inherited: float | None) -> Markup:
+    """Return the options of a choice in a list: `own` was said of it, `inherited` counts otherwise.
+
+    `source` is who said what is inherited, as in `Row.source`.
+    """
+    rest = texts("choice.none")
+    if inherited is not None:
+        who = source if source in ("platform", "unsaid") else "rest"
+        rest = texts(f"choice.as.{who}", choice=texts.choice(inherited))
     listed = [(NONE, rest), *((choice.value, choice.label) for choice in texts.choices)]
     chosen = sent(own)
     if chosen not in dict(listed) and own is not None:
