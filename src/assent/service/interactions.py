@@ -400,33 +400,34 @@ def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Ro
     return _shown(row)
 
 
+_WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
+_counts = (
+    select(_state, func.count())
+    .select_from(Interaction)
+    .outerjoin(Decision, _DECIDED)
+    .where(Interaction.person_id == _WHO)
+    .group_by(_state)
+)
+_counts_of_categories = (
+    select(ItemCategory.category, func.count())
+    .join(Interaction, Interaction.item_id == ItemCategory.item_id)
+    .where(Interaction.person_id == _WHO)
+    .group_by(ItemCategory.category)
+)
+_said_of_categories = select(Wish.target, Wish.unwillingness, Wish.requested).where(
+    Wish.person_id == _WHO, Wish.in_force, Wish.scope == "category"
+)
+
+
 def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
-    asked = (
-        select(_state, func.count())
-        .select_from(Interaction)
-        .join(Person, Person.id == Interaction.person_id)
-        .outerjoin(Decision, _DECIDED)
-        .where(Person.user == user)
-        .group_by(_state)
-    )
-    return dict.fromkeys(STATES, 0) | dict(session.execute(asked).all())
+    return dict.fromkeys(STATES, 0) | dict(session.execute(_counts, {"user": user}).all())
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:
     """Return the categories of a person's interactions, most frequent first, and those they wished about."""
-    person = select(Person.id).where(Person.user == user).scalar_subquery()
-    number = (
-        select(ItemCategory.category, func.count().label("count"))
-        .join(Interaction, Interaction.item_id == ItemCategory.item_id)
-        .where(Interaction.person_id == person)
-        .group_by(ItemCategory.category)
-    )
-    counted = dict(session.execute(number).all())
-    spoken = select(Wish.target, Wish.unwillingness, Wish.requested).where(
-        Wish.person_id == person, Wish.in_force, Wish.scope == "category"
-    )
-    said = {row.target: row for row in session.execute(spoken)}
+    counted = dict(session.execute(_counts_of_categories, {"user": user}).all())
+    said = {row.target: row for row in session.execute(_said_of_categories, {"user": user})}
     found = [
         CategoryCount(
             name,
