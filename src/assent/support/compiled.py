@@ -56,6 +56,6 @@ def grouped(keys: Ints, rows: npt.NDArray[np.int32], length: int) -> tuple[Ints,
 def grouped_twice(
     keys: Ints, others: Ints, length: int, other_length: int
 ) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Return where each of `keys[n]` starts, [length + 1], and the places sorted by key, then by `others[n]`."""
+    """Return where each of `keys[n]` starts, [length + 1], and places sorted by key, then by `others[n]`."""
     places = np.arange(len(keys), dtype=np.int32)
     return grouped(keys, grouped(others, places, other_length)[1], length)
