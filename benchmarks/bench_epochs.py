@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from assent.support.runtime import one_thread
 from assent.training import Settings, disclose
 from common import REAL, Option, load, read_options, seconds, settings_of, train, verdict
 
+T = TypeVar("T")
 REPEATS = 4
 """Measurements, the shortest of which counts: when nothing else interferes."""
 BATCH, SMALL = 2048, 32
@@ -114,7 +116,7 @@ def by_assent(problem: Problem, model: str, epochs: int, batch: int = BATCH) -> 
     return min(seconds(work) for _ in range(REPEATS)) / epochs
 
 
-def alone(measurement: Callable[..., float], *arguments: object) -> float:
+def alone(measurement: Callable[..., T], *arguments: object) -> T:
     """Return what a measurement gives in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measurement, *arguments).result()
