@@ -15,7 +15,7 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "Installing assent into $(VENV) (a minute or two) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[service]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
@@ -48,8 +48,8 @@ chromium:  ## Install Chromium (Debian's package, as root), unless there is a br
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		(apt-get update --quiet && apt-get install --yes --quiet chromium)
 
-browser: dev chromium  ## Test the reproduction's page in a browser
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/reproduce/test_page.py
+browser: dev chromium  ## Test the reproduction's page and the service's pages in a browser
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/reproduce/test_page.py tests/service/test_browser.py
 
 benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; QUICK=1 tries the scripts; some need ASSENT_DATA)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file $(if $(QUICK),--quick) || exit 1; done

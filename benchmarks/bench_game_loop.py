@@ -49,9 +49,9 @@ def main(estimates: Estimates, price: float, rounds: int, samples: int) -> None:
             lambda: found.append(algorithm_2(rewards, settings, mix(0, keys)))  # noqa: B023
         )
         tables, played = found[0]
-        [selection] = rewards.histories.selections(draw_all(tables, 1, mix(2, keys)))
+        [selection] = rewards.histories.selections(draw_all(rewards, tables, 1, mix(2, keys)))
         name = f"table, {gradient}, {played} rounds of L = {samples}"
-        show(name, taken, THEIRS / 20, draw_all(tables, 100, mix(1, keys)), selection)
+        show(name, taken, THEIRS / 20, draw_all(rewards, tables, 100, mix(1, keys)), selection)
 
     solved = []
     taken = seconds(lambda: solved.append(solve(estimates, objective=Objective.NASH, price=price)))

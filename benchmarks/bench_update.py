@@ -6,8 +6,9 @@
 prompt   seconds of CPU of one person's change and of a thousand people's, beside those of a fresh fit. Then
          a share of the rows changes: a third of these goes, a third is minded otherwise (a tenth of them is
          never used from then on), a third is new. The prompt update is compared with a fresh fit on the
-         changed log: on how many rows decisions differ, how well both rank each person's last interaction,
-         which neither has seen, and how far scores are apart.
+         changed log, with a calibration of its own and with that of the run before: on how many rows
+         decisions differ, how well both rank each person's last interaction, which neither has seen, and how
+         far scores are apart.
 
 Fits that are in the folder --keep are not repeated: a killed benchmark goes on. The seconds of a fit that was
 killed in between are those since then.
@@ -18,6 +19,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +31,7 @@ from assent.data.interactions import Interactions
 from assent.data.live import live_problem
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.evaluation.evaluate import candidate_scores, ranked_metrics
+from assent.runs.calibration import Calibration
 from assent.runs.changes import Changes
 from assent.runs.folder import Run, open_run
 from assent.runs.manifest import MANIFEST
@@ -94,14 +98,16 @@ def kept(name: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def fitted(log: Interactions, folder: Path) -> tuple[Run, float]:
-    """Fit a live run, unless it is there; the run, and its seconds of CPU."""
+def fitted(log: Interactions, folder: Path, like: Run | None = None) -> tuple[Run, float]:
+    """Fit a live run, unless it is there, perhaps calibrated `like` another; the run, and its CPU seconds."""
     clock = folder.with_name(f"{folder.name}.json")
     if not clock.exists():
         split, live = make_problem(log, Protocol.PAPER_TABLES), live_problem(log)
         plan, settings = RunPlan(budget=0.5, seeds=1), settings_of("ials", quick=given.quick)
         untimed = (folder / MANIFEST).exists()
-        spent = seconds(lambda: fit(log, split, folder, plan, settings, live=live, replace=untimed))
+        calibration = None if like is None else Calibration.of(like)
+        how = partial(fit, live=live, calibration=calibration, replace=untimed)
+        spent = seconds(lambda: how(log, split, folder, plan, settings))
         clock.write_text(json.dumps(spent))
     return open_run(folder), json.loads(clock.read_text())
 
@@ -116,25 +122,24 @@ def prompt(name: str) -> None:
         print(f"{name}: {base.selection.height:,} rows; a fresh fit takes {fresh:.1f} s of CPU", flush=True)
         costs(name, base, fresh)
         print(
-            "rows changed %  decisions apart %  NDCG@5 prompt  exact  prompt ahead %  scores apart  price anew"
+            "rows changed %  exact is  decisions apart %  NDCG@5 prompt  exact  prompt ahead %  scores apart"
         )
-        for share in given.shares:
-            log = story.at(share / 100)
-            exact, _ = fitted(log, folder / f"exact-{share:g}")
+        for share, is_own in product(given.shares, (True, False)):
+            log, kind = story.at(share / 100), "fresh" if is_own else "kept"
+            exact, _ = fitted(log, folder / f"{kind}-{share:g}", None if is_own else base)
             served = Served.of(base)
-            changes = Changes.between(base, log)
-            applied = served.apply(changes)
+            served.apply(Changes.between(base, log))
             table = served.table().join(exact.selection, on=["user", "item"], suffix="_exact")
             apart = 100 * float(np.mean(table["disclosed"].to_numpy() != table["disclosed_exact"].to_numpy()))
             models = (served.trained, exact.trained)
             mine, theirs = (100 * ranked_metrics(after, each)["ndcg"] for each in models)
             ahead, error = mean_and_error(100 * (mine - theirs) / theirs.mean())
-            told = f"{share:14g}  {apart:17.2f}  {mine.mean():13.2f}  {theirs.mean():5.2f}"
+            told = f"{share:14g}  {kind:>8}  {apart:17.2f}  {mine.mean():13.2f}  {theirs.mean():5.2f}"
             told = f"{told}  {ahead:+7.2f} ± {error or 0:4.2f}  {distance(after, *models):12.3f}"
-            print(f"{told}  {'yes' if applied.found_anew else 'no':>10}", flush=True)
+            print(told, flush=True)
             if share == 1:
-                verdict(f"{name}: decisions apart after 1 % changed", apart, 1, "%")
-                verdict(f"{name}: NDCG@5 apart after 1 % changed", abs(ahead), 1, "%")
+                verdict(f"{name}: decisions apart from a {kind} exact after 1 %", apart, 1, "%")
+                verdict(f"{name}: NDCG@5 apart from a {kind} exact after 1 %", abs(ahead), 1, "%")
 
 
 def costs(name: str, base: Run, fresh: float) -> None:

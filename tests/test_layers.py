@@ -24,6 +24,7 @@ LAYERS = (
     "report",
     "runs",
     "reproduce",
+    "service",
     "cli",
 )
 """Every package; each may import those before it."""

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from assent.runs.folder import FILES, MARKER, REPLACED, REPORT, WORK
+from assent.runs.folder import FILES, MARKER, OPTIONAL, REPLACED, REPORT, WORK
 from assent.runs.manifest import MANIFEST
 from assent.support.files import read_json, write_json
 from tests.cli.conftest import PRICED, forged, forged_table, killed_at
@@ -24,7 +24,7 @@ from tests.conftest import Assent
 from tests.small import rehashed
 
 Damage = Callable[[Path], object]
-NAMES = [name for name in FILES if name != "frontier.json"]
+NAMES = [name for name in FILES if name not in OPTIONAL]
 EVIL = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\nclass Model: pass\n"
 
 

@@ -41,8 +41,9 @@ def examples(command: tuple[str, ...]) -> list[str]:
 def test_all_commands_are_here() -> None:
     words = {" ".join(command) for command in COMMANDS}
     assert words == {
-        "demo", "fit", "frontier", "compare", "lds", "reproduce", "recommend", "explain", "export",
-        "verify", "simulate", "settings", "store", "data describe",
+        "demo", "fit", "update", "history", "forget", "frontier", "compare", "lds", "reproduce",
+        "recommend", "explain", "export", "verify", "simulate", "settings", "store", "data describe",
+        "serve", "work", "ledger", "backup", "restore", "keys create", "keys list", "keys rotate", "keys revoke",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assent.cli import fit_commands
-from assent.runs.folder import FILES
+from assent.runs.folder import FILES, OPTIONAL
 from assent.runs.manifest import MANIFEST, RunFiles
 from tests.cli.conftest import PRICED, killed_at
 from tests.conftest import Assent
@@ -68,7 +68,7 @@ def test_what_knows_withheld_rows_is_gone_before_the_run_is_finished(
         code, _, err = assent("fit", log_file, "--out", out, *PRICED)
     assert code == 2
     assert "manifest.json: No space left" in err
-    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json", MANIFEST}
+    assert {path.name for path in out.iterdir()} == {*FILES} - {*OPTIONAL, MANIFEST}
     assert assent("fit", log_file, "--out", out, *PRICED)[0] == 0
     assert (out / "model.safetensors").read_bytes() == (run_folder / "model.safetensors").read_bytes()
 
@@ -85,7 +85,7 @@ def test_a_page_that_cannot_be_written_costs_no_training(
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert code == 2
     assert "report.html: File too large" in err
-    missing = {"frontier.json", "report.html", MANIFEST}
+    missing = {*OPTIONAL, "report.html", MANIFEST}
     assert {path.name for path in out.iterdir()} == set(FILES) - missing | {".work"}
     again = Listener()
     monkeypatch.setattr(fit_commands, "watcher", lambda: again)
@@ -146,7 +146,7 @@ def test_what_killed_runs_had_half_written_is_swept(log_file: Path, tmp_path: Pa
     for name in FILES:
         (out / f".{name}.abc_1234.tmp").write_text("half")
     assert assent("fit", log_file, "--out", out, *PRICED)[0] == 0
-    assert {path.name for path in out.iterdir()} == set(FILES) - {"frontier.json"}
+    assert {path.name for path in out.iterdir()} == {*FILES} - {*OPTIONAL}
 
 
 def test_files_of_others_are_not_swept(log_file: Path, tmp_path: Path, assent: Assent) -> None:

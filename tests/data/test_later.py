@@ -61,6 +61,14 @@ def test_a_later_wish_fills_what_another_source_leaves_out(log: Path, tmp_path: 
         read_interactions(log, unwillingness=f"file:{wishes}", wishes=said(tmp_path, "ann,b,0.7"))
 
 
+def test_wishes_about_what_is_withdrawn_are_no_mistake(log: Path, tmp_path: Path) -> None:
+    wishes = written(tmp_path / "wishes.csv", "user,item,unwillingness\nann,a,0.1\n*,*,0.2\n")
+    now = said(tmp_path, "ann,*,withdraw")
+    for source in (f"file:{wishes}", "user:ann=0.5,*=0.2"):
+        found = read_interactions(log, unwillingness=source, wishes=now)
+        assert minded(found.table) == {("bob", "a"): 0.2, ("bob", "c"): 0.2, ("eve", "c"): 0.2}
+
+
 def test_rules_by_category_do_not_see_what_is_never_now(log: Path, tmp_path: Path) -> None:
     rules, now = "category:Crime=0.9,Drama=0.2", said(tmp_path, "bob,c,1", "eve,c,1")
     read = read_interactions(log, unwillingness=rules, wishes=now, allow_unmatched=True)

@@ -1,8 +1,8 @@
 """The examples of README and docs run.
 
 A page's blocks run in order in one folder, which has a small log.csv and wishes.csv: the lines that README
-shows, and simulated ones. Python blocks share their names. One with a title is a file of that name; it is
-imported unless a command of the page runs it. Commands of console blocks run with few epochs.
+shows, and simulated ones. Python blocks share their names. A block with a title is a file of that name; one
+of Python is imported unless a command of the page runs it. Commands of console blocks run with few epochs.
 """
 
 import io
@@ -30,7 +30,7 @@ TRAIN = ("fit", "frontier", "compare", "lds")
 RUN = {
     page: found
     for page in PAGES
-    if (found := [b for b in blocks(page) if b.language in ("python", "console")])
+    if (found := [b for b in blocks(page) if b.language in ("python", "console") or b.title])
 }
 
 
@@ -79,6 +79,9 @@ def test_examples_run(page: Path, folder: Path, assent: Assent) -> None:
         if block.language == "console":
             for command in block.commands():
                 run_command(command, assent)
+        elif block.title and block.language != "python":
+            if not (folder / block.title).exists():
+                (folder / block.title).write_text(block.code, encoding="utf-8")
         elif block.title:
             (folder / block.title).write_text(block.code, encoding="utf-8")
             if f"python {block.title}" not in commands:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper import Histories, Meeting, Rewards, Tables, bits_of
+from assent.game.paper import Histories, Meeting, Rewards
+from assent.game.tables import Tables, bits_of
 from assent.support.arrays import Floats, Ints
 
 from .small_games import payoffs

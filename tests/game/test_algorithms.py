@@ -41,8 +41,10 @@ BOTH = pytest.mark.parametrize("objective", list(Objective))
 
 def play(game: Estimates, settings: TableSettings, *, price: float = 0.5, seed: int = 0) -> list[Floats]:
     """The players' strategies after Algorithm 2, written out."""
-    tables, _ = algorithm_2(Rewards(game, Objective.NASH, price), settings, keys_of(game, seed))
-    return [listed(tables[0], player) for player in range(game.n_users)]
+    rewards = Rewards(game, Objective.NASH, price)
+    tables, _ = algorithm_2(rewards, settings, keys_of(game, seed))
+    [players] = rewards.histories.blocks
+    return [listed(tables[0], place) for place in np.argsort(players)]
 
 
 @BOTH

@@ -11,13 +11,13 @@ from assent.game.paper import (
     Gradient,
     Meeting,
     Rewards,
-    Tables,
     TableSettings,
     algorithm_2,
     marginals,
     solve_table,
 )
 from assent.game.solve import solve
+from assent.game.tables import Tables
 from assent.support.arrays import Floats
 from assent.support.errors import AssentError
 

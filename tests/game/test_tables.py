@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import comb
 
-from assent.game.paper import Learning, Tables, Update, bits_of, random_codes, simplex_shift
+from assent.game.tables import Learning, Tables, Update, bits_of, random_codes, simplex_shift
 from assent.support.arrays import Floats, mix
 
 from .full_tables import binomial, listed

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from assent.game.estimates import Estimates, Objective
-from assent.game.paper import Gradient, Meeting, Rewards, Tables, TableSettings, algorithm_3, simplex_shift
+from assent.game.paper import Gradient, Meeting, Rewards, TableSettings, algorithm_3
+from assent.game.tables import Tables, simplex_shift
 from assent.support.arrays import Floats, Ints, mix, sum_by
 
 from .full_tables import listed

@@ -43,13 +43,28 @@ def test_social_is_the_recursion_of_the_paper(case: Case) -> None:
     assert_close(found.flatten(), x, rtol=1e-9, atol=1e-9)
 
 
-def dense_effects(oracle: Oracle, rows: Ints) -> Tensor:
+def dense_effects(oracle: Oracle, rows: Ints, damping: float = 0.0, scale: float = 1.0) -> Tensor:
     """A literal recursion on all parameters for every user's loss, before the division: [users, Z]."""
     hessians, b = row_hessians(oracle), oracle.user_gradients
     x = b
     for row in rows:
-        x = b + x - x @ hessians[row]
-    return x @ oracle.train_gradients.T
+        x = b + (1 - damping) * x - x @ hessians[row] / scale
+    return x @ oracle.train_gradients.T / scale
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_recursion_can_be_damped_and_scaled_as_in_the_authors_code(case: Case) -> None:
+    how = {"damping": 0.1, "scale": 25.0}
+    settings = case.settings(
+        Estimator.LISSA, lissa_steps=STEPS, lissa_damping=how["damping"], lissa_scale=how["scale"]
+    )
+    oracle, found = case.oracle(settings), case.influence(settings)
+    drawn = sampled_rows(oracle.samples, steps=STEPS, seed=case.seed)
+    dense = dense_effects(oracle, drawn, **how) / case.anchor.sum()
+    assert_close(found.social, dense.sum(0).numpy())
+    assert_close(found.own, dense[case.problem.train.users, np.arange(len(case.anchor))].numpy())
+    matrix = effects(case.problem, oracle.curvature, found.own, settings, case.seed)
+    assert_close(matrix.toarray(), dense.numpy())
 
 
 @pytest.mark.parametrize("divisor", Divisor)

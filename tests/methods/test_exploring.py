@@ -17,7 +17,7 @@ from assent.lab import Lab, Store, Training
 from assent.methods import Choice, make_method
 from assent.methods.exploring import Explorer, ExploringMethod
 from assent.methods.proactive import Proactive, has_converged, learn
-from assent.methods.scratch import Scratch, own_values, play
+from assent.methods.scratch import Learns, Scratch, own_values, play
 from assent.support.arrays import Bools, Floats, sum_by
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
@@ -139,6 +139,21 @@ def test_scratch_plays_the_game_of_true_rewards(problem: Problem, worth: Floats)
     clear = np.abs(worth - problem.unwillingness) > 0.1
     np.testing.assert_array_equal(choice.selection[clear], (worth > problem.unwillingness)[clear])
     assert choice.certificate["explored"] == 200
+
+
+def test_tables_of_scratch_come_to_disclose_what_pays(problem: Problem, worth: Floats) -> None:
+    """Rewards far apart: a player's best selection is among the likely ones and gains from every sample."""
+    lab = pretend(problem, linear(problem, 3 * worth))
+    learnt = Scratch(learns=Learns.TABLES, selections=300, rounds=2, step=0.05)
+    selection = learnt.at_price(lab, 1.0).selection
+    gain = sum_by(problem.train.users, (3 * worth - problem.unwillingness) * selection, problem.n_users)
+    prior = sum_by(problem.train.users, 0.9 * (3 * worth - problem.unwillingness), problem.n_users)
+    assert gain.mean() > prior.mean() + 0.1
+    np.testing.assert_array_equal(learnt.at_price(lab, 1.0).selection, selection)
+    one = Scratch(learns=Learns.TABLES, selections=7, rounds=2)
+    assert one.at_price(lab, 1.0).certificate["explored"] == 14
+    with pytest.raises(AssentError, match=r"^scratch: learns=tables knows no budget; accepted with one: "):
+        one.within(lab, 0.5)
 
 
 @pytest.mark.parametrize("price", [0.1, 1.0])

@@ -69,7 +69,9 @@ def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
     assert all(sentence.replace("'", "&#x27;") in page for sentence in found.plan.reduced)
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"|Get it from \S+|RecBole&#x27;s file from \S+', "", page)
     in_profile = {name for name, item in ITEMS.items() if found.plan.profile in item.profiles}
-    assert in_profile | {"verdicts"} == set(re.findall(r'<section id="([\w-]+)"', page))
+    assert in_profile | {"verdicts", "claims", "contradictions"} == set(
+        re.findall(r'<section id="([\w-]+)"', page)
+    )
 
 
 def test_reasons_stand_at_the_difference_that_they_belong_to() -> None:

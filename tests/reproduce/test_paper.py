@@ -16,7 +16,7 @@ from assent.reproduce.paper import (
     reasons,
     sizes,
 )
-from assent.reproduce.plan import OURS, SCR, Plan, full, quick
+from assent.reproduce.plan import NULLS, OURS, SCR, Plan, full, quick
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, tabulate
 
@@ -105,8 +105,8 @@ def test_fewer_selections_of_scr_than_the_papers_are_said() -> None:
     for plan, explored in ((SAME, 1000), (fewer, 100)):
         speed, paper, _ = ITEMS["scratch"].chapter(plan, lines, 0).said
         assert speed == (
-            f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with L = {explored} "
-            "(the paper's seconds, L = 1000: 94 times)."
+            f"diginetica, mf: IFRQE++ is 20 times as fast as SCR with M = 10 and L = {explored} "
+            "(the paper's seconds, M = 10 and L = 1000: 94 times)."
         )
         assert paper.endswith("their ratios go from 5 to 1,806, with median 15 and mean 208.")
 
@@ -153,7 +153,8 @@ def test_what_is_smaller_is_said_as_the_options_have_it() -> None:
         "Fewer draws, in brackets those of the full scale: selections of the approximation 3 (10), of the "
         "LDS 8 (32), seeds of each 1 (3), trials of the search 5 (50).",
         "Left out: neumf of the items that the paper shows for three models; neumf, din and cdae of the "
-        "approximation; neumf, lightgcn, din and cdae of SCR.",
+        "approximation; neumf, lightgcn, din and cdae of SCR; neumf, lightgcn, din and cdae of the number of "
+        "anchors.",
     ]
     asked = replace(
         quick(), users=60, models=("mf",), datasets=("steam",),
@@ -179,8 +180,9 @@ def test_settings_are_merged_deeply() -> None:
 
 
 def test_more_anchors_are_held_against_one_by_repeat() -> None:
+    place = {"dataset": "diginetica", "model": "mf"}
     lines = [
-        {"dataset": "diginetica", "model": "mf", "anchors": number, "seed": seed, "reward_mean": reward}
+        {**place, "method_name": way_name(OURS), "anchors": number, "seed": seed, "reward_mean": reward}
         for number, rewards in {1: (0.1, 0.3, 0.5), 8: (0.2, 0.41, 0.6), 10: (9.0, 9.0, 9.0)}.items()
         for seed, reward in enumerate(rewards)
     ]
@@ -192,6 +194,13 @@ def test_more_anchors_are_held_against_one_by_repeat() -> None:
     said, _ = ITEMS["anchors"].chapter(Plan(anchors={}), lines, 0).said
     assert "T = 10 minus that with T = 1" in said
     assert len(ITEMS["anchors"].chapter(Plan(), lines[:3], 0).said) == 1  # the legend alone
+    null = [{**line, "method_name": way_name(NULLS[0]), "reward_mean": 9.5} for line in lines[:3]]
+    every = ITEMS["anchors"].chapter(Plan(), lines + null, 0).said
+    (said,) = (each for each in every if "influence" in each)
+    assert said == (
+        f"{way_name(OURS)} is not better than {way_name(NULLS[0])} at 1 of 1 place: no gain from influence "
+        "is shown there (diginetica, mf, 1)."
+    )
 
 
 def test_the_frontier_goes_from_all_down_to_nothing() -> None:

@@ -50,6 +50,8 @@ def test_the_authors_profile_departs_by_named_settings() -> None:
     assert (training.epochs, training.keep, training.evaluate_every) == (50, "reward", 1)
     table = cast(IFRQE, authors.method(OURS, "mf", "diginetica")).table
     assert (table.update, table.choose, table.rounds, table.step) == ("mirror", "likeliest", 1, 0.08)
+    lissa = cast(IFRQE, authors.method(OURS, "mf", "amazon-video-games")).influence_for("mf")
+    assert (lissa.lissa_steps, lissa.lissa_damping, lissa.lissa_scale) == (5, 0.1, 200)
     assert [plan.profile.rewards_on for plan in (paper, authors)] == [HeldOut.VALIDATION, HeldOut.TEST]
     said = " ".join(Profile.AUTHORS.about)
     for setting in ("random.rate", "training.keep=reward", "table.update=mirror", "table.choose=likeliest"):

@@ -9,9 +9,10 @@ import pytest
 
 from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
 from assent.reproduce.item import Chapter
+from assent.reproduce.page import write_verdicts
 from assent.reproduce.paper import agree, contradictions, numbers
-from assent.reproduce.run import write_verdicts
-from assent.reproduce.verdicts import Verdict, counts, judge
+from assent.reproduce.verdicts import Verdict, counts, judge, shares
+from assent.results.words import percent
 
 PLAN = replace(full(3, Profile.PAPER), models=("mf",), datasets=("diginetica",))
 PAPER = numbers()["overall"]["MF"]
@@ -52,6 +53,7 @@ def test_the_contradictions_that_the_tables_hold_are_found() -> None:
     assert "implies a loss of 0.64" in found["overall", "MF", "Base", "diginetica", "reward"]
     assert ("overall", "MF", "Base", "diginetica", "f1") not in found
     assert "5/3" in found["overall", "DIN", "IFRQE++", "amazon_video", "f1"]
+    assert "allows 1.08 to 2.8" in found["more_metrics", "CDAE", "IFRQE", "simulation", "ndcg"]
 
 
 def test_every_contradiction_is_of_a_number_that_the_paper_has() -> None:
@@ -85,6 +87,39 @@ def test_each_number_gets_the_verdict_that_its_figures_give() -> None:
     assert kinds == sorted(kinds, key=[*dict.fromkeys(kinds)].index)
     opened = [each.apart for each in found if each.verdict is Verdict.OPEN]
     assert opened == sorted(opened, reverse=True)
+
+
+def test_numbers_count_whether_or_not_they_were_measured() -> None:
+    base = PAPER["Base"]["diginetica"]
+    same = lines("All", f1=base["f1"][0] / 100, violation=base["wv"][0], reward_mean=-2.08, seconds=1.0)
+    chapters = [chapter("overall", same)]
+    few, all_ = judge(PLAN, chapters), judge(PLAN, chapters, [*ITEMS.values()])
+    assert len(few) == 6 * 3
+    figures = {"overall": 3, "more-metrics": 3, "price": 4}
+    of_items = {name: sum(each.item == name for each in all_) for name in ITEMS}
+    assert {name: of_items[name] for name in figures} == {name: 6 * n for name, n in figures.items()}
+    assert of_items["scratch"] == 2 * 7
+    known = sum(each.verdict is not Verdict.OPEN for each in few)
+    assert [*shares(few)] == [
+        f"diginetica: {percent(known / 18)} of 18 numbers have a verdict other than open."
+    ]
+
+
+def test_a_difference_changes_the_training_of_its_own_rows_alone() -> None:
+    plan = replace(full(1, Profile.PAPER), models=("lightgcn", "mf"), datasets=("diginetica",))
+    layers = {
+        (cell.settings.model, cell.labels["difference"]): cell.settings.model_settings.model_dump().get(
+            "layers"
+        )
+        for cell in ITEMS["differences"].cells(plan)
+    }
+    assert layers["lightgcn", "model_settings.layers=3"] == 3
+    assert layers["lightgcn", "random.rate=0.98"] == 2
+    assert ("mf", "model_settings.layers=3") not in layers
+    kept = {
+        cell.labels["difference"]: cell.settings.training.keep for cell in ITEMS["differences"].cells(plan)
+    }
+    assert (kept["training.keep=reward"], kept["random.rate=0.98"]) == ("reward", "last")
 
 
 def test_a_smaller_experiment_matches_nothing() -> None:

@@ -157,7 +157,7 @@ def case() -> Case:
                     donor = Training(some_of(problem, SHARES[Objective.NASH][budget][n], seed=n))
                 [trained] = lab.train([donor])
                 [entry] = lab.run([donor])
-                key = Training(chosen[kind]).key(lab)
+                key = Training(chosen[kind], epochs=LEARNING.training.epochs // 3).key(lab)
                 lab.store.put(key, Found(entry.arrays, entry.facts, trainings=1), seconds=1)
                 qualities[kind] = quality_by_user(problem, validation_ndcg(problem, trained))
             trials[objective].append(judge(budget, qualities))
@@ -220,6 +220,25 @@ def test_each_objective_costs_its_own_trials_and_what_both_rest_on(case: Case) -
         trials = choice.certificate["value_trials"]
         assert isinstance(trials, list)
         assert [each["budget"] for each in trials] == [0.5, 0.2]
+
+
+def test_paths_are_not_counted_where_trials_gave_them_no_weight(case: Case) -> None:
+    """The values are those of the other sources, as if paths had been counted and not heard."""
+    silent = [
+        replace_weights(each, {Kind.UNWILLINGNESS: 0.4, Kind.MEASURED: 0.6, Kind.STRUCTURE: 0.0})
+        for each in case.trials[Objective.WELFARE]
+    ]
+    settings = SETTINGS.model_copy(update={"trials": tuple(silent)})
+    found = estimate(case.lab, settings, Objective.WELFARE)
+    assert "value_paths" not in found.facts
+    for level, values in ((Objective.NASH, found.own), (Objective.WELFARE, found.social)):
+        mean = case.levels[level].values.mean()
+        expected = combine(case.opinions(level), silent, case.lab.problem.unwillingness, mean=mean)
+        np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+
+def replace_weights(tried: Trial, weights: Mapping[Kind, float]) -> Trial:
+    return tried.model_copy(update={"weights": weights})
 
 
 # What does not need a signal.

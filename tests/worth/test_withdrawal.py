@@ -17,7 +17,8 @@ def test_what_depends_on_nobody_stays_as_it_is(seed: int, rows: int, free: float
     rng = np.random.default_rng(seed)
     values = rng.exponential(size=rows)
     unwillingness = rng.random(rows) * (rng.random(rows) >= free)
-    np.testing.assert_allclose(withdrawn(lambda _: values, unwillingness), values)
+    for depends in (True, False):  # what is known to depend on nobody takes one step
+        np.testing.assert_allclose(withdrawn(lambda _: values, unwillingness, depends=depends), values)
 
 
 def test_what_is_worth_something_only_together_goes_together() -> None:

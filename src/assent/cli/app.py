@@ -40,14 +40,22 @@ COMMANDS = {
     "forget": Lazy(
         "update_commands",
         "forget_command",
-        "Delete what still holds withdrawn interactions, and search the rest.",
+        "Delete what still holds withdrawn interactions.",
     ),
     "export": Lazy(
         "serve_commands",
         "export_command",
         "Write the model for programs that serve it: vectors, ONNX, an index.",
     ),
-    "verify": Lazy("verify_command", "verify_command", "Check that a run is what its fit wrote."),
+    "verify": Lazy("verify_command", "verify_command", "Check that a run, or a ledger, is what was written."),
+    "serve": Lazy(
+        "service_commands", "serve_command", "Serve the API and the pages of people and operators."
+    ),
+    "work": Lazy("service_commands", "work_command", "Train and publish what the service asks for."),
+    "keys": Lazy("service_commands", "keys_command", "Create, list, rotate and revoke a platform's keys."),
+    "ledger": Lazy("service_commands", "ledger_command", "Write the service's ledger to a file."),
+    "backup": Lazy("service_commands", "backup_command", "Copy the service's database and runs to a folder."),
+    "restore": Lazy("service_commands", "restore_command", "Fill a new database from a backup."),
     "simulate": Lazy("data_commands", "simulate_command", "Write a simulated log with unwillingness."),
     "settings": Lazy("fit_commands", "settings_command", "List every setting, with its default."),
     "store": Lazy("data_commands", "store_command", "Say how large a store is, and prune it."),

@@ -14,10 +14,19 @@ from assent.cli.compare_commands import check_result, no_file
 from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
 from assent.methods import merged
-from assent.reproduce import ITEMS, Chapter
+from assent.reproduce import (
+    ITEMS,
+    PAGE,
+    Chapter,
+    build_page,
+    conclusions,
+    reproduce,
+    write_chapter,
+    write_claims,
+    write_verdicts,
+)
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, Plan, Scale, full, quick
 from assent.reproduce.profiles import Profile
-from assent.reproduce.run import PAGE, build_page, reproduce, write_chapter, write_verdicts
 from assent.results.words import plural
 from assent.results.writers import terminal
 from assent.support.errors import AssentError
@@ -101,6 +110,7 @@ def reproduce_command(
             data=_data(data_dir),
             executor=executor,
             asked=asked,
+            counted=[*ITEMS.values()],
             compute=not report_only,
             progress=watcher(),
         )
@@ -115,6 +125,9 @@ def reproduce_command(
             write_chapter(chapter, out)
     write_text(out / PAGE, build_page(found))
     write_verdicts(found, out)
+    write_claims(found, out)
+    for sentence in conclusions(found):
+        say(sentence)
     if found.stale:
         notice(found.stale)
     for sentence in found.failed[:_FAILURES]:

@@ -1,6 +1,7 @@
-"""`assent verify`: whether a run is what its fit wrote."""
+"""`assent verify`: whether a run, or the ledger of a service, is what was written."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,8 +9,10 @@ import typer
 from assent.cli.command import OutputOptions, spread
 from assent.cli.console import notice, say, watcher
 from assent.cli.options import ProblemOptions, WishOptions
-from assent.cli.run_commands import OwnModel, RunFolder
+from assent.cli.run_commands import OwnModel
+from assent.results.words import plural
 from assent.runs.verify import not_checked, verify
+from assent.service.ledger_check import check_files
 from assent.support.errors import AssentError
 
 
@@ -27,8 +30,19 @@ class GivenLog(ProblemOptions):
 
 @spread
 def verify_command(
-    run: RunFolder,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder that assent fit made, or a file that assent ledger wrote.", show_default=False
+        ),
+    ],
     *,
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="A receipt to find in the ledger; may be repeated.", show_default=False
+        ),
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Train the final model again and compare its bytes.")
     ] = False,
@@ -39,16 +53,25 @@ def verify_command(
 ) -> None:
     """Check that a run's files are what the fit wrote, and that what they say follows from each other.
 
-    The exit code is 1 if something is wrong, with a line for each finding.
+    Of a ledger, every altered, missing or reordered line is found, and receipts are looked up in it. The exit
+    code is 1 if something is wrong, with a line for each finding.
 
     Examples:
 
     ```
     assent verify runs/steam
     assent verify runs/steam --data data/steam --again
+    assent verify ledger.jsonl --receipt receipt.json
     ```
     """
     output.check()
+    if run.is_file():
+        if again or model or given.data:
+            raise AssentError(f"{run}: a ledger; accepted: --receipt alone")
+        _check_ledger(run, receipt or [], output)
+        return
+    if receipt:
+        raise AssentError(f"{run}: a receipt needs a ledger; accepted: a file that assent ledger wrote")
     if again and given.data is None:
         raise AssentError("--again: needs --data, the log of the run")
     progress = watcher()
@@ -63,3 +86,17 @@ def verify_command(
     if found:
         raise typer.Exit(1)
     say(f"{run}: all that was checked is as the run wrote it.")
+
+
+def _check_ledger(ledger: Path, receipts: list[Path], output: OutputOptions) -> None:
+    """Check a ledger and receipts, and print what was found."""
+    summary, found = check_files(ledger, receipts)
+    for each in found:
+        say(str(each))
+    output.write([{"file": each.where, "finding": each.what} for each in found])
+    if found:
+        raise typer.Exit(1)
+    say(f"{ledger}: {plural(summary.leaves, 'event')} in {plural(summary.seals, 'seal')}, all as written.")
+    say(f"Head: {summary.head}. Only a head that you kept, or a receipt, shows that the end is missing.")
+    if receipts:
+        say(f"{plural(len(receipts), 'receipt')} found in it.")

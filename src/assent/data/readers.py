@@ -185,15 +185,17 @@ def _interactions(
     if user == item:
         raise AssentError(f"{table.origin}: column {user!r} is both user and item; accepted: two columns")
     ids = pl.DataFrame({"user": table.ids(user), "item": table.ids(item)})
-    later = None
+    later = gone = None
     if consent.later is not None:
         later = read_later(consent.later, consent).of(ids, allow_unmatched=consent.allow_unmatched)
         kept = ~later["withdrawn"]
         if not kept.any():
             raise AssentError(f"{consent.later}: everything is withdrawn; accepted: a log with a row left")
-        table, ids, later = table.only(kept), ids.filter(kept), later.filter(kept)
+        gone, later = ids.filter(~kept), later.filter(kept)
+        table, ids = table.only(kept), ids.filter(kept)
     known = None if items is None else _items_of_file(items, roles)
-    rows = replace(_arrivals(name, table, roles, ids, known, consent, changed), later=later)
+    rows = _arrivals(name, table, roles, ids, known, consent, changed)
+    rows = replace(rows, later=later, withdrawn=gone)
     if rows.column is None and not consent.is_demanded:
         used = rated_enough(table, roles, pl.repeat(True, table.height, eager=True), min_rating)
         return _read(name, table.only(used), roles, ids.filter(used), known, duplicates)

@@ -135,6 +135,9 @@ class Arrivals:
     later: pl.DataFrame | None = None
     """What their owners said later, over all else: unwillingness and when, null where nothing: [n]"""
 
+    withdrawn: pl.DataFrame | None = None
+    """Pairs of user and item that were taken out of the log: wishes about them are no mistake."""
+
     def settled(self, values: pl.Series) -> pl.Series:
         """What a source says, but 1 where the log's own column says never, and later words first: [n]"""
         if self.never is not None:
@@ -183,9 +186,13 @@ class Request:
 
     def apply(self, rules: Rules, keys: pl.Series, kind: str) -> pl.Series:
         """The value of each key, null if no rule is about it."""
+        gone = self.rows.withdrawn
         if self.is_repeated:
             occurring = {name: rules.values[name] for name in rules.values.keys() & set(keys)}
             rules = replace(rules, values=occurring)
+        elif kind == "user" and gone is not None:
+            left = rules.values.keys() - (set(gone["user"]) - set(keys))
+            rules = replace(rules, values={name: rules.values[name] for name in left})
         return rules.apply(keys, kind, self.rows.name, allow_unmatched=self.consent.allow_unmatched)
 
 
@@ -269,7 +276,8 @@ def _file(request: Request) -> Answer:
     log, side = pl.DataFrame({"user": rows.users, "item": rows.items}), _wishes(path, consent)
     is_for_others = (side["user"] == EVERYTHING_ELSE) & (side["item"] == EVERYTHING_ELSE)
     otherwise, named = side.filter(is_for_others), side.filter(~is_for_others)
-    unknown = named.join(log, on=pair, how="anti", maintain_order="left")
+    known = log if rows.withdrawn is None else pl.concat([log, rows.withdrawn])
+    unknown = named.join(known, on=pair, how="anti", maintain_order="left")
     if unknown.height:
         about = f"{unknown.height} pairs not in {rows.name}, first {_pair(unknown)}"
         if not consent.allow_unmatched:

@@ -1,11 +1,4 @@
-"""The paper's own strategies, tables over the 2^|S| selections of a player, and Algorithms 1 to 3 on them.
-
-α^u has a probability for each of a player's selections. It is stored by classes of equally likely ones. The
-binomial prior has |S| + 1 classes, its *levels*: all selections with the same number of interactions. A step
-of Algorithm 3 moves one selection, then shifts and clips all alike. So selections that were never sampled
-stay equal within their level, and only a sampled one becomes a class of its own. This is the whole table,
-exactly, in memory that grows with the number of samples instead of 2^|S|. A selection is written as a number,
-its *code*: bit j says whether the player's j-th interaction is disclosed.
+"""The paper's game on tables of strategies (`game.tables`): Algorithms 1 to 3.
 
 Algorithm 1 solves eq. (6) for one anchor. Algorithm 2 plays rounds with several anchors. Algorithm 3 learns a
 player's next strategy within a round. `solve_table` is the entry point and returns what `game.solve` does.
@@ -18,38 +11,34 @@ distances, the price paid) is one small matrix product, and the others' part is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.special import comb
 
 from assent.data.wishes import USUAL_PRIOR
 from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of, response_values
 from assent.game.players import Players
 from assent.game.solve import Equilibrium
-from assent.support.arrays import Bools, Floats, Ints, Keys, mix, slices, uniforms
+from assent.game.tables import Faced, Learning, Tables, Update, bits_of
+from assent.support.arrays import Bools, Floats, Ints, Keys, mix, slices
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
 
 LONGEST = 62
 """Most interactions that a code, a signed 64-bit integer, can hold."""
-_BELOW_ONE = 1 - 1e-9
-"""Largest draw: rounding must not carry it past the last class."""
-_LOOKED_UP = 512
-"""Selections that are looked up at once."""
 LONGEST_LISTED = 24
 """Longest history of which Algorithm 1 lists all selections: 2^24 floats are 128 MB."""
 _BLOCK = 64
 """Players, or draws, per block."""
 _CHOSEN, _JUDGED = -1, -2
 """Rounds that nobody plays: for the draw of the selection, and of what tells the nearest anchors."""
-_SAMPLED = 256
-"""Players that learn at once: their tables fit into the processor's cache."""
+_SAMPLED = 512
+"""Most players that learn at once."""
 
 
 class Strategy(StrEnum):
@@ -81,15 +70,6 @@ class OneAnchor(StrEnum):
     """By Algorithms 2 and 3, like that of several anchors: both can then be compared."""
 
 
-class Update(StrEnum):
-    """How step 6 of Algorithm 3 moves a strategy along the gradient."""
-
-    PROJECTED = "projected"
-    """Add the step to the sampled selection, then project onto the simplex: the paper's."""
-    MIRROR = "mirror"
-    """Multiply its probability by exp(step), then normalise: what the authors' published code does."""
-
-
 class Choose(StrEnum):
     """Which selection is taken of a final strategy."""
 
@@ -119,202 +99,22 @@ class TableSettings(BaseModel):
         return anchors == 1 and self.one_anchor is OneAnchor.LISTED
 
 
-def simplex_shift(values: Floats, counts: Floats) -> Floats:
-    """The shift τ of each row with Σ_c counts_c · max(values_c − τ, 0) = 1: [R].
-
-    max(values − τ, 0) is the Euclidean projection of the row onto the simplex; entry values[R, C] occurs
-    counts[R, C] times. Any subset gives a lower bound of τ, (its sum − 1) / its size. Start with all entries
-    and drop those at most the bound until none is left to drop (Michelot 1986).
-    """
-    weighted = values * counts
-    shift: Floats = (weighted.sum(axis=1) - 1) / counts.sum(axis=1)
-    above = np.empty_like(values)
-    while True:
-        np.greater(values, shift[:, None], out=above)
-        better = (np.einsum("rc,rc->r", weighted, above) - 1) / np.einsum("rc,rc->r", counts, above)
-        if (better <= shift).all():
-            return shift
-        shift = np.maximum(shift, better)
-
-
-@dataclass
-class Tables:
-    """The strategies of R players in C classes of selections.
-
-    The first W = longest history + 1 classes are the levels: class w holds the selections of w interactions
-    that have no class of their own. Every other class holds one selection, or none yet.
-    """
-
-    lengths: Ints
-    """[R], |S|"""
-    codes: Ints
-    """[R, C], the selection of a class; −1 for levels and unused classes."""
-    counts: Floats
-    """[R, C], number of selections in the class."""
-    chances: Floats
-    """[R, C], probability of each single selection in the class."""
-
-    @classmethod
-    def prior(cls, lengths: Ints, rate: float | Floats) -> "Tables":
-        """The binomial prior: n of |S| interactions have probability C(|S|, n) s^n (1 − s)^(|S| − n).
-
-        s is `rate`, one for everybody or [R].
-        """
-        sizes = np.arange(lengths.max(initial=0) + 1)
-        left = np.maximum(lengths[:, None] - sizes, 0)
-        counts = np.asarray(comb(lengths[:, None], sizes), dtype=np.float64)
-        s = np.reshape(rate, (-1, 1))
-        chances = np.where(counts > 0, s**sizes * (1 - s) ** left, 0.0)
-        return cls(lengths, np.full(counts.shape, -1), counts, chances)
-
-    @property
-    def levels(self) -> int:
-        """W."""
-        return int(self.lengths.max(initial=0)) + 1
-
-    def draw(self, count: int, keys: Keys) -> tuple[Ints, Ints]:
-        """Sample `count` selections per player by `keys[R]`; their classes and codes, both [R, count]."""
-        n_players, n_classes = self.chances.shape
-        reached = np.cumsum(self.counts * self.chances, axis=1)
-        reached /= reached[:, -1:]
-        row = np.arange(n_players)[:, None]
-        lots = row + np.minimum(uniforms(keys, count), _BELOW_ONE)
-        found = np.searchsorted((reached + row).ravel(), lots.ravel(), side="right")
-        classes: Ints = found.reshape(lots.shape) - row * n_classes
-        codes = np.take_along_axis(self.codes, classes, axis=1)
-        players, which = np.nonzero(classes < self.levels)
-        again = mix(keys[players], which)
-        codes[players, which] = self._from_levels(players, classes[players, which], again)
-        return classes, codes
-
-    def _from_levels(self, players: Ints, sizes: Ints, keys: Keys) -> Ints:
-        """A selection of sizes[P] interactions for each of players[P], uniform over the level: [P].
-
-        It is drawn by `keys[P]`. Selections with a class of their own no longer belong to the level and are
-        drawn again.
-        """
-        codes, lengths = np.empty(len(players), dtype=np.int64), self.lengths[players]
-        open_ = np.arange(len(players))
-        while len(open_):
-            keys = mix(keys)
-            codes[open_] = random_codes(lengths[open_], sizes[open_], keys[open_])
-            has_class = [
-                (self.codes[players[some], self.levels :] == codes[some, None]).any(axis=1)
-                for some in (open_[part] for part in slices(len(open_), _LOOKED_UP))
-            ]
-            open_ = open_[np.concatenate(has_class)]
-        return codes
-
-    def likeliest(self, keys: Keys) -> Ints:
-        """The most probable selection of each player, of equal ones one drawn by `keys[R]`: codes [R, 1]."""
-        classes = np.where(self.counts > 0, self.chances, -1).argmax(axis=1)
-        codes: Ints = self.codes[np.arange(len(classes)), classes]
-        (levels,) = np.nonzero(classes < self.levels)
-        codes[levels] = self._from_levels(levels, classes[levels], keys[levels])
-        return codes.reshape(-1, 1)
-
-    def marginals(self) -> Floats:
-        """The probability that each interaction is disclosed, 0 beyond a history's end: [R, longest]."""
-        longest = self.levels - 1
-        bits = bits_of(self.codes[:, self.levels :], longest)
-        sizes = bits.sum(axis=2)
-        levels = self.chances[:, : self.levels]
-        # First as if every level were whole, then the excess of selections with a class of their own.
-        with_it = comb(np.maximum(self.lengths - 1, 0)[:, None], np.arange(self.levels) - 1)
-        whole = (levels * with_it).sum(axis=1, keepdims=True)
-        used = self.counts[:, self.levels :]
-        excess = used * (self.chances[:, self.levels :] - np.take_along_axis(levels, sizes, axis=1))
-        found = whole + np.einsum("rc,rcj->rj", excess, bits)
-        return np.where(np.arange(longest) < self.lengths[:, None], found, 0.0)
-
-
-class Learning:
-    """The strategies of R players while they learn from at most `samples` samples, from `start` on.
-
-    Steps 3 to 9 of Algorithm 3: move the sampled selection, project onto the simplex, average over the steps.
-    """
-
-    def __init__(self, start: Tables, samples: int, update: Update = Update.PROJECTED) -> None:
-        self._lengths, self._levels, self._update = start.lengths, start.levels, update
-        spare = ((0, 0), (0, samples))
-        self._codes = np.pad(start.codes, spare, constant_values=-1)
-        self._counts = np.pad(start.counts, spare)
-        self._chances = np.pad(start.chances, spare)
-        self._start = self._chances.copy()
-        self._sum = np.zeros_like(self._chances)
-        self._next: Ints = self._levels + (start.codes >= 0).sum(axis=1)
-        self._steps = 0
-
-    @property
-    def now(self) -> Tables:
-        """α_l, without unused classes; a view that the next step changes."""
-        used = slice(0, int(self._next.max(initial=self._levels)))
-        return Tables(self._lengths, self._codes[:, used], self._counts[:, used], self._chances[:, used])
-
-    def step(self, classes: Ints, codes: Ints, moves: Floats) -> None:
-        """α_{l+1} = Π[α_l + moves at the sampled selections], or α_l · exp(moves) there; all [R]."""
-        # Sampled selections without a class of their own are split off from their levels.
-        fresh = np.flatnonzero(classes < self._levels)
-        place, level = self._next[fresh], classes[fresh]
-        self._codes[fresh, place] = codes[fresh]
-        self._counts[fresh, place] = 1
-        self._counts[fresh, level] -= 1
-        for known in (self._chances, self._start, self._sum):
-            known[fresh, place] = known[fresh, level]
-        self._next[fresh] += 1
-        owned = classes.copy()
-        owned[fresh] = place
-        tables = self.now
-        self._sum[:, : tables.chances.shape[1]] += tables.chances
-        self._steps += 1
-        # A move of 2 leads to a corner from anywhere; larger ones would lose digits in the sums.
-        moves = np.clip(moves, -2, 2)
-        if self._update is Update.MIRROR:
-            tables.chances[np.arange(len(owned)), owned] *= np.exp(moves)
-            tables.chances /= np.einsum("rc,rc->r", tables.counts, tables.chances)[:, None]
-            return
-        tables.chances[np.arange(len(owned)), owned] += moves
-        tables.chances -= simplex_shift(tables.chances, tables.counts)[:, None]
-        np.maximum(tables.chances, 0, out=tables.chances)
-
-    def average(self) -> tuple[Tables, Floats]:
-        """(1/L) Σ_l α_l, and each player's distance from the start, Σ |Δα| over all selections: [R]."""
-        now = self.now
-        used = now.chances.shape[1]
-        mean = self._sum[:, :used] / self._steps
-        moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
-        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean), moved
-
-
-def bits_of(codes: Ints, length: int) -> Ints:
-    """The first `length` bits of `codes[…]`: […, length]."""
-    bits: Ints = (codes[..., None] >> np.arange(length)) & 1
-    return bits
-
-
-def random_codes(lengths: Ints, sizes: Ints, keys: Keys) -> Ints:
-    """A selection of `sizes[P]` out of `lengths[P]` interactions each, uniform, by `keys[P]`: codes [P]."""
-    places = np.arange(lengths.max(initial=0))
-    drawn = uniforms(keys, len(places))
-    drawn[places >= lengths[:, None]] = 2
-    bits = np.int64(1) << np.argsort(drawn, axis=1)
-    codes: Ints = np.where(places < sizes[:, None], bits, 0).sum(axis=1)
-    return codes
-
-
 class Histories:
     """Each player's units in the order of the log: `rows[N, longest]`, valid where `inside[N, longest]`.
 
-    A unit is what is decided on: an interaction, or a group of them. Player u has `lengths[u]` units.
+    A unit is what is decided on: an interaction, or a group of them. Player u has `lengths[u]` units. Players
+    learn in `blocks` of histories of like length, because the longest one sets the size of a block's tables.
     """
 
-    def __init__(self, estimates: Estimates) -> None:
-        self.units = estimates.wishes.units(estimates.owners, estimates.unwillingness)
-        self.lengths = np.bincount(self.units.owners, minlength=estimates.n_users)
+    def __init__(self, of: Estimates | Players) -> None:
+        self.units = of.wishes.units(of.owners, of.unwillingness)
+        self.lengths = np.bincount(self.units.owners, minlength=of.n_users)
         order = np.argsort(self.units.owners, kind="stable")
         first, places = np.cumsum(self.lengths) - self.lengths, np.arange(self.lengths.max(initial=0))
         self.rows: Ints = order[np.minimum(first[:, None] + places, len(order) - 1)]
         self.inside: Bools = places < self.lengths[:, None]
+        by_length = np.argsort(self.lengths, kind="stable")
+        self.blocks: list[Ints] = [by_length[part] for part in slices(len(by_length), _SAMPLED)]
 
     def selections(self, codes: Ints) -> Bools:
         """The joint selections [B, Z] in which player u plays `codes[u, b]`."""
@@ -335,6 +135,25 @@ class Parts(NamedTuple):
     """[…], price · Σ_k o_k β_k"""
 
 
+Some = slice | Ints
+"""R of the players."""
+
+
+class Own(NamedTuple):
+    """What R players do by themselves: gains, distances and price paid, 2T + 1 in all."""
+
+    per_bit: Floats
+    """[R, longest, 2T + 1], that each interaction adds"""
+    at_nothing: Floats
+    """[R, 2T + 1], those of a player who discloses nothing"""
+
+    def parts(self, codes: Ints) -> Parts:
+        """Those of the selections `codes[R, B]`."""
+        bits = bits_of(codes, self.per_bit.shape[1]).astype(np.float64)
+        found, n = bits @ self.per_bit + self.at_nothing[:, None], self.per_bit.shape[2] // 2
+        return Parts(found[..., :n], found[..., n : 2 * n], found[..., 2 * n])
+
+
 class Rewards:
     """A game laid out player by player."""
 
@@ -353,12 +172,14 @@ class Rewards:
         self._per_bit = by_player(values, np.where(anchors, -1.0, 1.0), paid)
         self._at_nothing: Floats = by_player(-values * anchors, anchors, 0 * paid).sum(axis=1)
 
-    def parts(self, players: slice, codes: Ints) -> Parts:
+    def among(self, players: Some) -> "Own":
+        """What R of the players do by themselves."""
+        longest = int(self.histories.lengths[players].max(initial=0))
+        return Own(self._per_bit[players, :longest], self._at_nothing[players])
+
+    def parts(self, players: Some, codes: Ints) -> Parts:
         """What the selections `codes[R, B]` of R players do by themselves."""
-        bits = bits_of(codes, self.histories.rows.shape[1]).astype(np.float64)
-        found = bits @ self._per_bit[players] + self._at_nothing[players][:, None]
-        n = self.estimates.n_anchors
-        return Parts(found[..., :n], found[..., n : 2 * n], found[..., 2 * n])
+        return self.among(players).parts(codes)
 
     def sums(self, codes: Ints) -> tuple[Floats, Floats]:
         """Total distances to the anchors and total gains of everybody's `codes[N, B]`: [B, T] each."""
@@ -399,7 +220,7 @@ class Meeting:
         self.distances, self.gains = rewards.sums(codes)
         self.felt = rewards.felt(codes) if rewards.objective is Objective.NASH else None
 
-    def seen_by(self, players: slice) -> "Opponents":
+    def seen_by(self, players: Some) -> "Opponents":
         """The draws as R of the players meet them."""
         estimates = self.rewards.estimates
         drawn = self.rewards.parts(players, self.codes[players])
@@ -441,9 +262,9 @@ def solve_table(
         rewards = Rewards(estimates, objective, price)
         tables, rounds = algorithm_2(rewards, settings, keys)
         chosen = likeliest_all if settings.choose is Choose.LIKELIEST else partial(draw_all, count=1)
-        selection = rewards.histories.selections(chosen(tables, keys=mix(keys, _CHOSEN)))[0]
+        selection = rewards.histories.selections(chosen(rewards, tables, keys=mix(keys, _CHOSEN)))[0]
         strategy = marginals(rewards, tables)
-        distances, _ = rewards.sums(draw_all(tables, settings.samples, mix(keys, _JUDGED)))
+        distances, _ = rewards.sums(draw_all(rewards, tables, settings.samples, mix(keys, _JUDGED)))
         nearest = np.bincount(distances.argmin(axis=1), minlength=estimates.n_anchors)
     values, _ = response_values(estimates, strategy, objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)
@@ -471,21 +292,21 @@ def algorithm_1(estimates: Estimates, *, objective: Objective, price: float) -> 
 
 
 def algorithm_2(rewards: Rewards, settings: TableSettings, keys: Keys) -> tuple[list[Tables], int]:
-    """Strategies of blocks of players after at most M rounds, and how many rounds were played.
+    """Strategies of each block of players after at most M rounds, and how many rounds were played.
 
     In each round all players learn against the strategies of the round before. The L draws of o^{-u} are
     taken from L draws of everybody's selections, so that sums over all players are computed once. A player's
     draws are keyed by `keys[N]`.
     """
     lengths, wishes = rewards.histories.lengths, rewards.estimates.wishes
-    blocks = list(slices(len(lengths), _SAMPLED))
+    blocks = rewards.histories.blocks
     rates = np.full(len(lengths), settings.prior)
     if wishes.prior is not None:
         rates[rewards.estimates.owners] = wishes.prior
     tables = [Tables.prior(lengths[block], rates[block]) for block in blocks]
     for played in range(1, settings.rounds + 1):
         now = mix(keys, played)
-        meeting = Meeting(rewards, draw_all(tables, settings.samples, now))
+        meeting = Meeting(rewards, draw_all(rewards, tables, settings.samples, now))
         learnt = [
             algorithm_3(start, meeting, block, settings, mix(now[block]))
             for start, block in zip(tables, blocks, strict=True)
@@ -499,7 +320,7 @@ def algorithm_2(rewards: Rewards, settings: TableSettings, keys: Keys) -> tuple[
 def algorithm_3(
     start: Tables,
     meeting: Meeting,
-    players: slice,
+    players: Some,
     settings: TableSettings,
     keys: Keys,
     *,
@@ -507,45 +328,45 @@ def algorithm_3(
 ) -> tuple[Tables, Floats]:
     """α_m of R players from α_{m−1} = `start`, and how far each moved, Σ |Δα|: [R].
 
-    A player's draws are keyed by `keys[R]`. `observe` is called before every step with α_l, the sampled codes
+    A player's draws are keyed by `keys[R]`. `observe` is called for every step with α_l, the sampled codes
     [R] and their moves γĝ [R].
     """
-    opponents = meeting.seen_by(players)
+    opponents, own = meeting.seen_by(players), meeting.rewards.among(players)
     last = opponents.rewards(opponents.drawn)
     standard = np.zeros_like(last) if settings.gradient is Gradient.WRITTEN else last
     learning = Learning(start, settings.samples, settings.update)
-    for draw in range(settings.samples):
-        now = learning.now
-        classes, codes = now.draw(1, mix(keys, draw))
-        own = meeting.rewards.parts(players, codes)
-        gradient = opponents.rewards(own, slice(draw, draw + 1))[:, 0] - standard[:, draw]
-        if settings.gradient is Gradient.UNBIASED:
-            gradient = gradient / np.take_along_axis(now.chances, classes, axis=1)[:, 0]
-        moves = settings.step * gradient
+    standing, is_unbiased = np.ascontiguousarray(opponents.standing), settings.gradient is Gradient.UNBIASED
+    faced = Faced(opponents.away, standing, standard, own.per_bit, own.at_nothing, is_unbiased)
+    every = range(settings.samples)
+    for draws in (every,) if observe is None else (range(draw, draw + 1) for draw in every):
+        before = learning.now if observe is None else deepcopy(learning.now)
+        codes, moves = learning.learn(faced, keys, draws=draws, step=settings.step)
         if observe is not None:
-            observe(now, codes[:, 0], moves)
-        learning.step(classes[:, 0], codes[:, 0], moves)
+            observe(before, codes[:, 0], moves[:, 0])
     return learning.average()
 
 
-def draw_all(tables: list[Tables], count: int, keys: Keys) -> Ints:
+def draw_all(rewards: Rewards, tables: list[Tables], count: int, keys: Keys) -> Ints:
     """`count` selections of every player, by `keys[N]`: codes [N, count]."""
-    blocks = slices(len(keys), _SAMPLED)
-    drawn = [each.draw(count, keys[block])[1] for each, block in zip(tables, blocks, strict=True)]
-    return np.concatenate(drawn)
+    codes = np.empty((len(keys), count), dtype=np.int64)
+    for players, each in zip(rewards.histories.blocks, tables, strict=True):
+        codes[players] = each.draw(count, keys[players])[1]
+    return codes
 
 
-def likeliest_all(tables: list[Tables], keys: Keys) -> Ints:
+def likeliest_all(rewards: Rewards, tables: list[Tables], keys: Keys) -> Ints:
     """The most probable selection of every player, of equal ones one drawn by `keys[N]`: codes [N, 1]."""
-    blocks = slices(len(keys), _SAMPLED)
-    return np.concatenate([each.likeliest(keys[block]) for each, block in zip(tables, blocks, strict=True)])
+    codes = np.empty((len(keys), 1), dtype=np.int64)
+    for players, each in zip(rewards.histories.blocks, tables, strict=True):
+        codes[players] = each.likeliest(keys[players])
+    return codes
 
 
 def marginals(rewards: Rewards, tables: list[Tables]) -> Floats:
     """The probability that each interaction is disclosed: [Z]."""
     histories = rewards.histories
     found = np.empty(len(histories.units.first))
-    for here, each in zip(slices(len(histories.lengths), _SAMPLED), tables, strict=True):
+    for here, each in zip(histories.blocks, tables, strict=True):
         inside = histories.inside[here, : each.levels - 1]
         found[histories.rows[here, : each.levels - 1][inside]] = each.marginals()[inside]
     return found[histories.units.of]

@@ -71,6 +71,8 @@ class InfluenceSettings(BaseModel):
     tolerance: float = Field(1e-4, gt=0, description="relative residual at which conjugate gradients stop")
     iterations: int = Field(100, ge=1, description="largest number of steps for Gauss-Newton")
     lissa_steps: int = Field(20, ge=1, description="N_J, recursions of LiSSA")
+    lissa_damping: float = Field(0.0, ge=0, lt=1, description="share of its last result that LiSSA drops")
+    lissa_scale: float = Field(1.0, gt=0, description="what LiSSA divides Hessians and its result by")
     divisor: Divisor = Field(Divisor.DISCLOSED, description="what LiSSA and gradient-dot are divided by")
     centred: bool = Field(
         True, description="predict from the change of the anchor, not from all rows as the paper prints"
@@ -159,17 +161,24 @@ def lissa_rows(model: Linearised, settings: InfluenceSettings, seed: int) -> Int
     return sampled_rows(model.samples, steps=steps, seed=seed)
 
 
-def lissa(row_product: Callable[[int, Tensor], Tensor], b: Tensor, rows: Ints) -> Tensor:
-    """Return H⁻¹ b by the paper's LiSSA, one step per row s of `rows`, where `row_product(s, x)` = ∇²ℓ_s x.
+def lissa(
+    row_product: Callable[[int, Tensor], Tensor],
+    b: Tensor,
+    rows: Ints,
+    *,
+    damping: float = 0.0,
+    scale: float = 1.0,
+) -> Tensor:
+    """Return c H⁻¹ b by LiSSA, one step per row s of `rows`, where `row_product(s, x)` = ∇²ℓ_s x.
 
-        x_j = b + (I − ∇²ℓ_s) x_{j−1}
+        x_j = b + ((1 − d) I − ∇²ℓ_s / c) x_{j−1}
 
-    H is the Hessian of the mean training loss. It is here for comparison: one row touches so few parameters
-    that the result is nearly a multiple of b.
+    H is the Hessian of the mean training loss. The paper has d = 0 and c = 1; the authors' code has others.
+    It is here for comparison: one row touches so few parameters that the result is nearly a multiple of b.
     """
     x = b
     for row in rows:
-        x = b + x - row_product(int(row), x)
+        x = b + (1 - damping) * x - row_product(int(row), x) / scale
     return x
 
 
@@ -178,10 +187,15 @@ def inverse_product(model: Linearised, b: Tensor, settings: InfluenceSettings, s
     if settings.estimator.solves:
         return solve(model.product, model.precondition, b, one_system, settings)
     rows = lissa_rows(model, settings, seed)
-    return Solution(lissa(model.row_product, b, rows) / lissa_divisor(model, settings), None, len(rows))
+    x = lissa(model.row_product, b, rows, damping=settings.lissa_damping, scale=settings.lissa_scale)
+    return Solution(x / lissa_divisor(model, settings), None, len(rows))
 
 
 def lissa_divisor(model: Linearised, settings: InfluenceSettings) -> float:
-    """Return the number of rows that the mean loss is over: H of the sum is so many times H of the mean."""
+    """Return the number of rows that the mean loss is over: H of the sum is so many times H of the mean.
+
+    LiSSA's result is also divided by its scale.
+    """
     anchor = model.samples.anchor
-    return float(anchor.sum() if settings.divisor is Divisor.DISCLOSED else len(anchor))
+    rows = float(anchor.sum() if settings.divisor is Divisor.DISCLOSED else len(anchor))
+    return rows * settings.lissa_scale if settings.estimator is Estimator.LISSA else rows

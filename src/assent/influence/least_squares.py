@@ -45,15 +45,22 @@ from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats
 from assent.support.compiled import kernel
 from assent.support.ridge import (
-    AT_ONCE,
     Array,
     Entries,
     Regressions,
     each_part,
-    fill,
     inverse_times,
-    solve,
+    plus_identity,
+    room,
+    scale_entries,
+    solution,
+    turned,
 )
+
+_AT_ONCE = 64
+"""Interactions of a person whose effects are computed at once."""
+_FACTORS = 32
+"""Numbers between 1 and 2 whose product is taken before its logarithm: no more than 2³²."""
 
 
 class Judged(NamedTuple):
@@ -166,9 +173,10 @@ class LeastSquares(Factors):
         if not ((anchor == 0) | (anchor == 1)).all():
             raise ValueError("own influence: the anchor must be a selection, not shares of rows")
         rows = self.model.regressions(self.entries[0], self.vectors[1])
-        rows = rows._replace(table=self.tables[1].numpy())  # with the unknown item, which may be judged
+        # With the unknown item, which may be judged.
+        rows, basis = turned(rows._replace(table=self.tables[1].numpy()))
         found, l2 = np.zeros(len(anchor), rows.table.dtype), rows.table.dtype.type(self.model.l2)
-        unknown, judged = self.tables[0][-1].numpy(), self._judged(weights)
+        unknown, judged = self.tables[0][-1].numpy() @ basis, self._judged(weights)
         is_bce = self.loss is Loss.BCE
         each_part(rows.starts, _own, rows, l2, unknown, judged, is_bce, self.exact_up_to, found)
         return self._in_order(found)
@@ -246,24 +254,28 @@ def _pull(first: int, last: int, rows: Regressions, own: Array, l2: float, out: 
 
 
 @kernel
-def _softplus(x: Any) -> Any:
-    return max(x, x - x) + np.log1p(np.exp(-abs(x)))  # x - x: 0 of the same precision
-
-
-@kernel
 def _loss(scores: Array, moved: Array, by: float, judged: Judged, first: int, is_bce: bool) -> Any:
-    """The weighted loss of a user's validation rows, from `first` on, at scores + by · moved: a number."""
-    m, total = judged.items.shape[1], scores.dtype.type(0)
+    """The weighted loss of a user's validation rows, from `first` on, at scores + by · moved: a number.
+
+    The sum of log(1 + eˣ) is that of max(x, 0) and the logarithm of the product of 1 + e^−|x|.
+    """
+    m, total, zero, one = judged.items.shape[1], scores.dtype.type(0), scores.dtype.type(0), scores.dtype.type(1)
     for n in range(len(scores) // m):
         at, slope, offset = n * m, judged.a[first + n], judged.b[first + n]
-        own, loss = slope * (scores[at] + by * moved[at]) + offset, scores.dtype.type(0)
+        own, loss, product = slope * (scores[at] + by * moved[at]) + offset, zero, one
         if is_bce:
-            loss += _softplus(-own)
+            loss += max(-own, zero)
+            product += np.exp(-abs(own))
         else:
             offset -= own
         for j in range(at + 1, at + m):
-            loss += _softplus(slope * (scores[j] + by * moved[j]) + offset)
-        total += judged.weights[first + n] * loss
+            x = slope * (scores[j] + by * moved[j]) + offset
+            loss += max(x, zero)
+            product *= one + np.exp(-abs(x))
+            if (j - at) % _FACTORS == 0:
+                loss += np.log(product)
+                product = one
+        total += judged.weights[first + n] * (loss + np.log(product))
     return total
 
 
@@ -299,8 +311,7 @@ def _own(
 ) -> None:
     table, d, m = rows.table, rows.table.shape[1], judged.items.shape[1]
     one, zero = table.dtype.type(1), table.dtype.type(0)
-    A, product = np.empty((d, d), table.dtype), np.empty((d, d), table.dtype)
-    gathered = np.empty((AT_ONCE, d), table.dtype)
+    entries, scale = room(rows, first, last), np.empty(d, table.dtype)
     for u in range(first, last):
         start, end, low, high = rows.starts[u], rows.starts[u + 1], judged.starts[u], judged.starts[u + 1]
         if start == end or low == high:
@@ -309,36 +320,31 @@ def _own(
         for n in range(low, high):
             for j in range(m):
                 candidates[(n - low) * m + j] = table[judged.items[n, j]]
-        disclosed, total = 0, np.zeros(d, table.dtype)
-        for k in range(start, end):
-            if rows.weights[k] > 0:
-                disclosed += 1
-                total += table[rows.columns[k]]
-        fill(A, rows, u, gathered, product)
-        y = total.copy()
-        solve(np.linalg.cholesky(A), y)
+        disclosed = scale_entries(rows, u, zero, scale, entries)
         blank = np.dot(candidates, unknown)
-        scores = np.dot(candidates, y) if disclosed else blank
+        scores = blank
+        if disclosed > 0:
+            vector = solution(entries[:disclosed], np.ones(disclosed, table.dtype), scale)
+            scores = np.dot(candidates, vector)
         now = _loss(scores, scores, zero, judged, low, is_bce)
         is_exact = (end - start) * len(scores) <= exact_up_to
         if disclosed > 0:
-            _flip(-one, u, A, total, rows, l2, candidates, judged, is_bce, is_exact, now, out)
+            _flip(-one, u, rows, l2, entries, candidates, judged, is_bce, is_exact, now, out)
         if disclosed == 1:  # without it, nothing is left
             alone = _loss(blank, blank, zero, judged, low, is_bce) - now
             for k in range(start, end):
                 out[k] = alone if rows.weights[k] > 0 else out[k]
         if disclosed < end - start:
-            _flip(one, u, A, total, rows, l2, candidates, judged, is_bce, is_exact, now, out)
+            _flip(one, u, rows, l2, entries, candidates, judged, is_bce, is_exact, now, out)
 
 
 @kernel
 def _flip(
     sign: Any,
     u: int,
-    A: Array,
-    total: Array,
     rows: Regressions,
     l2: Any,
+    entries: Array,
     candidates: Array,
     judged: Judged,
     is_bce: bool,
@@ -347,24 +353,44 @@ def _flip(
     out: Array,
 ) -> None:
     """Set what withholding each disclosed row of user u does (`sign` −1), or disclosing the others (1)."""
-    one, low, y, z = total.dtype.type(1), judged.starts[u], total.copy(), np.empty_like(total)
-    for i in range(len(A)):
-        A[i, i] += sign * l2
-    L = np.linalg.cholesky(A)
-    for i in range(len(A)):
-        A[i, i] -= sign * l2
-    solve(L, y)
+    table, d, low = rows.table, rows.table.shape[1], judged.starts[u]
+    one, zero, scale = table.dtype.type(1), table.dtype.type(0), np.empty(d, table.dtype)
+    n = scale_entries(rows, u, sign * l2, scale, entries)
+    inverse, y = _inverse(entries[:n]), np.zeros(d, table.dtype)
+    for i in range(d):
+        for j in range(d):
+            inverse[i, j] *= scale[i] * scale[j]
+    if n > 0:
+        y = solution(entries[:n], np.ones(n, table.dtype), scale)
     scores = np.dot(candidates, y)
-    near = _loss(scores, scores, total.dtype.type(0), judged, low, is_bce)
-    slopes = np.dot(_slopes(scores, judged, low, is_bce), candidates)
-    for k in range(rows.starts[u], rows.starts[u + 1]):
-        if (rows.weights[k] > 0) != (sign < 0):
-            continue
-        h = rows.table[rows.columns[k]]
-        z[:] = h
-        solve(L, z)
-        by = sign * (one - np.dot(h, y)) / (one + sign * np.dot(h, z))
-        then = near + by * np.dot(slopes, z)
-        if is_exact:
-            then = _loss(scores, np.dot(candidates, z), by, judged, low, is_bce)
-        out[k] = -sign * (then - now)
+    near = _loss(scores, scores, zero, judged, low, is_bce)
+    slopes = y if is_exact else np.dot(_slopes(scores, judged, low, is_bce), candidates)
+    h, which = np.empty((_AT_ONCE, d), table.dtype), np.empty(_AT_ONCE, np.int64)
+    k, end = rows.starts[u], rows.starts[u + 1]
+    while k < end:
+        many = 0
+        while k < end and many < _AT_ONCE:
+            if (rows.weights[k] > 0) == (sign < 0):
+                h[many], which[many] = table[rows.columns[k]], k
+                many += 1
+            k += 1
+        z = np.dot(h[:many], inverse)
+        moved = np.dot(z, candidates.T) if is_exact else z
+        for q in range(many):
+            by = sign * (one - np.dot(h[q], y)) / (one + sign * np.dot(h[q], z[q]))
+            if is_exact:
+                then = _loss(scores, moved[q], by, judged, low, is_bce)
+            else:
+                then = near + by * np.dot(slopes, z[q])
+            out[which[q]] = -sign * (then - now)
+
+
+@kernel
+def _inverse(U: Array) -> Any:
+    """Return (I + Uᵀ U)⁻¹ for `U[n, d]`: [d, d]."""
+    n, d = U.shape
+    if n >= d:
+        return np.ascontiguousarray(np.linalg.inv(plus_identity(np.dot(U.T, U))))
+    if n == 0:
+        return np.eye(d, dtype=U.dtype)
+    return plus_identity(-np.dot(U.T, np.dot(np.linalg.inv(plus_identity(np.dot(U, U.T))), U)))

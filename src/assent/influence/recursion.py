@@ -1,10 +1,11 @@
 """LiSSA of matrix factorisation for every single user at once: own influence and effects on others.
 
-The recursion x_j = b + (I − ∇²ℓ_s) x_{j−1} starts at b = ∇L_u, another one for every user u. Both ∇L_u and
-the Hessian of a sampled row are sparse: the first is at p_u and at the embeddings of the user's validation
-candidates, the second at the row's user and items. So x is (steps + 1) · b wherever no sampled row touches
-it, and only the few coordinates that are touched are iterated. The result is the paper's recursion on all
-parameters, exactly. Without sampled rows it is the plain gradient.
+The recursion x_j = b + ((1 − d) I − ∇²ℓ_s / c) x_{j−1} starts at b = ∇L_u, another one for every user u; the
+paper has d = 0 and c = 1. Both ∇L_u and the Hessian of a sampled row are sparse: the first is at p_u and at
+the embeddings of the user's validation candidates, the second at the row's user and items. So x is a multiple
+of b wherever no sampled row touches it, with d = 0 (steps + 1) · b, and only the few coordinates that are
+touched are iterated. The result is the recursion on all parameters, exactly. Without sampled rows it is the
+plain gradient.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ def own_by_recursion(
     `of_rows[n]` weigh the validation rows in their owners' losses; default: 1 each.
     """
     rows = lissa_rows(curvature, settings, seed)
-    return Recursion(curvature, rows, of_rows).own() / lissa_divisor(curvature, settings)
+    how = settings.lissa_damping, settings.lissa_scale
+    return Recursion(curvature, rows, of_rows, *how).own() / lissa_divisor(curvature, settings)
 
 
 @flushed()
@@ -47,7 +49,8 @@ def effects_by_recursion(
 
     The entries of the owners are `own[Z]`. Raises an `AssentError` if there are too many for memory.
     """
-    recursion = Recursion(curvature, lissa_rows(curvature, settings, seed))
+    rows_of_steps, how = lissa_rows(curvature, settings, seed), (settings.lissa_damping, settings.lissa_scale)
+    recursion = Recursion(curvature, rows_of_steps, None, *how)
     owners, by = recursion.owners, lissa_divisor(curvature, settings)
     users, rows, values = [owners], [np.arange(len(own))], [own]
     for theirs, row, value in recursion.entries():
@@ -73,6 +76,10 @@ class Recursion:
     """The row of each step."""
     of_rows: Tensor | None = None
     """What validation rows weigh in their owners' losses, [n]; None: 1 each."""
+    damping: float = 0.0
+    """d."""
+    scale: float = 1.0
+    """c."""
 
     def own(self) -> Tensor:
         """Return x_uᵀ ∇ℓ_k of every row k of each user u: [Z]."""
@@ -136,9 +143,9 @@ class Recursion:
         return found
 
     @property
-    def _steps(self) -> int:
-        """How many times b is in x where no sampled row has touched it."""
-        return len(self.sampled) + 1
+    def _steps(self) -> float:
+        """How many times b is in x where no sampled row has touched it: Σ_j (1 − d)^j."""
+        return float(((1 - self.damping) ** np.arange(len(self.sampled) + 1)).sum())
 
     @cached_property
     def _model_user(self) -> Tensor:
@@ -221,6 +228,6 @@ class Recursion:
             twist = block.twist[0].unsqueeze(-1)
             to_user = (change * block.q[0] + twist * xi + ridge * xu).sum(1, keepdim=True)
             image = torch.cat([to_user, change * p + twist * xu + ridge * xi], dim=1)
-            x = (start + x).index_add(1, torch.from_numpy(at), -image)
+            x = (start + (1 - self.damping) * x).index_add(1, torch.from_numpy(at), -image / self.scale)
         differences: Tensor = x - self._steps * start
         return differences

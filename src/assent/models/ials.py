@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import dot, lookup, mean_row, squares, with_ones
-from assent.support.arrays import Floats, mix
+from assent.support.arrays import Floats, mix, slices
 from assent.support.draws import Purpose, Urn, some_by_lot
 from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times, solve_rows
 
@@ -26,6 +26,8 @@ _LEAST_SLOPE = 1e-3
 _NO_SPREAD = 1e-6
 """Deviation of the scores below which they tell nothing: their vectors have collapsed to 0."""
 _NEWTON_STEPS = 12
+_SUMMED = 2**12
+"""Vectors whose products are summed in their own precision; the sums of these are summed in double."""
 
 
 class IALSSettings(ModelSettings):
@@ -183,8 +185,9 @@ class IALS(Recommender):
 
     def regressions(self, entries: Entries, table: Array) -> Regressions:
         """Return the regressions of users on the items' vectors, or of items on the users': A = α TᵀT + …"""
-        wide = table.astype(np.float64)
-        gram = (self.alpha * (wide.T @ wide)).astype(table.dtype)
+        products = (table[rows].T @ table[rows] for rows in slices(len(table), _SUMMED))
+        inner = sum(products, np.zeros((table.shape[1], table.shape[1])))
+        gram = (self.alpha * inner).astype(table.dtype)
         ridge = self.l2 * (entries.sums + table.dtype.type(self.alpha * len(table)))
         return entries.regressions(table, gram, ridge)
 

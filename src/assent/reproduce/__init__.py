@@ -1,10 +1,18 @@
 """The paper's tables and figures, and ours: one description per item, behind one interface."""
 
-from assent.reproduce import comparisons, measurements
+from assent.reproduce import comparisons, measurements, search
 from assent.reproduce.item import Chapter, Item
+from assent.reproduce.page import (
+    PAGE,
+    build_page,
+    conclusions,
+    write_chapter,
+    write_claims,
+    write_verdicts,
+)
 from assent.reproduce.plan import Plan, Scale, full, quick
 from assent.reproduce.profiles import Profile
-from assent.reproduce.run import PAGE, Reproduction, build_page, reproduce, write_chapter
+from assent.reproduce.run import Reproduction, reproduce
 
 ITEMS: dict[str, Item] = {
     item.name: item
@@ -23,12 +31,12 @@ ITEMS: dict[str, Item] = {
         measurements.LDS,
         measurements.PRICE_OF_ANARCHY,
         measurements.RELIABILITY,
-        measurements.SEARCH,
+        search.SEARCH,
     )
 }
 """Every item by name; a new one is a description and an entry here."""
 
 __all__ = [
-    "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Profile", "Reproduction", "Scale", "build_page", "full",
-    "quick", "reproduce", "write_chapter",
+    "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Profile", "Reproduction", "Scale", "build_page",
+    "conclusions", "full", "quick", "reproduce", "write_chapter", "write_claims", "write_verdicts",
 ]  # fmt: skip

@@ -1,15 +1,17 @@
 """Items that compare methods: Table 1, its metrics and prices, SCR, anchors, simulations, the frontier."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import Any
 
+from assent.evaluation.evaluate import HeldOut
 from assent.reproduce import item as m
 from assent.reproduce import paper
 from assent.reproduce.item import Block, Item, Labels, at_prices
 from assent.reproduce.paper import Beside, beside, beside_rows, plan_reasons
 from assent.reproduce.plan import (
+    FITTED,
     MODELS,
     NULLS,
     OURS,
@@ -17,12 +19,13 @@ from assent.reproduce.plan import (
     SCR,
     SIMULATION,
     THEIR_L,
+    THEIR_M,
     DataSource,
     Plan,
     Where,
     size_of,
 )
-from assent.reproduce.profiles import Profile
+from assent.reproduce.profiles import AUTHORS_TRAINING, Profile
 from assent.results.plot import Chart, Series, charts
 from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat, Way
 from assent.results.records import name as way_name
@@ -46,22 +49,15 @@ def _overall_said(_: Plan, table: Table, __: Sequence[Flat]) -> Iterator[str]:
             f"{max(ratios):.1f} times as long as IFRQE++ (median {median(ratios):.1f}), the final training "
             "included; the paper says 13.5 times, on average."
         )
-    models = paper.numbers()["overall"].values()
-    datasets = list(paper.numbers()["datasets"])
-    gains = [mean(_their_gain(model, data, "reward") for model in models) for data in datasets]
-    f1 = mean(_their_gain(model, data, "f1") for model in models for data in datasets)
+    models, datasets = [*paper.numbers()["overall"]], [*paper.numbers()["datasets"]]
+    gains = [mean(paper.gain(model, data, "reward") for model in models) for data in datasets]
+    f1 = mean(paper.gain(model, data, "f1") for model in models for data in datasets)
     yield (
         "The paper's text says that with IFRQE++ F1 falls by 8.02 percent from the base model's, and that "
         "rewards rise by 12.4, 11.1, 14.6 and 21.3 percent on the simulation, Diginetica, Steam and "
         f"Amazon. Its own Table 1 gives {percent(f1, 1)} for F1 and "
         f"{listed([percent(gain, 1) for gain in gains])} for rewards, in the mean over models."
     )
-
-
-def _their_gain(rows: Mapping[str, Any], dataset: str, figure: str) -> float:
-    """By what share of the base model's the paper's IFRQE++ is above it."""
-    base, ours = (float(rows[method][dataset][figure][0]) for method in ("Base", "IFRQE++"))
-    return (ours - base) / abs(base)
 
 
 def _overall_charts(table: Table) -> Iterator[Chart]:
@@ -149,8 +145,8 @@ def _speeds(plan: Plan, table: Table, _: Sequence[Flat]) -> Iterator[str]:
         if row.labels["method_name"] == way_name(SCR) and ours and scratch:
             yield (
                 f"{dataset}, {model}: IFRQE++ is {scratch / ours:.0f} times as fast as SCR with "
-                f"L = {plan.explored(dataset)} (the paper's seconds, L = {THEIR_L}: "
-                f"{paper.scratch_ratio(dataset, model):.0f} times)."
+                f"M = {plan.setting(SCR, dataset, 'rounds')} and L = {plan.explored(dataset)} (the paper's "
+                f"seconds, M = {THEIR_M} and L = {THEIR_L}: {paper.scratch_ratio(dataset, model):.0f} times)."
             )
     ratios = [paper.scratch_ratio(dataset, model) for dataset in _SCRATCH_DATASETS for model in MODELS]
     yield (
@@ -166,12 +162,13 @@ SCRATCH = replace(
     title="Training from scratch (SCR)",
     where="Appendix, comparison with the method of “training from scratch”",
     about=(
-        "SCR, a re-implementation, plays for the same rewards with a model trained on every joint selection "
-        "that it explores. Seconds count all that a choice rests on, and the final training."
+        "SCR (nash, tables), a re-implementation, plays Algorithms 2 and 3 for true rewards: a model is "
+        "trained on every joint selection that it explores, M · L of them. SCR (nash) fits values to L "
+        "selections instead. Seconds count all that a choice rests on, and the final training."
     ),
     last=True,
     columns=(m.PRECISION, m.NDCG, m.MRR, m.F1, m.VIOLATION, m.REWARD, m.SECONDS, m.TRAININGS),
-    blocks=lambda plan, model, dataset: [at_prices(plan, model, dataset, (SCR, OURS, *NULLS))],
+    blocks=lambda plan, model, dataset: [at_prices(plan, model, dataset, (SCR, FITTED, OURS, *NULLS))],
     models="scratch_models",
     datasets=_SCRATCH_DATASETS,
     charts=lambda table: charts(
@@ -188,10 +185,11 @@ SCRATCH = replace(
 )
 
 
-def _gains(plan: Plan, _: Table, records: Sequence[Flat]) -> Iterator[str]:
-    """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat."""
-    few = min(plan.numbers_of_anchors)
-    table = tabulate(records, ANCHORS.labels, [m.REWARD], reference={"anchors": few}, corrected=False)
+def _gains(plan: Plan, wide: Table, records: Sequence[Flat]) -> Iterator[str]:
+    """What the plan's T, or the largest, adds to the reward of the smallest, paired by repeat; then nulls."""
+    few, labels = min(plan.numbers_of_anchors), {**m.PLACE, "anchors": "T"}
+    own = [record for record in records if record[METHOD] == way_name(OURS)]
+    table = tabulate(own, labels, [m.REWARD], reference={"anchors": few}, corrected=False)
     for (dataset, model), rows in rows_by(table.rows, "dataset", "model").items():
         rewards = {row.labels["anchors"]: row.amounts["reward_mean"] for row in rows}
         usual = plan.anchors.get(dataset)
@@ -204,29 +202,32 @@ def _gains(plan: Plan, _: Table, records: Sequence[Flat]) -> Iterator[str]:
                 f"{dataset}, {model}: the reward with T = {many} minus that with T = {few} is {gain} on "
                 f"average ({plural(found.runs or 0, 'repeat')}, paired t-test: {sure})."
             )
+    yield from m.without_influence(wide)
 
 
 ANCHORS = Item(
     name="anchors",
     title="Number of anchors",
     where="Figure 2 (b), and the appendix",
-    about="IFRQE++ at price 1 with T anchors: reward, and seconds of anchors, game and final training.",
-    labels={**m.PLACE, "anchors": "T"},
+    about=(
+        "IFRQE++ and its nulls at price 1 with T anchors: reward, and seconds of anchors, game and final "
+        "training. One anchor is solved like several."
+    ),
+    labels={**m.PLACE, "anchors": "T", METHOD: "method"},
     columns=(m.REWARD, m.VIOLATION, m.NDCG, m.SECONDS),
     blocks=lambda plan, model, dataset: [
-        at_prices(plan, model, dataset, [OURS], labels={"anchors": number}, anchors=number)
+        at_prices(plan, model, dataset, (OURS, *NULLS), labels={"anchors": number}, anchors=number)
         for number in plan.numbers_of_anchors
     ],
-    models="few_models",
-    datasets=("diginetica", "amazon-video-games", SIMULATION),
-    subtitle=", IFRQE++, price 1",
-    reference=lambda plan: {"anchors": min(plan.numbers_of_anchors)},
+    models="anchor_models",
+    subtitle=", price 1",
+    reference=lambda _: m.REFERENCE,
     charts=lambda table: [
         chart
         for key in ("reward_mean", "seconds")
         for chart in charts(
-            table, "model", along="anchors", x="T, anchors", figures=key, by="dataset",
-            prefix=f"{table.name}-{key}", title="IFRQE++, {}",
+            table, "dataset", "model", along="anchors", x="T, anchors", figures=key,
+            prefix=f"{table.name}-{key}",
         )
     ],
     said=_gains,
@@ -264,21 +265,67 @@ GAMMA = replace(
 )
 
 
-DIFFERENCES: Mapping[Way, Mapping[str, Mapping[str, Any]]] = {
-    PAPER_METHODS["Random"]: {"random.rate=0.98": {"random": {"rate": 0.98}}},
-}
-"""What may explain a number, by method: values that a source other than the tables gives (the authors' code).
+@dataclass(frozen=True)
+class Difference:
+    """One named change of an experiment, which may explain a number."""
 
-A value that is chosen because it fits a table explains nothing.
-"""
+    source: str
+    """Who says so, other than the tables: a value that is chosen because it fits a table explains nothing."""
+    ways: Sequence[Way]
+    base: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the model and its training."""
+    method: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of methods."""
+    models: Sequence[str] = tuple(MODELS)
+    rewards_on: HeldOut | None = None
+
+
+_BLIND: Sequence[Way] = (ALL, PAPER_METHODS["Random"], PAPER_METHODS["Threshold"])
+_GAMES: Sequence[Way] = (PAPER_METHODS["IFRQE"], OURS)
+_AUTHORS_GAME = {"update": "mirror", "choose": "likeliest", "rounds": 1}
+DIFFERENCES: Mapping[str, Difference] = {
+    "random.rate=0.98": Difference(
+        "the authors' code", [PAPER_METHODS["Random"]], method={"random": {"rate": 0.98}}
+    ),
+    "training.keep=reward": Difference(
+        "the authors' code", _BLIND, base={"training": dict(AUTHORS_TRAINING)}
+    ),
+    "rewards of test rows": Difference("the authors' code", (*_BLIND, *_GAMES), rewards_on=HeldOut.TEST),
+    "table.update=mirror, choose=likeliest, rounds=1, step=0.08, anchors=3": Difference(
+        "the authors' code", _GAMES, method={"table": {**_AUTHORS_GAME, "step": 0.08}, "anchors": 3}
+    ),
+    "model_settings.layers=3": Difference(
+        "the paper of LightGCN", _BLIND, base={"model_settings": {"layers": 3}}, models=["lightgcn"]
+    ),
+    "model_settings.layers=3, random.rate=0.98": Difference(
+        "the paper of LightGCN, and the authors' code",
+        [PAPER_METHODS["Random"]],
+        base={"model_settings": {"layers": 3}},
+        method={"random": {"rate": 0.98}},
+        models=["lightgcn"],
+    ),
+    "model_settings.initial_scale=0.01, dropout=0.1": Difference(
+        "RecBole's NeuMF, and the authors' file",
+        _BLIND,
+        base={
+            "training": {"initialisation": "own"},
+            "model_settings": {"initial_scale": 0.01, "layer_scale": 3**-0.5, "dropout": 0.1},
+        },
+        models=["neumf"],
+    ),
+}
+"""By name. Each changes rows of the overall comparison, and nothing else of them."""
 
 
 def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
     return [
-        at_prices(plan, model, dataset, [way], labels={"difference": name}, **changes)
-        for way, differences in DIFFERENCES.items()
-        for name, changes in differences.items()
-    ]
+        at_prices(
+            plan, model, dataset, each.ways,
+            labels={"difference": name}, rewards_on=each.rewards_on, **each.method,
+        )
+        for name, each in DIFFERENCES.items()
+        if model in each.models
+    ]  # fmt: skip
 
 
 EXPLANATIONS = replace(
@@ -287,12 +334,14 @@ EXPLANATIONS = replace(
     title="Named differences",
     where="Ours",
     about=(
-        "Rows of the overall comparison with one setting changed each: a number of the paper that such a row "
-        "matches, and the plan's own row does not, is explained by that setting."
+        "Rows of the overall comparison with one thing changed each, on the word of somebody else than the "
+        "tables: a number of the paper that such a row matches, and the plan's own row does not, is "
+        f"explained by it. {' '.join(f'{name}: {each.source}.' for name, each in DIFFERENCES.items())}"
     ),
     labels={**m.PLACE, METHOD: "method", "difference": "difference"},
     columns=(m.F1, m.PRECISION, m.NDCG, m.MRR, m.VIOLATION, m.REWARD),
     blocks=_differing,
+    alters=lambda labels: DIFFERENCES[labels["difference"]].base,
     models="models",
     reference=lambda _: None,
     charts=lambda _: (),
@@ -339,7 +388,8 @@ def _sparser(plan: Plan, source: DataSource) -> Iterator[tuple[DataSource, Mappi
 def _sizes(plan: Plan, _: Table) -> Iterator[Beside]:
     """How many interactions the simulation has."""
     column = Column("interactions", "interactions", decimals=0)
-    for source, labels in _sparser(plan, plan.source(SIMULATION)):
+    known = plan.among([SIMULATION])
+    for source, labels in (each for name in known for each in _sparser(plan, plan.source(name))):
         eta, rows = f"{labels['eta']:g}", size_of(source, Where())[2]
         theirs = paper.look_up("simulation_interactions_by_eta", eta)
         why = plan_reasons(plan) if plan.reduced else ()
@@ -364,7 +414,15 @@ SPARSITY = replace(
 )
 
 
-OUR_WAYS = (("random", ""), ("threshold", ""), ("occurrence", ""), ("worth", "nash"), ("worth", "welfare"))
+OUR_WAYS: Sequence[Way] = (
+    ("random", ""), ("threshold", ""), ("occurrence", ""), ("worth", "nash"), ("worth", "welfare"),
+    OURS, *NULLS,
+)  # fmt: skip
+
+
+def _frontier_said(plan: Plan, _: Table, records: Sequence[Flat]) -> Iterator[str]:
+    yield from m.chance(plan)
+    yield from m.nulls_of(records, FRONTIER.labels, m.NDCG)
 
 
 def _within_budgets(plan: Plan, model: str, _: str) -> list[Block]:
@@ -383,7 +441,7 @@ FRONTIER = Item(
     about=(
         "Each method discloses within a share of All's violation, whatever the price, so that methods are "
         "compared at the same cost to people. Worth, assent's own method, plays for each user's own reward "
-        "(nash) or for the sum of all (welfare)."
+        "(nash) or for the sum of all (welfare). IFRQE++ stands here with assent's influence and game."
     ),
     labels={**m.PLACE, "kept": "violation %", METHOD: "method"},
     columns=(m.NDCG, m.F1, m.VIOLATION),
@@ -392,6 +450,6 @@ FRONTIER = Item(
     charts=lambda table: charts(
         table, "dataset", "model", along="kept", x="violation, % of All’s", figures="ndcg"
     ),
-    said=m.chance,
+    said=_frontier_said,
     not_comparable=m.NO_FIGURE,
 )

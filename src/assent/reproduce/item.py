@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from assent.evaluation.evaluate import HeldOut
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
 from assent.reproduce.paper import Beside
@@ -135,6 +136,8 @@ class Item:
         (source, {})
     ]
     """The forms in which it looks at a data set, each with the labels of its records."""
+    alters: Callable[[Labels], Mapping[str, Any]] = lambda _: {}
+    """Settings of the base model that the records with these labels have instead of the plan's."""
     profiles: Collection[Profile] = tuple(Profile)
     """The profiles that have it."""
     repeats: int | None = None
@@ -161,7 +164,7 @@ class Item:
         return [
             Cell(
                 variant,
-                plan.settings(model, name),
+                plan.settings(model, name, self.alters(own)),
                 seed,
                 task,
                 {"dataset": name, **own, **labels},
@@ -198,12 +201,17 @@ def at_prices(
     prices: Iterable[float] = (1.0,),
     *,
     labels: Labels | None = None,
+    rewards_on: HeldOut | None = None,
     **changes: Any,
 ) -> Block:
-    """Every method at every price; `changes` are settings of the methods."""
+    """Every method at every price; `changes` are settings of the methods.
+
+    Rewards count the losses of the rows `rewards_on`, by default those of the profile.
+    """
     methods = [(plan.method(way, model, dataset, **changes), way_name(way)) for way in ways]
+    rows = rewards_on or plan.profile.rewards_on
     return [
-        (MethodCell(method, price, rewards_on=plan.profile.rewards_on), {METHOD: name, **(labels or {})})
+        (MethodCell(method, price, rewards_on=rows), {METHOD: name, **(labels or {})})
         for price in prices
         for method, name in methods
     ]
@@ -214,12 +222,12 @@ def chance(plan: Plan, *_: object) -> list[str]:
     return [CHANCE] if SIMULATION in plan.datasets else []
 
 
-def without_influence(table: Table) -> Iterator[str]:
-    """Where IFRQE++ is not better than with influence that says nothing."""
+def without_influence(table: Table, figure: str = REWARD.key) -> Iterator[str]:
+    """Where a figure of IFRQE++, the reference of the table, is not better than without influence."""
     nulls = {name: [] for name in map(way_name, NULLS)}  # type: dict[str, list[str]]
     places = dict.fromkeys(nulls, 0)
     for row in table.rows:
-        null, amount = row.labels[METHOD], row.amounts[REWARD.key]
+        null, amount = row.labels[METHOD], row.amounts[figure]
         if null in nulls and amount.difference is not None:
             places[null] += 1
             if amount.difference >= 0 or (amount.p is not None and not amount.sign):
@@ -231,6 +239,12 @@ def without_influence(table: Table) -> Iterator[str]:
                 f"{plural(places[null], 'place')}: no gain from influence is shown there "
                 f"({'; '.join(level)})."
             )
+
+
+def nulls_of(records: Sequence[Flat], labels: Mapping[str, str], column: Column = REWARD) -> Iterator[str]:
+    """Where IFRQE++ is not better than its nulls, of records that a table shows against another reference."""
+    own = [record for record in records if METHOD in record]
+    yield from without_influence(tabulate(own, labels, [column], reference=REFERENCE), column.key)
 
 
 _FLAT = 0.02

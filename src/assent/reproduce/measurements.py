@@ -1,4 +1,4 @@
-"""Items with measurements of their own: how good estimates are, and the search for settings.
+"""Items with measurements of their own: how good estimates are.
 
 An estimate that another anchor or another training seed does not confirm is noise. Agreement does not make it
 true: combined values of two seeds share the structure that they rest on. `ESTIMATES` names the estimates of
@@ -8,38 +8,32 @@ interactions that are judged; another one is an entry there.
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from assent.evaluation.evaluate import validation_losses
-from assent.game.paper import Strategy
 from assent.influence.estimate import predicted_losses
-from assent.influence.inverse import Estimator
 from assent.lab.anchors import InfluenceAt, linearised, loss_weights, random_anchors
 from assent.lab.lab import Lab, Training
-from assent.lab.store import Found, Key, Store, digest
-from assent.methods import Method, merged
-from assent.methods.ifrqe import IFRQE, IFRQEpp
+from assent.lab.store import Found, Key
+from assent.methods import Method
+from assent.methods.ifrqe import IFRQE
 from assent.methods.worth import WorthMethod
 from assent.reproduce import item as m
 from assent.reproduce import paper
 from assent.reproduce.item import Block, Item, at_prices
 from assent.reproduce.paper import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
-from assent.reproduce.plan import DATASETS, OURS, PAPER_METHODS, RANGES, Plan
+from assent.reproduce.plan import DATASETS, NULLS, OURS, PAPER_METHODS, Plan
 from assent.results.plot import charts
-from assent.results.records import Flat, Way
+from assent.results.records import METHOD, Flat, Way
+from assent.results.records import name as way_name
 from assent.results.table import Column, Table
 from assent.results.words import plural
 from assent.runs.lds import AVERAGED, LEVELS, LdsPlan, predict_orders, rank_correlations
-from assent.runs.measure import Cell as MethodCell
 from assent.support.arrays import Floats
 from assent.support.draws import Purpose, lots
-from assent.support.errors import AssentError
 from assent.support.statistics import correlation
-from assent.training import Settings
 from assent.worth.estimate import Source
 
 
@@ -260,26 +254,29 @@ def _nash_and_welfare(plan: Plan, model: str, dataset: str) -> list[Block]:
     """True rewards of both, and the certificate of the first."""
     method = plan.method(OURS, model, dataset)
     return [
-        at_prices(plan, model, dataset, (OURS, SOCIAL), plan.prices),
+        at_prices(plan, model, dataset, (OURS, SOCIAL, *NULLS), plan.prices),
         [(Certified(method, price), {"model": model, "price": price}) for price in plan.prices],
     ]
 
 
 def _ratios(records: Sequence[Flat]) -> Iterator[Flat]:
-    """One record per data set, model, price and repeat for which all three are there."""
+    """One record per data set, model, price and repeat that has the certificate and all rewards."""
     groups: dict[tuple[object, ...], dict[str, Flat]] = {}
     for each in records:
-        part = "certificate" if "price_of_anarchy" in each else each["objective"]
+        part = "certificate" if "price_of_anarchy" in each else each[METHOD]
         groups.setdefault(tuple(each[label] for label in _LABELS), {})[part] = each
+    ways = [way_name(way) for way in (OURS, SOCIAL, *NULLS)]
     for place, parts in groups.items():
-        if len(parts) == 3:
-            nash, welfare = parts["nash"]["reward_mean"], parts["welfare"]["reward_mean"]
+        if {"certificate", *ways} <= parts.keys():
+            nash, welfare, zero, permuted = (parts[way]["reward_mean"] for way in ways)
             certificate = parts["certificate"]
             yield dict(zip(_LABELS, place, strict=True)) | {
                 "predicted": certificate["price_of_anarchy"],
                 "true": nash / welfare if welfare < 0 else None,
                 "nash": nash,
                 "welfare": welfare,
+                "zero": zero,
+                "permuted": permuted,
                 "gain": certificate["largest_gain"],
             }
 
@@ -299,6 +296,8 @@ PRICE_OF_ANARCHY = Item(
         Column("true", "after retraining", decimals=3),
         Column("nash", "reward, nash", decimals=3),
         Column("welfare", "reward, welfare", decimals=3),
+        Column("zero", "reward, nash, zero", decimals=3),
+        Column("permuted", "reward, nash, permuted", decimals=3),
         Column("gain", "largest gain by deviating", decimals=4),
     ),
     blocks=_nash_and_welfare,
@@ -307,6 +306,7 @@ PRICE_OF_ANARCHY = Item(
         table, "dataset", along="price", x="price of a unit of unwillingness", y="price of anarchy",
         figures={"predicted": "predicted", "true": "after retraining"},
     ),
+    said=lambda _, __, records: m.nulls_of(records, {**m.PLACE, "price": "price", METHOD: "method"}),
     not_comparable=m.NO_FIGURE,
 )  # fmt: skip
 
@@ -398,144 +398,4 @@ RELIABILITY = Item(
     ),
     said=m.chance,
     not_comparable=m.NO_FIGURE,
-)
-
-
-@dataclass(frozen=True)
-class Searched(Measurement):
-    """A task: the best settings that so many trials find, by the true validation reward at price 1."""
-
-    kind: ClassVar[str] = "search"
-    trials: int
-    method: IFRQEpp
-    ranges: Mapping[str, Sequence[float]]
-
-    def searched(self, model: str) -> dict[str, Sequence[float]]:
-        """Return the ranges of settings that the method reads: M and L are of tables, N_J is of LiSSA."""
-        unread = set() if self.method.strategy is Strategy.TABLE else {"rounds", "samples"}
-        if self.method.influence_for(model).estimator is not Estimator.LISSA:
-            unread.add("lissa_steps")
-        return {setting: values for setting, values in self.ranges.items() if setting not in unread}
-
-    def run(self, lab: Lab) -> Found:
-        """Return the best trial, and the reward of assent's settings, which is none of the trials.
-
-        Trials that are told to the storage are never repeated. Each is proposed by a sampler that depends on
-        those before it alone (uniform at first), so that a killed search goes on as if it had not been.
-        """
-        optuna: Any = import_module("optuna")
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        name = f"search-{digest(self.key(lab))}"
-        lab.store.folder.mkdir(parents=True, exist_ok=True)
-        storage = f"sqlite:///{lab.store.folder / name}.sqlite"
-        study = optuna.create_study(
-            study_name=name, storage=storage, direction="maximize", load_if_exists=True
-        )
-        told = (optuna.trial.TrialState.COMPLETE,)
-        first, ranges = _reward(lab, self.method), self.searched(lab.settings.model)
-        with lab.progress.task("trials", self.trials) as advance:
-            while (done := len(study.get_trials(deepcopy=False, states=told))) < self.trials:
-                study.sampler = optuna.samplers.TPESampler(seed=done)
-                trial = study.ask()
-                for setting, values in ranges.items():
-                    trial.suggest_categorical(setting, values)
-                study.tell(trial, _reward(*_changed(lab, self.method, trial.params)))
-                advance()
-        best = study.best_trial
-        found = {
-            "model": lab.settings.model,
-            "trials": self.trials,
-            "reward_of_defaults": first,
-            "reward_of_best": float(best.value or 0.0),
-            **{f"best_{setting}": best.params.get(setting) for setting in self.ranges},
-        }
-        return Found(facts=found)
-
-
-def _changed(lab: Lab, method: IFRQEpp, params: dict[str, Any]) -> tuple[Lab, Method, float]:
-    """Return the lab, the method and the price of a trial."""
-    changes = {
-        "training": {name: params[name] for name in ("learning_rate", "batch_size", "epochs")},
-        "model_settings": {"dimension": params["dimension"]},
-    }
-    settings = Settings.model_validate(merged(lab.settings.model_dump(mode="json"), changes))
-    table: dict[str, Any] = {name: params[name] for name in ("rounds", "samples") if name in params}
-    steps: dict[str, Any] = {name: params[name] for name in ("lissa_steps",) if name in params}
-    update = {
-        "anchor_rate": 1 - params["drop"],
-        "anchors": params["anchors"],
-        "table": method.table.model_copy(update=table),
-        "influence": method.influence_for(settings.model).model_copy(update=steps),
-    }
-    return replace(lab, settings=settings), method.model_copy(update=update), float(params["price"])
-
-
-def _reward(lab: Lab, method: Method, price: float = 1.0) -> float:
-    """Return the mean validation reward at price 1 of what a method decides at a price.
-
-    What is trained for it is not kept.
-    """
-    alone = replace(lab, store=Store.temporary())
-    facts = MethodCell(method, price).run(alone).facts
-    return float(facts["reward_mean"] + (price - 1) * facts["violation"])
-
-
-def _searched(plan: Plan, model: str, dataset: str) -> list[Block]:
-    if find_spec("optuna") is None:
-        raise AssentError("search: needs optuna; install it with pip install 'assent[search]'")
-    method = cast(IFRQEpp, plan.method(OURS, model, dataset))
-    return [[(Searched(plan.trials, method, plan.ranges), {})]]
-
-
-_THEIRS = {
-    "dimension": "embedding_size",
-    "drop": "drop_ratio",
-    "anchors": "T",
-    "price": "lambda",
-    "rounds": "M",
-    "samples": "L",
-    "lissa_steps": "N_J",
-}
-"""What the paper's table of settings calls them, where it has another name."""
-_WHY = "The paper does not say which model and figure it chose by: its choices are listed, not reproduced."
-
-
-def _beside_choices(_: Plan, table: Table) -> Iterator[Beside]:
-    """The paper's choices beside ours."""
-    theirs = paper.numbers()["settings"]
-    for row in table.rows:
-        place = theirs["columns"].index(DATASETS[row.labels["dataset"]])
-        labels = {heading: row.labels[key] for key, heading in table.labels.items()}
-        for column in table.columns[2:]:
-            name = column.key.removeprefix("best_")
-            chosen = float(theirs[_THEIRS.get(name, name)][place])
-            best = row.amounts[column.key].mean
-            yield Beside(labels, column.heading, chosen, None, best, None, column.decimals or 0, why=(_WHY,))
-
-
-SEARCH = Item(
-    name="search",
-    title="Search over the paper's ranges of settings",
-    where="Appendix, parameter settings",
-    about=(
-        "optuna proposes settings from the paper's ranges; a trial is the true validation reward of IFRQE++ "
-        "at price 1, for one seed. Every trial is kept in a storage file among the cells. λ is the price at "
-        "which a trial decides; its reward counts price 1 all the same. M and L (rounds, samples) belong to "
-        "strategies as tables and N_J to LiSSA: a dash where the profile has the exact game or another "
-        "estimator."
-    ),
-    labels=m.PLACE,
-    columns=[
-        Column("reward_of_defaults", "reward, assent's settings", decimals=3),
-        Column("reward_of_best", "reward, best trial", decimals=3),
-        *(
-            Column(f"best_{name}", name.replace("_", " "), decimals=3 if max(values) < 1 else 0)
-            for name, values in RANGES.items()
-        ),
-    ],
-    blocks=_searched,
-    repeats=1,
-    alone=True,
-    subtitle=", {plan.trials} trials",
-    beside=_beside_choices,
 )

@@ -65,6 +65,13 @@ def scratch_ratio(dataset: str, model: str) -> float:
     return float(rows["SCR"]["seconds"] / rows["IFRQE++"]["seconds"])
 
 
+def gain(model: str, dataset: str, figure: str) -> float:
+    """Return by what share of the base model's figure the IFRQE++ of the paper's Table 1 is above it."""
+    rows = numbers()["overall"][model]
+    base, ours = (float(rows[method][dataset][figure][0]) for method in ("Base", "IFRQE++"))
+    return (ours - base) / abs(base)
+
+
 _CLOSE = 0.05
 """Largest relative difference in size of data sets that count as the same, and of numbers that match."""
 _APART = 0.1
@@ -85,7 +92,7 @@ def agree(one: float, other: float, *errors: float | None) -> bool:
 def contradictions() -> Mapping[Path, str]:
     """Return the numbers that another number of the paper contradicts, with what they contradict."""
     found: dict[Path, str] = {}
-    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows()):
+    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows(), *_by_ranks()):
         found[path] = f"{found[path]} {sentence}" if path in found else sentence
     return found
 
@@ -160,6 +167,27 @@ def _by_rows() -> Iterator[tuple[Path, str]]:
             )
 
 
+def _by_ranks() -> Iterator[tuple[Path, str]]:
+    """What precision, NDCG and MRR say of each other: with one test item each, they come from its rank."""
+    rows = [("more_metrics", *place) for place in _places()]
+    for dataset, models in numbers()["scratch"].items():
+        rows += [("scratch", dataset, model, method) for model, found in models.items() for method in found]
+    for table, *at in rows:
+        row = printed(table, *at)
+        f1 = row["f1"] if "f1" in row else printed("overall", *at)["f1"]
+        for name, value, factor in (("precision@5", row["precision"], 5), ("F1@5", f1, 3)):
+            hits, room = factor * value, factor * _ROUNDED
+            for figure, least in (("ndcg", 1 / math.log2(6)), ("mrr", 1 / 5)):
+                if not least * (hits - room) - _ROUNDED <= row[figure] <= hits + room + _ROUNDED:
+                    allowed = f"{least * hits:.3g} to {hits:.3g}"
+                    sentence = f"With one test item each, {name} of {value:g} allows {allowed}."
+                    yield (table, *at, figure), sentence
+        if row["mrr"] > row["ndcg"] + _ROUNDED:
+            yield (table, *at, "mrr"), f"MRR@5 cannot be above NDCG@5, which is {row['ndcg']:g}."
+
+
+_ROUNDED = 0.06
+"""By how much rounding may move a printed percentage: those above 10 have one decimal."""
 _CUT = 0.3
 """Share of the violation that a limit of 0.5 leaves of uniform unwillingness, a quarter, with some room."""
 _UNTRAINED = 0.03

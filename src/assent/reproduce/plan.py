@@ -131,15 +131,20 @@ PAPER_METHODS: Mapping[str, Way] = {
     "IFRQE++": OURS,
 }
 """The rows of the paper's tables."""
-NULLS: Mapping[Way, str] = {
-    (OURS[0], "nash, zero"): "zero",
-    (OURS[0], "nash, permuted"): "permuted",
+NULLS: Sequence[Way] = ((OURS[0], "nash, zero"), (OURS[0], "nash, permuted"))
+"""IFRQE++ without what it measures."""
+SCR: Way = ("scratch", "nash, tables")
+"""Trains a model for everything it tries: the paper's algorithms on true rewards."""
+FITTED: Way = ("scratch", "nash")
+"""The same with values that are fitted to what was tried, which takes fewer trainings."""
+VARIANTS: Mapping[Way, Mapping[str, Any]] = {
+    NULLS[0]: {"signal": "zero"},
+    NULLS[1]: {"signal": "permuted"},
+    SCR: {"learns": "tables"},
 }
-"""IFRQE++ without what it measures, with the values of its setting `signal`."""
-SCR: Way = ("scratch", "nash")
-"""Trains a model for everything it tries."""
-THEIR_L = 1000
-"""L of the paper's SCR."""
+"""Ways that differ from those for the same objective by settings."""
+THEIR_L, THEIR_M = 1000, 10
+"""L and M of the paper's SCR."""
 RANGES: Mapping[str, Sequence[float]] = {
     "learning_rate": (0.001, 0.01, 0.05),
     "batch_size": (1024, 2048, 4096),
@@ -196,6 +201,8 @@ class Plan:
     """Models of the approximation."""
     scratch_models: Sequence[str] = tuple(MODELS)
     """Models that SCR trains again and again."""
+    anchor_models: Sequence[str] = tuple(MODELS)
+    """Models of the number of anchors."""
     one_model: Sequence[str] = ("mf",)
     """Models of the items of ours."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -245,7 +252,8 @@ class Plan:
         if said:
             yield f"Fewer draws, in brackets those of the full scale: {', '.join(said)}."
         models = {"the items that the paper shows for three models": "few_models",
-                  "the approximation": "wide_models", "SCR": "scratch_models"}  # fmt: skip
+                  "the approximation": "wide_models", "SCR": "scratch_models",
+                  "the number of anchors": "anchor_models"}  # fmt: skip
         gone = {name: [each for each in self.of(full) if each not in own]
                 for name, own, full in self._beside_full(models)}  # fmt: skip
         said = [f"{listed(without)} of {name}" for name, without in gone.items() if without]
@@ -260,10 +268,10 @@ class Plan:
         """A data set."""
         return DataSource(name, self.users, negatives=self.negatives)
 
-    def settings(self, model: str, dataset: str) -> Settings:
-        """Return how a model is trained."""
+    def settings(self, model: str, dataset: str, changes: Mapping[str, Any] | None = None) -> Settings:
+        """Return how a model is trained; `changes` are settings that differ from the plan's."""
         own = {part: self.overrides[part] for part in BASE if part in self.overrides}
-        given = merged(self.profile.base(model, dataset), own)
+        given = merged(merged(self.profile.base(model, dataset), own), changes or {})
         return Settings.model_validate({"model": model, "tune": Tune.NONE, **given})
 
     def method(self, way: Way, model: str, dataset: str, **changes: Any) -> Method:
@@ -272,7 +280,7 @@ class Plan:
             "reward": RewardForm.MEAN,
             "anchors": self.anchors.get(dataset, 3),
             "proactive": {"warm_epochs": 5},
-            "scratch": {"selections": THEIR_L},
+            "scratch": {"selections": THEIR_L, "rounds": THEIR_M if way == SCR else 4},
         }
         paper = merged(paper, self.profile.methods(dataset))
         return _made(way, model, merged(merged(paper, self.overrides), changes))
@@ -309,22 +317,21 @@ _FULL = Plan()
 
 
 def _made(way: Way, model: str, given: Mapping[str, Any]) -> Method:
-    settings = method_settings(way[0], given)
+    settings = method_settings(way[0], given) | dict(VARIANTS.get(way, {}))
     if "objective" in METHODS[way[0]].model_fields:
-        settings["objective"] = OURS[1] if way in NULLS else way[1]
-    if way in NULLS:
-        settings["signal"] = NULLS[way]
+        settings["objective"] = way[1].partition(",")[0]
     return make_method(way[0], model, **settings)
 
 
 def quick(repeats: int | None = None, profile: Profile = Profile.ASSENT) -> Plan:
-    """Everything in half an hour on two cores."""
-    table = {} if profile is Profile.ASSENT else {"table": {"rounds": 2, "samples": 200}}
+    """Everything in half an hour on two cores; the paper's profile trains longer and has fewer users."""
+    own = profile is Profile.ASSENT
+    table = {} if own else {"table": {"rounds": 2, "samples": 200}}
     return Plan(
         scale=Scale.QUICK,
         profile=profile,
         repeats=repeats or 2,
-        users=500,
+        users=500 if own else 300,
         anchors=dict.fromkeys(DATASETS, 2),
         prices=(0.1, 1.0),
         numbers_of_anchors=(1, 2, 4),
@@ -337,6 +344,7 @@ def quick(repeats: int | None = None, profile: Profile = Profile.ASSENT) -> Plan
         few_models=("mf", "lightgcn"),
         wide_models=("mf", "lightgcn"),
         scratch_models=("mf",),
+        anchor_models=("mf",),
         overrides={"proactive": {"rounds": 30}, "scratch": {"selections": 20, "rounds": 2}, **table},
     )
 

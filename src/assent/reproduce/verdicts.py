@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assent.reproduce.item import Chapter
+from assent.reproduce.item import Chapter, Item
 from assent.reproduce.paper import USERS_OWN, Beside, agree
-from assent.reproduce.plan import MODELS, PAPER_METHODS, Plan
+from assent.reproduce.plan import MODELS, PAPER_METHODS, SIMULATION, Plan
 from assent.results.records import METHOD
 from assent.results.records import name as way_name
-from assent.results.words import plural
+from assent.results.table import Table
+from assent.results.words import percent, plural
 
 
 class Verdict(StrEnum):
@@ -53,8 +54,10 @@ class Judged:
         return -1.0 if difference is None else abs(difference) / (abs(self.number.paper) or 1.0)
 
 
-def judge(plan: Plan, chapters: Sequence[Chapter]) -> list[Judged]:
+def judge(plan: Plan, chapters: Sequence[Chapter], counted: Sequence[Item] = ()) -> list[Judged]:
     """Return a verdict on every number of the chapters, largest differences first within each verdict.
+
+    The numbers of `counted` items without a chapter were not measured: they are contradicted or open.
 
     A smaller version of the experiment matches and explains nothing, and neither does a method whose settings
     the user has changed: these numbers are contradicted or open.
@@ -67,6 +70,11 @@ def judge(plan: Plan, chapters: Sequence[Chapter]) -> list[Judged]:
         for chapter in chapters
         for number in chapter.beside
     ]
+    shown = {chapter.item.name for chapter in chapters}
+    for item in counted:
+        if item.name not in shown:
+            nothing = Table(item.name, item.title, item.labels, item.columns, ())
+            found += [_judged(item.name, each, (), comparable=False) for each in item.beside(plan, nothing)]
     order = list(MEANING)
     return sorted(found, key=lambda each: (order.index(each.verdict), -each.apart))
 
@@ -76,6 +84,19 @@ def counts(judged: Sequence[Judged]) -> str:
     number = Counter(each.verdict for each in judged)
     parts = ", ".join(f"{number[verdict]} {verdict}" for verdict in [*MEANING][::-1])
     return f"Of {len(judged)} numbers of the paper: {parts}."
+
+
+def shares(judged: Sequence[Judged]) -> Iterator[str]:
+    """What share of the numbers of each data set has a verdict other than open, in sentences."""
+    by_dataset: dict[str, list[Judged]] = {}
+    for each in judged:
+        by_dataset.setdefault(each.number.labels.get("data set", SIMULATION), []).append(each)
+    for dataset, own in by_dataset.items():
+        known = sum(each.verdict is not Verdict.OPEN for each in own)
+        yield (
+            f"{dataset}: {percent(known / len(own))} of {plural(len(own), 'number')} have a verdict other "
+            "than open."
+        )
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ LOOKS: Mapping[Way, Look] = {
     ("random", ""): Look("grey", "X"),
     ("proactive", "nash"): Look("purple", "P"),
     ("scratch", "nash"): Look("purple", "<", "--"),
+    ("scratch", "nash, tables"): Look("purple", ">", ":"),
     ALL: Look("ink", "h", ":"),
     NOTHING: Look("ink", "d", "none"),
 }

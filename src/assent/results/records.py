@@ -148,6 +148,7 @@ _OBJECTIVES: Mapping[str, str] = {
     "nash": "counts only what an interaction does for its owner.",
     "nash, zero": "plays as if no interaction did anything: a null, which shows what influence adds.",
     "nash, permuted": "plays with the influence of other interactions, drawn by lot: a null.",
+    "nash, tables": "counts only what an interaction does for its owner, in the paper's tables.",
 }
 
 

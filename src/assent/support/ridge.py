@@ -5,13 +5,20 @@ Row r has entries k with a column j(k) and a weight c_k. With a table of vectors
 
     A_r x_r = b_r,    A_r = G + Σ_k c_k t_j t_jᵀ + ρ_r I,    b_r = Σ_k c_k t_j
 
+In the basis of G's eigenvectors G is diagonal (`turned`), and a product with it costs d instead of d². With
+D = G + ρ_r I there, S = D^−½ and the scaled entries U [entries, d] of √c_k t_jᵀ S,
+
+    A_r⁻¹ = S (I + Uᵀ U)⁻¹ S = S (I − Uᵀ (I + U Uᵀ)⁻¹ U) S
+
+so that the system of a row with fewer entries than d is as small as the number of its entries.
+
 Rows are independent of each other, so the results are the same bytes whatever the number of threads.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,7 +27,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from assent.support.arrays import Ints
-from assent.support.compiled import kernel
+from assent.support.compiled import grouped_twice, kernel
 from assent.support.runtime import row_threads
 
 Array = npt.NDArray[Any]
@@ -29,8 +36,6 @@ STEPS = 3
 """Conjugate-gradient steps of `improve`: enough where it starts from the last epoch's solution."""
 _TINY = 1e-30
 """Squared residual at which nothing is left to improve."""
-AT_ONCE = 64
-"""Entries whose products are summed at once."""
 _SYSTEM = 64
 """What solving a row's system costs, in entries."""
 
@@ -45,7 +50,7 @@ class Entries:
     """[entries]"""
     weights: Array
     """[entries]"""
-    order: Ints
+    order: npt.NDArray[np.int32]
     """[entries], the place of each entry in the arrays that they were made of."""
 
     @classmethod
@@ -54,11 +59,10 @@ class Entries:
 
         Entries of a row are sorted by column, so that sums do not depend on the order in which they come.
         """
-        order = np.lexsort((columns, rows))
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=length))])
+        starts, order = grouped_twice(rows, columns, length, 1 + int(columns.max(initial=-1)))
         return cls(starts, columns[order].astype(np.int32), weights[order], order)
 
-    @property
+    @cached_property
     def sums(self) -> Array:
         """The sum of the weights of each row: [n]."""
         ends = np.concatenate([[0.0], np.cumsum(self.weights, dtype=np.float64)])
@@ -91,7 +95,7 @@ class Regressions(NamedTuple):
     table: Array
     """[columns, d]"""
     gram: Array
-    """G: [d, d]"""
+    """G: [d, d]; its diagonal, [d], where the regressions are turned."""
     ridge: Array
     """ρ: [n]"""
 
@@ -110,51 +114,91 @@ def each_part(starts: Ints, work: Callable[..., None], *arguments: Any) -> None:
             done.result()
 
 
+def turned(rows: Regressions) -> tuple[Regressions, Array]:
+    """Return the regressions in the basis of G's eigenvectors, and that basis: [d, d].
+
+    A vector x is x @ basis there, and back y @ basis.T.
+    """
+    values, basis = np.linalg.eigh(rows.gram.astype(np.float64))
+    basis = basis.astype(rows.table.dtype)
+    gram = np.maximum(values, 0).astype(rows.table.dtype)
+    return rows._replace(table=rows.table @ basis, gram=gram), basis
+
+
 def solve_rows(rows: Regressions, x: Array) -> None:
     """Set each `x[n, d]` to the solution of its regression; rows without entries become 0."""
-    each_part(rows.starts, _solve_rows, rows, x)
+    there, basis = turned(rows)
+    _check_solvable(there)
+    each_part(rows.starts, _solve_rows, there, basis, x)
 
 
 def improve(rows: Regressions, x: Array, steps: int = STEPS) -> None:
     """Move each `x[n, d]` towards the solution of its regression by `steps` conjugate gradients, in place.
 
-    Rows without entries become 0. A step costs O(entries · d + d²), a solution O(entries · d² + d³).
+    Rows without entries become 0. A step costs O(entries · d), a solution O(entries · d · min(entries, d)).
     """
-    each_part(rows.starts, _improve, rows, x, steps)
+    there, basis = turned(rows)
+    y = x @ basis
+    each_part(rows.starts, _improve, there, y, steps)
+    x[:] = y @ basis.T
 
 
 def inverse_times(rows: Regressions, b: Array) -> Array:
     """Return A_r⁻¹ b_r for every row and given `b[n, d]`: [n, d]."""
-    x = np.empty_like(b)
-    each_part(rows.starts, _inverse_times, rows, b, x)
-    return x
+    there, basis = turned(rows)
+    _check_solvable(there)
+    x = b @ basis
+    each_part(rows.starts, _inverse_times, there, x)
+    return np.asarray(x @ basis.T)
+
+
+def _check_solvable(rows: Regressions) -> None:
+    """Raise if rounding errors of entries, divided by the least of D, would be as large as solutions."""
+    if len(rows.ridge) and len(rows.table):
+        least, size = rows.gram.min() + rows.ridge.min(), np.einsum("nd,nd->n", rows.table, rows.table).max()
+        if least <= np.finfo(rows.table.dtype).eps * size:
+            raise np.linalg.LinAlgError("systems are not positive definite")
 
 
 @kernel
-def fill(A: Array, rows: Regressions, r: int, gathered: Array, product: Array) -> None:
-    """Set `A[d, d]` to A_r; the last two are memory to work in."""
-    n, end = len(A), rows.starts[r + 1]
-    A[:] = rows.gram
-    for i in range(n):
-        A[i, i] += rows.ridge[r]
-    k = rows.starts[r]
-    while k < end:
-        many = min(len(gathered), end - k)
-        for q in range(many):
-            t, root = rows.table[rows.columns[k + q]], np.sqrt(rows.weights[k + q])
-            for j in range(n):
-                gathered[q, j] = root * t[j]
-        here = gathered[:many]
-        np.dot(here.T, here, product)
-        for i in range(n):
-            for j in range(n):
-                A[i, j] += product[i, j]
-        k += many
+def room(rows: Regressions, first: int, last: int) -> Array:
+    """Memory for the scaled entries of any of the rows `first` to `last`: [longest, d]."""
+    longest = 0
+    for r in range(first, last):
+        longest = max(longest, rows.starts[r + 1] - rows.starts[r])
+    return np.empty((longest, rows.table.shape[1]), rows.table.dtype)
 
 
 @kernel
-def solve(L: Array, b: Array) -> None:
-    """Solve L Lᵀ x = b for a lower triangular L, in place."""
+def scale_entries(rows: Regressions, r: int, shift: Any, scale: Array, entries: Array) -> int:
+    """Set `scale[d]` to the diagonal of S, with ρ + `shift`, and `entries` to U; return the length of U.
+
+    Entries of weight 0 are left out.
+    """
+    n, d = 0, len(scale)
+    for j in range(d):
+        scale[j] = 1 / np.sqrt(rows.gram[j] + rows.ridge[r] + shift)
+    for k in range(rows.starts[r], rows.starts[r + 1]):
+        if rows.weights[k] > 0:
+            t, root = rows.table[rows.columns[k]], np.sqrt(rows.weights[k])
+            for j in range(d):
+                entries[n, j] = root * t[j] * scale[j]
+            n += 1
+    return n
+
+
+@kernel
+def plus_identity(matrix: Array) -> Array:
+    """Add the identity to `matrix[n, n]`, in place; return it."""
+    for i in range(len(matrix)):
+        matrix[i, i] += 1
+    return matrix
+
+
+@kernel
+def _solve(matrix: Array, b: Array) -> None:
+    """Solve the positive definite system `matrix[n, n]` x = `b[n]`, in place."""
+    L = np.linalg.cholesky(matrix)
     for i in range(len(b)):
         rest = b[i]
         for j in range(i):
@@ -167,78 +211,107 @@ def solve(L: Array, b: Array) -> None:
 
 
 @kernel
-def _add_total(rows: Regressions, r: int, out: Array) -> None:
-    """Add b_r to `out[d]`."""
-    for k in range(rows.starts[r], rows.starts[r + 1]):
-        t, weight = rows.table[rows.columns[k]], rows.weights[k]
-        for j in range(len(out)):
-            out[j] += weight * t[j]
+def solution(U: Array, roots: Array, scale: Array) -> Any:
+    """Return A⁻¹ b of a row, from its scaled entries `U[n, d]` and √c, `roots[n]`: [d]."""
+    if U.shape[0] < U.shape[1]:
+        few = roots.copy()
+        _solve(plus_identity(np.dot(U, U.T)), few)
+        return np.dot(few, U) * scale
+    many = np.dot(roots, U)
+    _solve(plus_identity(np.dot(U.T, U)), many)
+    return many * scale
 
 
 @kernel
-def _solve_rows(first: int, last: int, rows: Regressions, x: Array) -> None:
-    d = x.shape[1]
-    A, product = np.empty((d, d), x.dtype), np.empty((d, d), x.dtype)
-    gathered = np.empty((AT_ONCE, d), x.dtype)
+def _solve_rows(first: int, last: int, rows: Regressions, basis: Array, x: Array) -> None:
+    entries, scale, zero = room(rows, first, last), np.empty(x.shape[1], x.dtype), x.dtype.type(0)
     for r in range(first, last):
+        n = scale_entries(rows, r, zero, scale, entries)
+        weights = rows.weights[rows.starts[r] : rows.starts[r + 1]]
         x[r] = 0
-        if rows.starts[r] < rows.starts[r + 1]:
-            _add_total(rows, r, x[r])
-            fill(A, rows, r, gathered, product)
-            solve(np.linalg.cholesky(A), x[r])
+        if n > 0:  # back from the basis row by row: the bytes do not depend on how many rows there are
+            np.dot(basis, solution(entries[:n], np.sqrt(weights[weights > 0]), scale), x[r])
 
 
 @kernel
-def _times(rows: Regressions, r: int, x: Array, out: Array) -> None:
-    """Set `out[d]` to A_r x."""
-    np.dot(rows.gram, x, out)
-    for j in range(len(x)):
-        out[j] += rows.ridge[r] * x[j]
-    for k in range(rows.starts[r], rows.starts[r + 1]):
-        t, score = rows.table[rows.columns[k]], x.dtype.type(0)
-        for j in range(len(x)):
-            score += t[j] * x[j]
-        score *= rows.weights[k]
-        for j in range(len(x)):
-            out[j] += score * t[j]
+def _inverse_times(first: int, last: int, rows: Regressions, x: Array) -> None:
+    d = x.shape[1]
+    entries, scale, zero = room(rows, first, last), np.empty(d, x.dtype), x.dtype.type(0)
+    for r in range(first, last):
+        n = scale_entries(rows, r, zero, scale, entries)
+        U, z = entries[:n], x[r]
+        for j in range(d):
+            z[j] *= scale[j]
+        if n >= d:
+            _solve(plus_identity(np.dot(U.T, U)), z)
+        elif n > 0:
+            along = np.dot(U, z)
+            _solve(plus_identity(np.dot(U, U.T)), along)
+            z -= np.dot(along, U)
+        for j in range(d):
+            z[j] *= scale[j]
+
+
+@kernel
+def _add_products(table: Array, columns: Array, weights: Array, less: Any, x: Array, out: Array) -> None:
+    """Add Σ_k c_k (t · x − less) t to `out[d]`: four entries at a time, so that `out` is read less often."""
+    n, d, zero, k = len(columns), len(x), x.dtype.type(0), 0
+    while k + 4 <= n:
+        t0, t1 = table[columns[k]], table[columns[k + 1]]
+        t2, t3 = table[columns[k + 2]], table[columns[k + 3]]
+        s0, s1, s2, s3 = zero, zero, zero, zero
+        for j in range(d):
+            s0 += t0[j] * x[j]
+            s1 += t1[j] * x[j]
+            s2 += t2[j] * x[j]
+            s3 += t3[j] * x[j]
+        s0, s1 = weights[k] * (s0 - less), weights[k + 1] * (s1 - less)
+        s2, s3 = weights[k + 2] * (s2 - less), weights[k + 3] * (s3 - less)
+        for j in range(d):
+            out[j] += (s0 * t0[j] + s1 * t1[j]) + (s2 * t2[j] + s3 * t3[j])
+        k += 4
+    while k < n:
+        t0, s0 = table[columns[k]], zero
+        for j in range(d):
+            s0 += t0[j] * x[j]
+        s0 = weights[k] * (s0 - less)
+        for j in range(d):
+            out[j] += s0 * t0[j]
+        k += 1
 
 
 @kernel
 def _improve(first: int, last: int, rows: Regressions, x: Array, steps: int) -> None:
-    d, tiny = x.shape[1], x.dtype.type(_TINY)
-    image, residual = np.empty(d, x.dtype), np.empty(d, x.dtype)
+    d, zero, one, tiny = x.shape[1], x.dtype.type(0), x.dtype.type(1), x.dtype.type(_TINY)
+    image, residual, direction = np.empty(d, x.dtype), np.empty(d, x.dtype), np.empty(d, x.dtype)
     for r in range(first, last):
-        w = x[r]
-        if rows.starts[r] == rows.starts[r + 1]:
+        w, ridge, start, end = x[r], rows.ridge[r], rows.starts[r], rows.starts[r + 1]
+        if start == end:
             w[:] = 0
             continue
-        _times(rows, r, w, image)
-        residual[:] = -image
-        _add_total(rows, r, residual)
-        direction, size = residual.copy(), np.dot(residual, residual)
+        table, columns, weights = rows.table, rows.columns[start:end], rows.weights[start:end]
+        for j in range(d):
+            image[j] = (rows.gram[j] + ridge) * w[j]
+        _add_products(table, columns, weights, one, w, image)
+        size = zero
+        for j in range(d):
+            residual[j] = -image[j]
+            direction[j] = residual[j]
+            size += residual[j] * residual[j]
         for _ in range(steps):
             if size <= tiny:
                 break
-            _times(rows, r, direction, image)
-            length = size / np.dot(direction, image)
+            for j in range(d):
+                image[j] = (rows.gram[j] + ridge) * direction[j]
+            _add_products(table, columns, weights, zero, direction, image)
+            curvature, smaller = zero, zero
+            for j in range(d):
+                curvature += direction[j] * image[j]
+            length = size / curvature
             for j in range(d):
                 w[j] += length * direction[j]
                 residual[j] -= length * image[j]
-            smaller = np.dot(residual, residual)
+                smaller += residual[j] * residual[j]
             for j in range(d):
                 direction[j] = residual[j] + smaller / size * direction[j]
             size = smaller
-
-
-@kernel
-def _inverse_times(first: int, last: int, rows: Regressions, b: Array, x: Array) -> None:
-    d = x.shape[1]
-    A, product, gathered = (
-        np.empty((d, d), x.dtype),
-        np.empty((d, d), x.dtype),
-        np.empty((AT_ONCE, d), x.dtype),
-    )
-    for r in range(first, last):
-        fill(A, rows, r, gathered, product)
-        x[r] = b[r]
-        solve(np.linalg.cholesky(A), x[r])

@@ -11,6 +11,7 @@ import numpy as np
 
 from assent.data.problem import Problem, Rows
 from assent.support.arrays import Bools, Ints, Keys, Strings, hash_arrays, mix
+from assent.support.compiled import grouped_twice
 from assent.support.draws import Urn
 
 _ATTEMPTS = 8
@@ -38,9 +39,8 @@ class Disclosed:
     @cached_property
     def owned(self) -> tuple[Ints, Ints]:
         """Where each user's items start, [n_users + 2] with the unknown user; their rising items, [rows]."""
-        order = np.lexsort((self.rows.items, self.rows.users))
-        counts = np.bincount(self.rows.users, minlength=self.n_users + 1)
-        return np.concatenate([[0], np.cumsum(counts)]), self.rows.items[order]
+        starts, order = grouped_twice(self.rows.users, self.rows.items, self.n_users + 1, self.n_items)
+        return starts, self.rows.items[order]
 
     @cached_property
     def content(self) -> str:

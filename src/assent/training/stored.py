@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -246,11 +245,12 @@ def _kind(named: object, model: str | None) -> type[Recommender]:
 
 def _ids(given: Any) -> Strings:
     """Return ids as an array; a vocabulary is sorted, and nobody is in it twice: [n]."""
-    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+    if not isinstance(given, list) or not set(map(type, given)) <= {str}:
         raise TypeError("ids that are no text")
-    if any(before >= after for before, after in pairwise(given)):
+    found = np.array(given, dtype=np.str_)
+    if (found[:-1] >= found[1:]).any():
         raise ValueError("ids that are not in order")
-    return np.array(given, dtype=np.str_)
+    return found
 
 
 def _check_sizes(sizes: Sizes, *, users: int, items: int) -> None:

@@ -244,7 +244,8 @@ def train(
             advance()
     if state.best:
         recommender.load_state_dict(state.best)
-    _finish(recommender)
+    if state.best_score is None:  # what was scored was finished before
+        _finish(recommender)
     saved.remove()
     about = data.user_ids, data.item_ids, seed, state.best_epoch, state.best_score
     rows = data.rows if recommender.reads_evidence else None

@@ -31,12 +31,16 @@ from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, mixed, sum_by
 from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
+from assent.support.runtime import threads_for_rows
 from assent.worth import trial
 from assent.worth.folds import Measured, deal, measure, pooled, targets
 from assent.worth.paths import Paths, find_paths
 
 _LEAST = 1e-12
 """What an interaction is worth at least, in units of the loss, where only the order is known."""
+
+_SHORTER = 3
+"""Trials train for this part of the epochs, as tuning does: that tells which source selects better."""
 
 
 class Source(StrEnum):
@@ -136,23 +140,28 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
         facts |= {"value_own": levels[0].facts(), "value_social": levels[1].facts()}
         del entries, by_fold, levels  # the largest arrays of all
 
-    if source is not Source.CROSS_FITTED:
+    structure: dict[Objective, trial.Opinion] = {}
+    if source is not Source.CROSS_FITTED and trial.may_hear(trial.Kind.STRUCTURE, settings.trials):
         # 4. Count paths.
-        with clock:
+        with clock, threads_for_rows(lab.executor.workers):
             paths = find_paths(rows, problem.user_keys, problem.item_keys, seed=lab.seed)
             structure = {
                 Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
                 Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),
             }
+            units = _units(problem, paths, settings.influence.loss, losses, weights)
         facts["value_paths"] = paths.facts()
+        del paths  # opinions hold them as long as they are heard
 
     if source is Source.COMBINED:
         # 5. Try each source.
         with clock:
-            said = {level: trial.opinions(measured[level], structure[level]) for level in Objective}
+            said = {level: trial.opinions(measured[level], structure.get(level)) for level in Objective}
             means = {level: each.mean for level, each in measured.items()}
             measured.clear()
+            structure.clear()
         trials, cost = _tried(lab, settings, said[objective], clock, cost)
+        said = {level: trial.heard(each, trials) for level, each in said.items()}
         facts["value_trials"] = [each.facts() for each in trials]
 
     # 6. Combine, while others withdraw.
@@ -165,13 +174,12 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
                 }
                 errors = {level: each.errors for level, each in measured.items()}
             case Source.STRUCTURE:
-                units = _units(problem, paths, settings.influence.loss, losses, weights)
                 values = {level: _scaled(problem, each, units[level]) for level, each in structure.items()}
                 errors = {level: units[level] * each.errors for level, each in structure.items()}
             case Source.COMBINED:
-                heard = trial.untold if settings.untold else dict
+                as_told = trial.untold if settings.untold else dict
                 values = {
-                    level: trial.combine(heard(each), trials, problem.unwillingness, mean=means[level])
+                    level: trial.combine(as_told(each), trials, problem.unwillingness, mean=means[level])
                     for level, each in said.items()
                 }
                 errors = {level: trial.errors(each, trials, values[level]) for level, each in said.items()}
@@ -260,7 +268,7 @@ def _tried(
     problem, minded = lab.problem, lab.problem.unwillingness
     with clock:
         scores = {
-            kind: break_even_prices(trial.withdrawn(each.untold, minded), minded)
+            kind: break_even_prices(trial.withdrawn(each.untold, minded, depends=each.depends), minded)
             for kind, each in said.items()
         }
         tries = [(budget, kind) for budget in trial.BUDGETS for kind in scores]
@@ -268,6 +276,7 @@ def _tried(
             Training(
                 _within(problem, scores[kind], budget) & problem.measurable,
                 label=f"trial: {budget:.0%} by {kind}",
+                epochs=max(1, lab.settings.training.epochs // _SHORTER),
             )
             for budget, kind in tries
         ]

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from assent.data.problem import Rows
@@ -27,6 +28,8 @@ from assent.support.arrays import Bools, Floats, Ints, Keys, below, mix, mixed
 from assent.support.draws import Purpose, by_lot, some_by_lot
 from assent.worth.shrinkage import Shrunk, Twice, features, shrink
 
+Array = npt.NDArray[np.floating] | npt.NDArray[np.int32]
+"""Array of numbers."""
 NO_FOLD = -1
 """The fold of rows that no anchor is trained on."""
 
@@ -35,12 +38,12 @@ NO_FOLD = -1
 class Measured:
     """Influence of Z rows at one anchor, on the validation rows (`valid`) and on its fold (`held`)."""
 
-    own_valid: Floats
-    """[Z], influence on the owner's loss."""
-    own_held: Floats
-    social_valid: Floats
+    own_valid: Array
+    """[Z], influence on the owner's loss, in the precision of the model."""
+    own_held: Array
+    social_valid: Array
     """[Z], influence on the sum of losses."""
-    social_held: Floats
+    social_held: Array
     losses: Floats
     """[n_users], L_u on the validation rows."""
     n_valid: Floats
@@ -79,13 +82,13 @@ def measure(
     """
     owners, n_users = model.valid.owners.numpy(), model.valid.n_users
     is_valid = np.arange(len(owners)) < n_valid
-    influence: dict[str, Floats] = {}
+    influence: dict[str, Array] = {}
     residuals: dict[str, float | None] = {}
     for level, compute in (("own", own_influence), ("social", social_influence)):
         known = []
         for k, (part, rows) in enumerate((("valid", is_valid), ("held", ~is_valid))):
             found, residual = compute(model, settings, mixed(seed, fold, k), weights[owners] * rows)
-            influence[f"{level}_{part}"] = found.double().numpy()
+            influence[f"{level}_{part}"] = found.numpy()
             known += [] if residual is None else [residual]
         residuals[f"residual_{level}"] = max(known, default=None)
     measured = Measured(
@@ -98,10 +101,10 @@ def measure(
 
 
 def pool(
-    parts: Sequence[tuple[Floats, Floats]],
+    parts: Sequence[tuple[Array, Array]],
     fold: Ints,
     n_valid: Floats,
-    n_held: Floats,
+    n_held: Array,
     counted: Floats | None = None,
 ) -> Twice:
     """The mean of both parts over the anchors that disclose a row; of a row in no fold, over all anchors.
@@ -115,23 +118,19 @@ def pool(
         discloses = fold != t
         valid += on_valid * discloses
         held += on_held * discloses
-        both += on_valid * on_held * discloses
+        both += np.multiply(on_valid, on_held, dtype=np.float64) * discloses
         n_withheld += n_held[t] * discloses
-    sums = valid * held
     pairs = anchors * (anchors - 1)
-    return Twice(
-        valid=valid / anchors,
-        held=held / anchors,
-        joint=np.divide(sums - both, pairs, out=sums, where=pairs > 0),
-        n_valid=n_valid,
-        n_held=n_withheld / anchors,
-        counted=n_valid if counted is None else counted,
-    )
+    sums = valid * held
+    joint = np.divide(sums - both, pairs, out=sums, where=pairs > 0)
+    for each in (valid, held, n_withheld):
+        each /= anchors
+    return Twice(valid, held, joint, n_valid, n_withheld, n_valid if counted is None else counted)
 
 
 def _of_judges(
-    parts: Sequence[tuple[Floats, Floats]], fold: Ints, n_valid: Floats, n_held: Floats
-) -> list[tuple[Floats, Floats]]:
+    parts: Sequence[tuple[Array, Array]], fold: Ints, n_valid: Floats, n_held: Array
+) -> list[tuple[Array, Array]]:
     """Both parts at each anchor, comparable for rows in no fold: nothing on validation rows, and on the fold
 
         m + s/s' (x − m'),
@@ -163,22 +162,20 @@ def pooled(measured: Sequence[Measured], fold: Ints, rows: Rows, *, cost: float)
     would hide the differences between values, since a loss also grows when scores shrink, which changes no
     ranking.
     """
-    placed, clusters = features(rows.users, rows.items), (rows.users, rows.items)
     n_valid, n_held = measured[0].n_valid, np.array([each.n_held for each in measured])
-    of_owner, in_all = n_valid[rows.users], np.full(len(fold), n_valid.sum())
-    judges = fold == NO_FOLD
+    placed, judges = features(rows.users, rows.items), fold == NO_FOLD
+
+    def level(parts: Sequence[tuple[Array, Array]], n_valid: Floats, n_held: Array) -> Shrunk:
+        if judges.any():
+            parts = _of_judges(parts, fold, n_valid, n_held)
+        twice = pool(parts, fold, np.where(judges, 0.0, n_valid), n_held, n_valid)
+        return shrink(twice, placed, (rows.users, rows.items))
+
     owns = [(each.own_valid, each.own_held) for each in measured]
+    own = level(owns, n_valid[rows.users], n_held.astype(np.int32)[:, rows.users])
     socials = [(each.social_valid, each.social_held) for each in measured]
-    n_own, n_social = (
-        n_held[:, rows.users],
-        np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold))),
-    )
-    if judges.any():
-        owns = _of_judges(owns, fold, of_owner, n_own)
-        socials = _of_judges(socials, fold, in_all, n_social)
-    on_owner = pool(owns, fold, np.where(judges, 0.0, of_owner), n_own, of_owner)
-    on_all = pool(socials, fold, np.where(judges, 0.0, in_all), n_social, in_all)
-    own, social = shrink(on_owner, placed, clusters), shrink(on_all, placed, clusters)
+    in_all = np.broadcast_to(n_held.sum(axis=1)[:, None], (len(measured), len(fold)))
+    social = level(socials, np.full(len(fold), n_valid.sum()), in_all)
     missing = max(cost - float(social.values.mean()), 0.0)
     count = min(missing / social.error, 1.0) if social.error > 0 else 0.0
     return replace(own, count=count), replace(social, count=count)

@@ -14,17 +14,22 @@ came true. With that probability w and the number p(o) of paths that a selection
 The owner of an interaction gets the part whose paths begin with it. No model is needed.
 """
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from assent.data.problem import Rows
 from assent.support.arrays import Bools, Floats, Ints, Keys, mix, sum_by
-from assent.support.compiled import compiled
+from assent.support.compiled import compiled, grouped
 from assent.support.draws import Purpose, by_lot, mixed_key
+from assent.support.runtime import row_threads
+
+T = TypeVar("T")
 
 _Short = npt.NDArray[np.int32]
 """int32 array of indices: half the memory, and faster to look up."""
@@ -35,6 +40,8 @@ _PER_USER = 3
 """Fewest pairs per user to draw, in the mean; if fewer are affordable, fewer users stand for all."""
 _ROOM = 2**15
 """Pairs that there is room for at first; doubled when needed."""
+_PARTS = 64
+"""Parts of the users that threads share; results do not depend on how many there are."""
 _KINDS = 64 * 64
 """Kinds of pairs: 64 powers of two for the number of paths, and 64 for the number of people."""
 
@@ -167,7 +174,9 @@ def find_paths(
     few = kinds.affordable(effort)
     drawn = few / kinds.total if kinds.size > few else 0.0
     own = mix(seed, Purpose.PATHS, 1, user_keys)
-    pair_users, pair_items, counts, weights = _draw_pairs(log, some, kinds.rates, drawn, own, item_keys)
+    drawing = partial(_draw_pairs, log, rates=kinds.rates, drawn=drawn, user_keys=own, item_keys=item_keys)
+    parts = zip(*_each_part(drawing, some), strict=True)
+    pair_users, pair_items, counts, weights = (np.concatenate(part) for part in parts)
     unit = 1 / drawn if drawn else 0.0
     if drawn:
         weights *= unit
@@ -185,13 +194,20 @@ def _stand_for_all(
     There are fewer if else a user would have hardly any of the pairs that can be followed.
     """
     some = order[: max(1, int(np.searchsorted(np.cumsum(walks[order]), effort.walks, side="right")))]
-    kinds = _count_kinds(log, np.sort(some), beyond)
+    kinds = _Kinds.of(log, np.sort(some), beyond)
     few = kinds.affordable(effort)
     is_limited = len(some) < len(order) or few < effort.pairs
     if is_limited and few < min(kinds.size, _PER_USER * len(some)):
         some = some[: max(1, few // _PER_USER)]
-        kinds = _count_kinds(log, np.sort(some), beyond)
+        kinds = _Kinds.of(log, np.sort(some), beyond)
     return np.sort(some), kinds
+
+
+def _each_part(work: Callable[[Ints], T], some: Ints) -> list[T]:
+    """Call `work` on parts of the users `some`, in threads; results are in the order of the parts."""
+    parts = np.array_split(some, min(_PARTS, len(some)))
+    with ThreadPoolExecutor(row_threads()) as pool:
+        return list(pool.map(work, parts))
 
 
 class _Log(NamedTuple):
@@ -211,24 +227,10 @@ class _Log(NamedTuple):
 
     @classmethod
     def of(cls, users: Ints, items: Ints, n_users: int, n_items: int) -> "_Log":
-        item_starts, item_rows = _grouped(items, np.arange(len(items), dtype=np.int32), n_items)
-        user_starts, user_rows = _grouped(users, item_rows, n_users)
+        item_starts, item_rows = grouped(items, np.arange(len(items), dtype=np.int32), n_items)
+        user_starts, user_rows = grouped(users, item_rows, n_users)
         user_items, item_users = items[user_rows].astype(np.int32), users[item_rows].astype(np.int32)
         return cls(user_starts, user_rows, user_items, item_starts, item_rows, item_users)
-
-
-@compiled
-def _grouped(keys: Ints, rows: _Short, length: int) -> tuple[Ints, _Short]:
-    """`rows[Z]` by `keys[rows]`, in the order given: where each key starts, [length + 1], and the rows."""
-    starts, order = np.zeros(length + 1, dtype=np.int64), np.empty_like(rows)
-    for key in keys:
-        starts[key + 1] += 1
-    starts = np.cumsum(starts)
-    ends = starts.copy()
-    for row in rows:
-        order[ends[keys[row]]] = row
-        ends[keys[row]] += 1
-    return starts, order
 
 
 class _Scratch(NamedTuple):
@@ -283,16 +285,22 @@ def _lead(log: _Log, u: int, scratch: _Scratch) -> int:
 
 
 @compiled
-def _kind(paths: int, people: int) -> int:
-    """The kind of a pair: the powers of two in its number of paths, and of people who have the item."""
-    kind = 0
-    while paths > 1:
-        paths >>= 1
-        kind += 64
-    while people > 1:
-        people >>= 1
-        kind += 1
-    return kind
+def _powers(count: int) -> int:
+    """The powers of two in a number: 0 for 1, 1 for 2 and 3, …"""
+    found = 0
+    while count > 1:
+        count >>= 1
+        found += 1
+    return found
+
+
+@compiled
+def _kinds_of_items(log: _Log) -> _Short:
+    """What the number of people who have an item adds to the kinds of its pairs: [n_items]."""
+    people, found = np.diff(log.item_starts), np.zeros(len(log.item_starts) - 1, dtype=np.int32)
+    for item in range(len(people)):
+        found[item] = _powers(people[item])
+    return found
 
 
 class _Kinds(NamedTuple):
@@ -306,6 +314,12 @@ class _Kinds(NamedTuple):
     """Steps to follow the latter."""
     paths: Floats
     """Their paths."""
+
+    @classmethod
+    def of(cls, log: "_Log", some: Ints, beyond: Floats) -> "_Kinds":
+        """Count the pairs of the users `some`."""
+        parts = _each_part(partial(_count_kinds, log, beyond=beyond), some)
+        return cls(*(np.sum(each, axis=0) for each in zip(*parts, strict=True)))
 
     @property
     def rates(self) -> Floats:
@@ -339,7 +353,7 @@ def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> _Kinds:
     A training row counts as a pair that came true, with the paths that are left without it. Pairs are of one
     kind if their numbers of paths, and of people who have the item, are equal up to a factor of two.
     """
-    scratch = _scratch(log)
+    scratch, of_items = _scratch(log), _kinds_of_items(log)
     led, paths, owner = scratch.led, scratch.paths, scratch.owner
     came, may = np.zeros(_KINDS, dtype=np.int64), np.zeros(_KINDS, dtype=np.int64)
     all_steps, all_paths = np.zeros(_KINDS), np.zeros(_KINDS)
@@ -348,12 +362,12 @@ def _count_kinds(log: _Log, some: Ints, beyond: Floats) -> _Kinds:
             people, count = log.item_starts[item + 1] - log.item_starts[item], paths[item]
             paths[item] = 0
             if owner[item] != u:
-                kind = _kind(count, people)
+                kind = 64 * _powers(count) + of_items[item]
                 may[kind] += 1
                 all_steps[kind] += beyond[item]
                 all_paths[kind] += count
             elif count > people - 1:  # as many of the paths end where they began: at the row itself
-                came[_kind(count - (people - 1), people - 1)] += 1
+                came[64 * _powers(count - (people - 1)) + _powers(people - 1)] += 1
     return _Kinds(came, may, all_steps, all_paths)
 
 
@@ -366,15 +380,14 @@ def _draw_pairs(
     If `drawn` is 0, all pairs of a positive rate, which is their weight. Else each pair is drawn `drawn`
     times its rate, rounded up or down by a lot of its own, and its weight is how often.
     """
-    scratch = _scratch(log)
+    scratch, of_items = _scratch(log), _kinds_of_items(log)
     led, paths, owner = scratch.led, scratch.paths, scratch.owner
     users, items, counts = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
     weights, found = np.empty(_ROOM), 0
     for u in some:
         for item in led[: _lead(log, u, scratch)][::-1]:
-            people, count = log.item_starts[item + 1] - log.item_starts[item], paths[item]
-            paths[item] = 0
-            rate = 0.0 if owner[item] == u else rates[_kind(count, people)]
+            count, paths[item] = paths[item], 0
+            rate = 0.0 if owner[item] == u else rates[64 * _powers(count) + of_items[item]]
             weight = rate
             if drawn > 0 and rate > 0:
                 lot = mixed_key(user_keys[u] + item_keys[item]) >> np.uint64(12)

@@ -76,6 +76,8 @@ class Opinion:
     """The values without what the validation rows say, so that these can judge them."""
     errors: Floats
     """[Z], standard errors of the values while all are disclosed."""
+    depends: bool = False
+    """Whether values depend on what else is disclosed."""
 
     @property
     def at_first(self) -> Floats:
@@ -83,11 +85,17 @@ class Opinion:
         return self.values(np.ones(len(self.errors), dtype=np.bool_))
 
 
-def opinions(measured: Shrunk, structure: Opinion) -> dict[Kind, Opinion]:
-    """What each source says; `structure` comes from `by_paths`."""
+def opinions(measured: Shrunk, structure: Opinion | None) -> dict[Kind, Opinion]:
+    """What each source says; `structure` comes from `by_paths`, or is None where it has no weight."""
     influence, one = by_influence(measured), np.ones(len(measured.values))
     alike = Opinion(lambda kept: one, lambda kept: one, np.hypot(influence.errors, influence.at_first - 1))
-    return {Kind.UNWILLINGNESS: alike, Kind.MEASURED: influence, Kind.STRUCTURE: structure}
+    found = {Kind.UNWILLINGNESS: alike, Kind.MEASURED: influence}
+    return found if structure is None else found | {Kind.STRUCTURE: structure}
+
+
+def heard(opinions: Mapping[Kind, Opinion], trials: Sequence["Trial"]) -> dict[Kind, Opinion]:
+    """What the sources say that have weight."""
+    return {kind: each for kind, each in opinions.items() if may_hear(kind, trials)}
 
 
 def untold(opinions: Mapping[Kind, Opinion]) -> dict[Kind, Opinion]:
@@ -124,7 +132,8 @@ def by_paths(
         left = (paths if (kept & ~left.kept).any() else left).among(kept)
         return _relative(worth_of(left), mean)
 
-    return Opinion(values, values, _relative(np.sqrt(variance_of(paths)), mean, least=0.0))
+    errors = _relative(np.sqrt(variance_of(paths)), mean, least=0.0)
+    return Opinion(values, values, errors, depends=True)
 
 
 def _relative(values: Floats, size: float, least: float = LEAST) -> Floats:
@@ -185,6 +194,11 @@ def _in_errors(differences: Floats) -> float:
     return mean / error if error > 0 else float(np.copysign(np.inf, mean))
 
 
+def may_hear(kind: Kind, trials: Sequence[Trial]) -> bool:
+    """Whether a source has weight at some budget; True before trials."""
+    return not trials or any(each.weights[kind] > 0 for each in trials)
+
+
 def weights_at(share: float, trials: Sequence[Trial]) -> dict[Kind, float]:
     """The weights while the share `share` of All's violation is disclosed.
 
@@ -205,13 +219,15 @@ def combine(
 
     None is negative: what seems to do harm is withheld first, but disclosed at price 0.
     """
-    total, powers = float(unwillingness.sum()), {kind: _Power() for kind in opinions}
+    # What unwillingness alone says, 1, is 1 to any power.
+    powers = {kind: _Power() for kind in opinions if kind is not Kind.UNWILLINGNESS}
+    total = float(unwillingness.sum())
 
     def value_at(kept: Bools) -> Floats:
         weights = weights_at(float(unwillingness[kept].sum()) / total if total else 1.0, trials)
         product = np.ones(len(kept))
-        for kind, each in opinions.items():
-            product *= powers[kind].of(each.values(kept), weights[kind], kept)
+        for kind, power in powers.items():
+            product *= power.of(opinions[kind].values(kept), weights[kind], kept)
         return product
 
     found = withdrawn(value_at, unwillingness)
@@ -251,17 +267,19 @@ def errors(opinions: Mapping[Kind, Opinion], trials: Sequence[Trial], values: Fl
     return found
 
 
-def withdrawn(value_at: ValueAt, unwillingness: Floats) -> Floats:
+def withdrawn(value_at: ValueAt, unwillingness: Floats, *, depends: bool = True) -> Floats:
     """The values of Z interactions, λ*_k β_k, if the least valuable are withheld first: [Z].
 
-    Interactions of unwillingness 0 are never withheld; they get the value of the last step.
+    Interactions of unwillingness 0 are never withheld; they get the value of the last step. One step does
+    where values do not depend on what is kept.
     """
     minded = unwillingness > 0
     kept, found, level = np.ones(len(minded), dtype=np.bool_), np.zeros(len(minded)), 0.0
     rest = total = float(unwillingness.sum())
     left = np.flatnonzero(minded)[::-1]
     while True:
-        values, minds, is_last = value_at(kept), unwillingness[left], rest <= _END * total
+        values, minds = value_at(kept), unwillingness[left]
+        is_last = not depends or rest <= _END * total
         prices = break_even_prices(values[left], minds)
         order = _cheapest(prices, minds, np.inf if is_last else _STEP * rest)
         gone, goes = left[order], minds[order]

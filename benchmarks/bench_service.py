@@ -1,0 +1,354 @@
+"""The service under load, and killed under load: on the loopback, with a PostgreSQL of its own and fsync.
+
+    bench_service.py --cases load                    rates and 99th percentiles, beside a plain ping
+    bench_service.py --cases load --dataset gowalla  with a model of that size (a training first)
+    bench_service.py --cases kill --kills 60         kill -9 of web process, worker and database
+
+load  One web process. Requests go over as many connections as --connections, for --seconds each: a ping, a
+      person's page of 50 entries, the same as JSON, recommendations, wishes with receipts.
+kill  While wishes are being said and jobs asked for, one of the three is killed at a random moment and
+      started again. At the end: every wish that was acknowledged is there with its receipt, the ledger
+      verifies, no job is lost or done twice, and every model that was in service is whole.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psycopg
+from sqlalchemy import select
+
+from assent.data.door import assign
+from assent.runs.verify import verify
+from assent.service import interactions, jobs, ledger, security
+from assent.service.database import Database
+from assent.service.interactions import NewInteraction
+from assent.service.ledger_check import check_ledger
+from assent.service.settings import ServiceSettings
+from assent.service.tables import Job, Model, Publication, Wish
+from assent.service.worker import work_once
+from common import ROOT, Option, load_log, read_options, verdict
+
+sys.path.insert(0, str(ROOT))
+from tests.service import postgres
+
+PAGE = 50
+
+
+@dataclass
+class Service:
+    """A service with its own database, and the processes that run it."""
+
+    settings: ServiceSettings
+    port: int
+    key: str = ""
+    users: list[str] = field(default_factory=list)
+    items: list[str] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        """A connection of the benchmark's own."""
+        return Database(self.settings.database)
+
+    def start(self, kind: str) -> "subprocess.Popen[bytes]":
+        """Start a web process or a worker."""
+        file = self.settings.data / "service.yaml"
+        file.write_text(self.settings.model_dump_json(exclude={"database", "data"}))
+        where = ["--data", str(self.settings.data), "--settings", str(file)]
+        more = ["--port", str(self.port)] if kind == "serve" else []
+        return subprocess.Popen(
+            [sys.executable, "-m", "assent", kind, *where, *more],
+            env={**os.environ, "ASSENT_DATABASE": self.settings.database, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+@contextmanager
+def made(dataset: str, *, quick: bool) -> Iterator[tuple[Service, postgres.Postgres]]:
+    """Yield a service with a trained model, and the server of its database."""
+    with (
+        tempfile.TemporaryDirectory(prefix="assent-bench-") as folder,
+        postgres.running(in_memory=False) as server,
+    ):
+        with psycopg.connect(f"{server.url}/postgres", autocommit=True) as connection:
+            connection.execute("create database assent")
+        settings = ServiceSettings(
+            database=f"{server.url}/assent",
+            data=Path(folder),
+            secure_cookies=False,
+            seeds=1,
+            method="threshold",
+            update_after=2.0,
+            train_after=1e9,
+            train_every=1e9,
+        )
+        service = Service(settings, postgres.free_port())
+        fill(service, dataset, quick=quick)
+        yield service, server
+
+
+def fill(service: Service, dataset: str, *, quick: bool) -> None:
+    """Add a log to the database, train a first model, and make a key."""
+    log = assign(load_log(dataset, quick=quick), "random", 0)
+    rows = log.minded.join(log.table.select("user", "item", "time"), on=["user", "item"])
+    database = Database.open(service.settings.database)
+    began = time.time()
+    some: list[NewInteraction] = []
+    for user, item, minded, at in rows.select("user", "item", "unwillingness", "time").iter_rows():
+        some.append(NewInteraction(user, item, at or 0.0, f"Item {item}", None, minded))
+        if len(some) == 10_000:
+            with database.writing() as session:
+                interactions.add(session, some)
+            some = []
+    with database.writing() as session:
+        interactions.add(session, some)
+        jobs.enqueue(session, "train", by="benchmark")
+        service.key = security.create_key(session, "benchmark", security.SCOPES[:-1])
+    print(f"{rows.height:,} interactions added in {time.time() - began:.0f} s", flush=True)
+    began = time.time()
+    work_once(database, service.settings, worker="benchmark")
+    with database.reading() as session:
+        [job] = jobs.page(session)[0]
+    if job.state != "done":
+        sys.exit(f"the first training failed: {job.error}")
+    print(f"first model trained in {time.time() - began:.0f} s", flush=True)
+    counts = rows.group_by("user").len().sort("len", "user", descending=[True, False])
+    service.users = counts["user"].to_list()[: max(100, counts.height // 2)]
+    service.items = rows["item"].unique().sort().to_list()
+    database.close()
+
+
+Request = Callable[[random.Random], bytes]
+
+
+class Client:
+    """One connection that is kept open; the least of HTTP that is needed."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        """Send a request, and return the status and the body."""
+        try:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = self._streams
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+            return int(head.split()[1]), await reader.readexactly(length)
+        except (OSError, asyncio.IncompleteReadError, ValueError):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._streams is not None:
+            self._streams[1].close()
+        self._streams = None
+
+
+def get(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]).encode()
+
+
+def put_wish(service: Service, lots: random.Random) -> bytes:
+    said = {
+        "scope": "item",
+        "target": lots.choice(service.items),
+        "unwillingness": lots.choice([0, 0.25, 0.5, 1]),
+    }
+    body = json.dumps({"user": lots.choice(service.users), "wishes": [said]})
+    head = ["PUT /v1/wishes HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {service.key}"]
+    more = ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, *more, "", body]).encode()
+
+
+async def hammer(service: Service, request: Request, seconds: float, connections: int) -> tuple[float, float]:
+    """Return the requests per second and the 99th percentile of their milliseconds; an error ends it."""
+    took: list[float] = []
+    end = time.monotonic() + seconds
+
+    async def one(number: int) -> None:
+        client, lots = Client(service.port), random.Random(number)
+        while time.monotonic() < end:
+            began = time.monotonic()
+            status, body = await client.send(request(lots))
+            if status != 200:
+                raise SystemExit(f"status {status}: {body[:300]!r}")
+            took.append(time.monotonic() - began)
+        client.close()
+
+    await asyncio.gather(*(one(number) for number in range(connections)))
+    return len(took) / seconds, float(np.percentile(took, 99)) * 1000
+
+
+def wait_until_ready(service: Service) -> None:
+    async def ask() -> None:
+        for _ in range(600):
+            try:
+                status, _ = await Client(service.port).send(get("/health/ready"))
+                if status == 200:
+                    return
+            except (OSError, asyncio.IncompleteReadError, ValueError):
+                pass
+            await asyncio.sleep(0.2)
+        sys.exit("the service does not answer")
+
+    asyncio.run(ask())
+
+
+def under_load(service: Service) -> None:
+    """Print rates and percentiles."""
+    database = service.database
+    with database.writing() as session:
+        people = random.Random(0).sample(service.users, 50)
+        cookies = [f"Cookie: assent={security.start_visit(session, person=each)}" for each in people]
+    database.close()
+    bearer = f"Authorization: Bearer {service.key}"
+    cases: dict[str, Request] = {
+        "ping": lambda _: get("/health/live"),
+        "a person's page": lambda lots: get("/me/entries", lots.choice(cookies)),
+        "the same as JSON": lambda lots: get(
+            f"/v1/interactions?user={lots.choice(service.users)}&limit={PAGE}", bearer
+        ),
+        "recommendations": lambda lots: get(
+            f"/v1/recommendations?user={lots.choice(service.users)}&k=10", bearer
+        ),
+        "wishes": lambda lots: put_wish(service, lots),
+    }
+    web = service.start("serve")
+    try:
+        wait_until_ready(service)
+        rates = {}
+        for name, request in cases.items():
+            asyncio.run(hammer(service, request, 1.0, given.connections))
+            rates[name], slowest = asyncio.run(hammer(service, request, given.seconds, given.connections))
+            share = rates[name] / rates["ping"]
+            print(f"{name:18} {rates[name]:8.0f}/s  {share:5.2f} of ping  p99 {slowest:6.1f} ms", flush=True)
+            if name in ("a person's page", "recommendations"):
+                verdict(f"{name}: share of ping's rate", share, 0.2, at_most=False)
+                verdict(f"{name}: p99 in ms", slowest, 50.0)
+            if name == "wishes":
+                verdict("wishes per second", rates[name], 1000.0, at_most=False)
+                verdict("wishes: p99 in ms", slowest, 100.0)
+    finally:
+        web.terminate()
+        web.wait()
+
+
+async def say_wishes(service: Service, seconds: float, kept: list[dict[str, object]], number: int) -> None:
+    """Say wishes until the time is over, whatever is killed; keep what was acknowledged."""
+    client, lots, end = Client(service.port), random.Random(number), time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            status, body = await asyncio.wait_for(client.send(put_wish(service, lots)), 20)
+        except (OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
+            client.close()
+            await asyncio.sleep(0.1)
+            continue
+        if status == 200:
+            kept.extend(json.loads(body)["wishes"])
+        else:
+            await asyncio.sleep(0.1)
+
+
+def kills(service: Service, server: postgres.Postgres) -> None:
+    """Kill web process, worker and database at random moments, and check what is left."""
+    lots = random.Random(given.seed)
+    acknowledged: list[dict[str, object]] = []
+    running = {kind: service.start(kind) for kind in ("serve", "work")}
+    wait_until_ready(service)
+
+    async def story() -> None:
+        seconds = given.kills * given.pause
+        talking = [asyncio.create_task(say_wishes(service, seconds, acknowledged, n)) for n in range(8)]
+        for number in range(given.kills):
+            await asyncio.sleep(lots.uniform(0, 2 * given.pause) / 2 + given.pause / 2)
+            victim = lots.choice(["serve", "work", "database"])
+            if victim == "database":
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+            else:
+                running[victim].send_signal(signal.SIGKILL)
+                running[victim].wait()
+                running[victim] = service.start(victim)
+            print(f"kill {number + 1}: {victim}; {len(acknowledged):,} wishes acknowledged", flush=True)
+        await asyncio.gather(*talking)
+
+    asyncio.run(story())
+    for each in running.values():
+        each.terminate()
+        each.wait()
+    settled(service)
+    checked(service, acknowledged)
+
+
+def settled(service: Service) -> None:
+    """Let one last worker do what is left."""
+    database, end = service.database, time.monotonic() + 300
+    while time.monotonic() < end:
+        with database.reading() as session:
+            counted = jobs.counts(session)
+        if not counted["queued"] and not counted["running"]:
+            break
+        if not work_once(database, service.settings, worker="last"):
+            time.sleep(1)
+    database.close()
+
+
+def checked(service: Service, acknowledged: list[dict[str, object]]) -> None:
+    """Print what was found to be wrong."""
+    database = service.database
+    receipts = {str(each["wish"]): each["receipt"] for each in acknowledged}
+    with database.snapshot() as session:
+        there = {str(each) for each in session.scalars(select(Wish.id))}
+        summary, findings = check_ledger(ledger.export_lines(session), "ledger", receipts)
+        counted = jobs.counts(session)
+        by_job = session.scalars(select(Model.job_id)).all()
+        done = session.scalars(select(Job.id).where(Job.state == "done")).all()
+        published = session.scalars(
+            select(Model.folder).where(Model.id.in_(select(Publication.model_id)), Model.pruned.is_(None))
+        ).all()
+    broken = [each for each in published if verify(service.settings.runs / each)]
+    print(f"{len(acknowledged):,} wishes acknowledged; {summary.leaves:,} events in {summary.seals:,} seals")
+    print(f"jobs: {counted}")
+    verdict("acknowledged wishes that are missing", len(set(receipts) - there), 0)
+    verdict("findings in ledger and receipts", len(findings), 0)
+    verdict("jobs that are neither done nor failed", counted["queued"] + counted["running"], 0)
+    verdict("jobs done without a model, or twice", len(by_job) - len(set(by_job) & set(done)), 0)
+    verdict("models in service that are not whole", len(broken), 0)
+    database.close()
+
+
+if __name__ == "__main__":
+    given = read_options(
+        __doc__,
+        cases=Option(("load", "kill"), "what to do"),
+        dataset=Option("simulation", "the log: simulation, or a data set"),
+        connections=Option(16, "connections at once"),
+        seconds=Option(10.0, "seconds of each measurement", quick=1.0),
+        kills=Option(60, "how often something is killed", quick=3),
+        pause=Option(4.0, "seconds between kills, on average"),
+        seed=Option(0, "of what is killed when"),
+    )
+    if postgres.initdb() is None:
+        sys.exit("skipped: no PostgreSQL here")
+    with made(given.dataset, quick=given.quick) as (running_service, running_server):
+        if "load" in given.cases:
+            under_load(running_service)
+        if "kill" in given.cases:
+            kills(running_service, running_server)

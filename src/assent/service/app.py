@@ -1,0 +1,80 @@
+"""The application: routes, pages, errors and the boundary around them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.utils import get_openapi
+from starlette.staticfiles import StaticFiles
+
+from assent.service.access import Service
+from assent.service.boundary import Boundary
+from assent.service.database import Database
+from assent.service.pages import operator, people, visits
+from assent.service.pages.render import STATIC, error_page
+from assent.service.problems import Problem, answer_errors
+from assent.service.routes import ROUTERS
+from assent.service.serving import Server
+from assent.service.settings import ServiceSettings
+from assent.service.wishes import Recorder
+
+PAGES = (visits.router, people.router, operator.router)
+
+
+def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
+    """Return the application. Whoever opened the database closes it, after the application has ended."""
+
+    @asynccontextmanager
+    async def live(app: FastAPI) -> AsyncIterator[None]:
+        recorder, server = Recorder(database, settings), Server(settings)
+        app.state.service = Service(database, settings, recorder, server)
+
+        def warm() -> None:
+            with database.reading() as session:
+                server.warm(session)
+
+        try:
+            await run_in_threadpool(warm)
+            yield
+        finally:
+            recorder.close()
+
+    # The pages that FastAPI has for descriptions load scripts from elsewhere.
+    app = FastAPI(
+        title="assent",
+        version="1",
+        description="Recommendation that asks before it uses.",
+        lifespan=live,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: f"{route.name}_{(route.tags or ['page'])[0]}".replace(
+            " ", "_"
+        ),
+    )
+    for router in (*ROUTERS, *PAGES):
+        app.include_router(router)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    answer_errors(app, error_page)
+    app.add_middleware(Boundary, is_https=settings.secure_cookies)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # FastAPI's own way to change it
+    return app
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """Return the description of the API, with problems (RFC 9457) in the place of FastAPI's own errors."""
+    if app.openapi_schema is None:
+        found = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schemas = found["components"]["schemas"]
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(problem.pop("$defs"))
+        schemas["Problem"] = problem
+        app.openapi_schema = found
+    return app.openapi_schema

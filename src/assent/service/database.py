@@ -1,0 +1,239 @@
+"""The database of the service: an SQLite file, or PostgreSQL through psycopg 3.
+
+What is acknowledged is on disk: SQLite writes a journal (WAL) with synchronous=FULL, PostgreSQL commits with
+its own settings, which the service does not weaken. Several processes may use either.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    Connection,
+    Engine,
+    TextClause,
+    create_engine,
+    event,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy import Table as SqlTable
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from assent.service.tables import Meta, Table
+from assent.support.errors import AssentError
+
+ACCEPTED: Final = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+PATIENCE: Final = 30.0
+"""Seconds to wait for another writer of an SQLite file, or for a connection."""
+IDLE: Final = 1.0
+"""Seconds after which a connection is asked whether it is still there."""
+_MIGRATING: Final = 7_263_001
+"""The number of PostgreSQL's lock that one process holds while it makes tables."""
+
+
+class NotFoundError(AssentError):
+    """There is no such person, item, job, model or receipt."""
+
+
+class ConflictError(AssentError):
+    """What is asked for does not fit what is there."""
+
+
+class Database:
+    """A database whose tables are those of this version of assent."""
+
+    def __init__(self, url: str, *, pool: int = 10) -> None:
+        self.engine = _engine(_url(url), pool)
+        self._writer = self.engine.execution_options(writing=True)
+        # A session that only reads needs no transaction on PostgreSQL, which would be two more round trips.
+        alone = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
+        self._reader = self.engine.execution_options(**alone)
+
+    @staticmethod
+    def open(url: str, *, pool: int = 10) -> "Database":
+        """Open the database of a URL, make its tables or bring them up to date, and return it."""
+        opened = Database(url, pool=pool)
+        try:
+            opened.migrate()
+        except SQLAlchemyError as error:
+            opened.close()
+            raise AssentError(f"database {shown(opened.engine.url)}: {_first_line(error)}") from None
+        return opened
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is an SQLite file."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Yield a session to read with; each query sees what is committed by then."""
+        with Session(self._reader) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """Yield a session whose transaction is committed at the end, or rolled back by an exception."""
+        with Session(self._writer) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """Yield a session that sees one moment of the database, however long it reads."""
+        level = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+        with Session(self.engine.execution_options(**level)) as session:
+            yield session
+
+    def migrate(self, revision: str = "head") -> None:
+        """Make the tables, or bring them up to a revision; a database of a newer assent is refused."""
+        with self._writer.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+            config = _config(connection)
+            known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+            found = MigrationContext.configure(connection).get_current_revision()
+            if found is not None and found not in known:
+                place = shown(self.engine.url)
+                raise AssentError(
+                    f"database {place}: made by a newer assent (revision {found}); upgrade assent"
+                )
+            command.upgrade(config, revision)
+            if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
+                connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
+
+    def revision(self) -> str | None:
+        """Return the revision of the tables; None if there are none."""
+        with self.engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def insert_many(session: Session, table: type[Table], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that all have the same keys."""
+    if not rows:
+        return
+    into = cast("SqlTable", table.__table__)
+    if session.get_bind().dialect.name == "sqlite":
+        session.execute(insert(into), rows)
+        return
+    # PostgreSQL takes rows as JSON: one statement, always the same, whatever their number.
+    session.execute(_from_json(into, tuple(rows[0])), {"rows": json.dumps(rows, ensure_ascii=False)})
+
+
+@cache
+def _from_json(into: SqlTable, columns: tuple[str, ...]) -> TextClause:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    quoted = {name: dialect.identifier_preparer.quote(name) for name in columns}
+    names = ", ".join(quoted.values())
+    kinds = ", ".join(f"{quoted[name]} {into.c[name].type.compile(dialect)}" for name in columns)
+    rows = f"json_to_recordset(CAST(:rows AS json)) AS given({kinds})"
+    return text(f"INSERT INTO {into.name} ({names}) SELECT {names} FROM {rows}")
+
+
+def shown(url: URL) -> str:
+    """Return a URL without the user, the password and options."""
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{url.database}"
+    return f"postgresql://{url.host or ''}/{url.database or ''}"
+
+
+def _url(url: str) -> URL:
+    try:
+        made = make_url(url)
+    except ArgumentError:
+        raise AssentError(f"database: no URL; accepted: {ACCEPTED}") from None
+    name = made.drivername
+    if name == "sqlite" and made.database:
+        return made
+    if name in ("postgresql", "postgres", "postgresql+psycopg") and made.database:
+        return made.set(drivername="postgresql+psycopg")
+    raise AssentError(f"database: a URL of {name}; accepted: {ACCEPTED}")
+
+
+def _engine(url: URL, pool: int) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(
+            url, pool_size=pool, max_overflow=pool, pool_pre_ping=True, pool_timeout=PATIENCE
+        )
+    Path(str(url.database)).parent.mkdir(0o700, parents=True, exist_ok=True)
+    _private(Path(str(url.database)))
+    engine = create_engine(
+        url, pool_size=pool, max_overflow=pool, connect_args={"timeout": PATIENCE, "check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _(connection: sqlite3.Connection, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where SQLAlchemy says so, below
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "recursive_triggers=ON",
+            f"busy_timeout={int(PATIENCE * 1000)}",
+            "secure_delete=ON",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _(connection: Connection) -> None:
+        # A transaction that reads first and writes later would fail if another wrote in between.
+        is_writing = connection.get_execution_options().get("writing")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+
+    return engine
+
+
+def _ask_idle_connections(engine: Engine) -> None:
+    """Replace connections that were idle for a while and are broken, such as after a restart of the server.
+
+    To ask all of them, always, would be one more round trip for every request.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def _(_connection: Any, record: Any) -> None:
+        record.info["idle since"] = monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _(connection: Any, record: Any, _proxy: Any) -> None:
+        if monotonic() - record.info.get("idle since", monotonic()) < IDLE:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error:
+            raise DisconnectionError from None  # the pool tries another one
+
+
+def _private(file: Path) -> None:
+    """Make a new file for this user alone."""
+    if not file.exists():
+        file.touch(0o600)
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _first_line(error: SQLAlchemyError) -> str:
+    said = str(getattr(error, "orig", None) or error).strip()
+    return said.splitlines()[0] if said else type(error).__name__

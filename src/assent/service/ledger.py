@@ -1,0 +1,332 @@
+"""The ledger: an append-only log of events without personal data, and the receipts that only owners hold.
+
+A transaction appends all its events as one sealed batch (`ledger_check` says how). Writers take turns from
+reading the last head to their commit, so that heads form one chain and numbers rise in the order of commits.
+Many events cost one turn: whoever writes often collects them first (`wishes.Recorder`).
+"""
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from time import time
+from typing import Any, Final
+
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from assent.service.database import NotFoundError, insert_many
+from assent.service.ledger_check import (
+    FORMAT,
+    Finding,
+    canonical,
+    check_receipt,
+    digest_of,
+    first_head,
+    head_of,
+    leaf_hash,
+    levels_of,
+    path_in,
+)
+from assent.service.receipts import receipt_of
+from assent.service.tables import Leaf, Meta, Person, Receipt, Seal
+from assent.support.errors import AssentError
+
+_APPENDING: Final = 7_263_002
+"""The number of PostgreSQL's lock that a transaction holds from reading the last head to its commit."""
+_CLOCK: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
+NOTHING: Final = sha256(b"").hexdigest()
+"""The digest of an event that has no receipt."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A seal."""
+
+    number: int
+    first: int
+    count: int
+    at: str
+    root: str
+    head: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An event that anybody may read."""
+
+    number: int
+    at: str
+    event: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The right to append the next batch, until the transaction ends."""
+
+    ledger: str
+    leaf: int
+    seal: int
+    previous: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event to append; with a consent record, if it concerns a person."""
+
+    event: str
+    facts: Mapping[str, Any]
+    record: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """An event that was appended, and the proof of it."""
+
+    number: int
+    salt: str
+    proof: dict[str, Any]
+
+
+def moment_text(moment: float) -> str:
+    """Return seconds since 1970 as a time in UTC, to the microsecond."""
+    return datetime.fromtimestamp(moment, UTC).strftime(_CLOCK)
+
+
+def moment_of(text: str) -> float:
+    """Return the seconds since 1970 of a time as `moment_text` writes it."""
+    return datetime.strptime(text, _CLOCK).replace(tzinfo=UTC).timestamp()
+
+
+def take_turn(session: Session) -> Turn:
+    """Wait until nobody else appends, and return where this transaction may."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _APPENDING})
+    ledger = session.scalar(select(Meta.value).where(Meta.name == "ledger"))
+    assert ledger is not None
+    last = session.execute(
+        select(Seal.number, Seal.first, Seal.count, Seal.head).order_by(Seal.number.desc()).limit(1)
+    ).first()
+    if last is None:
+        return Turn(ledger, 0, 0, first_head(ledger))
+    return Turn(ledger, last.first + last.count, last.number + 1, last.head)
+
+
+def append(session: Session, turn: Turn, events: Sequence[Event], at: str) -> list[Sealed]:
+    """Append events as one batch, and return what proves each; a turn is good for one batch."""
+    if not events:
+        return []
+    salts = [secrets.token_hex(32) for _ in events]
+    leaves = [
+        {
+            "leaf": turn.leaf + place,
+            "at": at,
+            "event": each.event,
+            "digest": NOTHING if each.record is None else digest_of(each.record, salt),
+            "facts": dict(each.facts),
+        }
+        for place, (each, salt) in enumerate(zip(events, salts, strict=True))
+    ]
+    levels = levels_of([leaf_hash(each) for each in leaves])
+    seal = {
+        "seal": turn.seal,
+        "first": turn.leaf,
+        "count": len(leaves),
+        "at": at,
+        "root": levels[-1][0].hex(),
+    }
+    seal["head"] = head_of(turn.previous, seal)
+    rows = [
+        {
+            "number": each["leaf"],
+            "at": at,
+            "event": each["event"],
+            "digest": each["digest"],
+            "facts": canonical(each["facts"]),
+        }
+        for each in leaves
+    ]
+    insert_many(session, Leaf, rows)
+    named = {"number": seal["seal"], **{key: value for key, value in seal.items() if key != "seal"}}
+    insert_many(session, Seal, [named])
+    return [
+        Sealed(
+            turn.leaf + place,
+            salt,
+            {
+                "ledger": turn.ledger,
+                "salt": salt,
+                "leaf": leaf,
+                "path": path_in(levels, place),
+                "previous": turn.previous,
+                "seal": seal,
+            },
+        )
+        for place, (leaf, salt) in enumerate(zip(leaves, salts, strict=True))
+    ]
+
+
+def note(session: Session, event: str, **facts: Any) -> int:
+    """Append an event that concerns no single person; return its number. `facts` hold no personal data."""
+    [sealed] = append(session, take_turn(session), [Event(event, facts)], moment_text(time()))
+    return sealed.number
+
+
+def last_number(session: Session) -> int:
+    """Return the number of the last event; -1 if there is none."""
+    found = session.scalar(select(func.max(Leaf.number)))
+    return -1 if found is None else found
+
+
+def receipts_of(
+    session: Session, user: str, *, cursor: str | None = None, limit: int = 50
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return a page of a person's receipts as JSON, latest first, and the next cursor."""
+    asked = select(Receipt).join(Person).where(Person.user == user).order_by(Receipt.leaf.desc())
+    if cursor is not None:
+        asked = asked.where(Receipt.leaf < number_of(cursor))
+    found = session.scalars(asked.limit(limit + 1)).all()
+    page = [_receipt(session, each) for each in found[:limit]]
+    return page, str(found[limit - 1].leaf) if len(found) > limit else None
+
+
+def receipt(session: Session, id: str, *, user: str | None = None) -> dict[str, Any]:
+    """Return a receipt as JSON; `NotFoundError` if there is none, or it is not of the `user` given."""
+    asked = select(Receipt).where(Receipt.id == id)
+    if user is not None:
+        asked = asked.join(Person).where(Person.user == user)
+    found = session.scalar(asked)
+    if found is None:
+        raise NotFoundError("receipt: there is none with this id")
+    return _receipt(session, found)
+
+
+def _receipt(session: Session, row: Receipt) -> dict[str, Any]:
+    seal = session.scalars(
+        select(Seal).where(Seal.first <= row.leaf).order_by(Seal.first.desc()).limit(1)
+    ).one()
+    sealed = Leaf.number.between(seal.first, seal.first + seal.count - 1)
+    batch = [_leaf_line(each) for each in session.scalars(select(Leaf).where(sealed).order_by(Leaf.number))]
+    place = row.leaf - seal.first
+    proof = {
+        "ledger": _ledger_id(session),
+        "salt": row.salt,
+        "leaf": batch[place],
+        "path": path_in(levels_of([leaf_hash(each) for each in batch]), place),
+        "previous": _head_before(session, seal.number),
+        "seal": _seal_line(seal),
+    }
+    return receipt_of(row.id, json.loads(row.content), proof)
+
+
+def verify_receipt(session: Session, receipt: Any) -> list[Finding]:
+    """Return what is wrong with a receipt, by itself and against the ledger; empty if nothing is."""
+    found = check_receipt(receipt)
+    if found:
+        return found
+    proof = receipt["proof"]
+    if proof["ledger"] != _ledger_id(session):
+        return [Finding("receipt", "is of another ledger")]
+    seal = session.get(Seal, proof["seal"]["seal"])
+    if seal is None or _seal_line(seal) != proof["seal"]:
+        return [Finding("receipt", "its seal is not in the ledger")]
+    leaf = session.get(Leaf, proof["leaf"]["leaf"])
+    if leaf is None or _leaf_line(leaf) != proof["leaf"]:
+        return [Finding("receipt", "its event is not in the ledger")]
+    return []
+
+
+def heads(session: Session, *, cursor: int | None = None, limit: int = 50) -> tuple[list[Head], int | None]:
+    """Return a page of seals, latest first, and the next cursor."""
+    asked = select(Seal).order_by(Seal.number.desc())
+    if cursor is not None:
+        asked = asked.where(Seal.number < cursor)
+    found = session.scalars(asked.limit(limit + 1)).all()
+    page = [Head(s.number, s.first, s.count, s.at, s.root, s.head) for s in found[:limit]]
+    return page, page[-1].number if len(found) > limit else None
+
+
+def entries(
+    session: Session, *, events: tuple[str, ...] = (), cursor: int | None = None, limit: int = 50
+) -> tuple[list[Entry], int | None]:
+    """Return a page of events, latest first, and the next cursor: the audit log."""
+    asked = select(Leaf).order_by(Leaf.number.desc())
+    if events:
+        asked = asked.where(Leaf.event.in_(events))
+    if cursor is not None:
+        asked = asked.where(Leaf.number < cursor)
+    found = session.scalars(asked.limit(limit + 1)).all()
+    page = [Entry(each.number, each.at, each.event, json.loads(each.facts)) for each in found[:limit]]
+    return page, page[-1].number if len(found) > limit else None
+
+
+def export_lines(session: Session) -> Iterator[str]:
+    """Yield the whole ledger as lines of JSON, which `assent verify` checks offline.
+
+    The session has to see one moment (`Database.snapshot`).
+    """
+    ledger = _ledger_id(session)
+    last = session.scalar(select(Seal).order_by(Seal.number.desc()).limit(1))
+    yield canonical(
+        {
+            "assent_ledger": FORMAT,
+            "ledger": ledger,
+            "leaves": 0 if last is None else last.first + last.count,
+            "seals": 0 if last is None else last.number + 1,
+            "head": first_head(ledger) if last is None else last.head,
+        }
+    )
+    seals = iter(
+        session.execute(select(Seal.__table__).order_by(Seal.number).execution_options(yield_per=1000))
+    )
+    seal = next(seals, None)
+    leaves = select(Leaf.__table__).order_by(Leaf.number).execution_options(yield_per=1000)
+    for leaf in session.execute(leaves):
+        while seal is not None and leaf.number >= seal.first + seal.count:
+            yield canonical(_seal_line(seal))
+            seal = next(seals, None)
+        yield canonical(_leaf_line(leaf))
+    while seal is not None:
+        yield canonical(_seal_line(seal))
+        seal = next(seals, None)
+
+
+def number_of(cursor: str) -> int:
+    """Return the number that a cursor holds."""
+    if not cursor.isdecimal():
+        raise AssentError("cursor: accepted: what the page before gave")
+    return int(cursor)
+
+
+def _ledger_id(session: Session) -> str:
+    return session.scalars(select(Meta.value).where(Meta.name == "ledger")).one()
+
+
+def _head_before(session: Session, seal: int) -> str:
+    if seal == 0:
+        return first_head(_ledger_id(session))
+    return session.scalars(select(Seal.head).where(Seal.number == seal - 1)).one()
+
+
+def _leaf_line(leaf: Any) -> dict[str, Any]:
+    return {
+        "leaf": leaf.number,
+        "at": leaf.at,
+        "event": leaf.event,
+        "digest": leaf.digest,
+        "facts": json.loads(leaf.facts),
+    }
+
+
+def _seal_line(seal: Any) -> dict[str, Any]:
+    return {
+        "seal": seal.number,
+        "first": seal.first,
+        "count": seal.count,
+        "at": seal.at,
+        "root": seal.root,
+        "head": seal.head,
+    }

@@ -1,0 +1,541 @@
+"""A person's pages. Who that is comes from the visit alone: no address or field names a person."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from math import isfinite
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from sqlalchemy.orm import Session
+
+from assent.service import interactions, ledger, models, people, security, wishes
+from assent.service.access import Door, VisitOf, text_of, texts_of
+from assent.service.database import NotFoundError
+from assent.service.interactions import STATES, Row
+from assent.service.pages import render
+from assent.service.pages.render import NONE, address, draw, go, options, sent
+from assent.service.routes.receipts import ledger_response
+from assent.service.security import PERSON, Visitor
+from assent.service.serving import Recommendation
+from assent.service.texts import Texts
+from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said
+from assent.support.errors import AssentError
+
+router = APIRouter(prefix="/me", include_in_schema=False)
+Person = Annotated[Door, VisitOf(PERSON)]
+ROWS: Final = 50
+SHOWN: Final = 10
+"""Recommendations in a list."""
+LEDGERS: Final = {"most": 10, "seconds": 3600}
+"""How many times a visit may take the whole ledger."""
+_FIGURES: Final = ("value", "cost", "price", "worth_owner", "worth_everybody", "together")
+_CUT: Final = 100
+
+
+@router.get("")
+def overview(door: Person) -> Response:
+    """What is known, in numbers; one choice for everything; how far wishes are."""
+    settings, texts = door.service.settings, render.texts_of(door.request)
+    with door.reading() as (session, visitor):
+        user = _user(visitor)
+        states = interactions.counts(session, user)
+        latest = wishes.history(session, user, limit=3).wishes
+        everything = _everything(session, user)
+        model = models.in_service(session)
+    counts = {
+        "known": sum(states.values()),
+        "used": states.get("used", 0),
+        "withheld": states.get("withheld", 0),
+        "never": states.get("never", 0) + states.get("closed", 0),
+        "waiting": states.get("undecided", 0),
+    }
+    chosen = sent(everything)
+    is_other = everything is not None and chosen not in [choice.value for choice in texts.choices]
+    return draw(
+        door.request,
+        "overview.html",
+        visitor=visitor,
+        counts=counts,
+        everything=None if everything is None else chosen,
+        other=texts.choice(everything) if is_other and everything is not None else None,
+        unsaid=texts(
+            "overview.unsaid", platform=settings.controller.name, choice=texts.choice(settings.unsaid)
+        ),
+        wishes=[_wish(door, texts, each) for each in latest],
+        model=None if model is None else {"published": model.published, "hash": model.model_hash[:16]},
+    )
+
+
+@router.get("/entries")
+def entries(door: Person) -> Response:
+    """What is known, by time and category, with search."""
+    settings, texts, query = door.service.settings, render.texts_of(door.request), door.request.query_params
+    search, category = query.get("search", "").strip()[:_CUT], query.get("category", "")[:_CUT]
+    state, cursor = query.get("state", ""), query.get("cursor", "")
+    with door.reading() as (session, visitor):
+        user = _user(visitor)
+        found = interactions.page(
+            session,
+            settings,
+            user,
+            category=category or None,
+            search=search or None,
+            state=state if state in STATES else None,
+            cursor=cursor or None,
+            limit=ROWS,
+        )
+        categories = [each.category for each in interactions.categories(session, user) if each.count]
+    asked: dict[str, Any] = {
+        "search": search,
+        "category": category,
+        "state": state if state in STATES else "",
+    }
+    return draw(
+        door.request,
+        "entries.html",
+        visitor=visitor,
+        rows=[_entry(door, texts, row) for row in found.rows],
+        categories=categories,
+        states=STATES,
+        cursor=cursor,
+        empty=texts("entries.nothing" if any(asked.values()) or cursor else "entries.empty"),
+        first=address(door.request, "/me/entries", **asked) if cursor else None,
+        next=address(door.request, "/me/entries", **asked, cursor=found.next) if found.next else None,
+        **asked,
+    )
+
+
+@router.post("/entries")
+def choose_entries(door: Person) -> Response:
+    """Store the choices of a page that changed."""
+    visitor, form = door.check(), door.posted
+    items = _changed(texts_of(form, "item"), texts_of(form, "was"), texts_of(form, "choice"))
+    with door.reading() as (session, _):
+        for item in items:
+            _own(door, session, visitor, Said("item", item))
+    said = _say(door, visitor, [Said("item", item, value) for item, value in items.items()])
+    kept = {name: text_of(form, name)[:_CUT] for name in ("search", "category", "state", "cursor")}
+    return go(door.request, "/me/entries", **kept, said=said)
+
+
+@router.get("/entry")
+def entry(door: Person) -> Response:
+    """One entry: what it is, what the model did with it and why, and the choice."""
+    settings, texts = door.service.settings, render.texts_of(door.request)
+    with door.reading() as (session, visitor):
+        row = interactions.one(session, settings, _user(visitor), door.request.query_params.get("item", ""))
+    is_own = row.source == "item"
+    figures = [
+        (texts(f"entry.{name}"), f"{value:.4g}")
+        for name in _FIGURES
+        if (value := getattr(row, name)) is not None and isfinite(value)
+    ]
+    choice = texts.choice(row.unwillingness)
+    return draw(
+        door.request,
+        "entry.html",
+        visitor=visitor,
+        item=row.item,
+        name=row.title or row.item,
+        about=_about(texts, row),
+        state=row.state,
+        why=texts.why(row),
+        figures=figures,
+        chosen=sent(row.unwillingness) if is_own else None,
+        counts_now=texts("entry.now", choice=choice, source=texts.source(row, settings.controller.name)),
+        inherited=texts("entry.inherited"),
+    )
+
+
+@router.post("/entry")
+def choose_entry(door: Person) -> Response:
+    """Store the choice for one entry."""
+    return _choose(door, "item", "/me/entry")
+
+
+@router.post("/everything")
+def choose_everything(door: Person) -> Response:
+    """Store the choice for everything."""
+    return _choose(door, "everything", "/me")
+
+
+@router.get("/categories")
+def categories(door: Person) -> Response:
+    """The categories of what is known, with a choice for each."""
+    texts = render.texts_of(door.request)
+    with door.reading() as (session, visitor):
+        found = interactions.categories(session, _user(visitor))
+    rows = [
+        {
+            "name": each.category,
+            "about": texts.number(each.count),
+            "address": address(door.request, "/me/entries", category=each.category),
+            "label": texts("categories.label", name=each.category),
+            "was": sent(each.unwillingness),
+            "options": options(texts, each.unwillingness, "category", None),
+        }
+        for each in found
+    ]
+    return draw(door.request, "categories.html", visitor=visitor, rows=rows)
+
+
+@router.post("/categories")
+def choose_categories(door: Person) -> Response:
+    """Store the choices for categories that changed."""
+    visitor, form = door.check(), door.posted
+    names = _changed(texts_of(form, "category"), texts_of(form, "was"), texts_of(form, "choice"))
+    with door.reading() as (session, _):
+        for name in names:
+            _own(door, session, visitor, Said("category", name))
+    said = _say(door, visitor, [Said("category", name, value) for name, value in names.items()])
+    return go(door.request, "/me/categories", said=said)
+
+
+@router.post("/category")
+def choose_category(door: Person) -> Response:
+    """Store the choice for one category, after its preview."""
+    return _choose(door, "category", "/me/categories")
+
+
+@router.get("/recommendations")
+def recommendations(door: Person) -> Response:
+    """What is recommended, and why."""
+    texts = render.texts_of(door.request)
+    with door.reading() as (session, visitor):
+        found = door.service.server.recommend(session, _user(visitor), SHOWN)
+    return draw(
+        door.request,
+        "recommendations.html",
+        visitor=visitor,
+        recommendations=[_recommendation(texts, each) for each in found.items],
+        basis=texts("recommendations.own" if found.basis == "own" else "recommendations.general"),
+    )
+
+
+@router.post("/preview")
+def preview(door: Person) -> Response:
+    """What a choice would change, before it is stored."""
+    visitor, texts, form = door.check(), render.texts_of(door.request), door.posted
+    said = _said(text_of(form, "scope"), text_of(form, "target"), text_of(form, "choice"))
+    with door.reading() as (session, _):
+        what = _own(door, session, visitor, said)
+        found = door.service.server.preview(session, _user(visitor), said, SHOWN)
+    gone = {each.item: "gone" for each in found.gone}
+    new = {each.item: "new" for each in found.new}
+    if gone or new:
+        summary = texts("preview.differ", gone=len(gone), all=len(found.now.items))
+    else:
+        moved = [each.item for each in found.now.items] != [each.item for each in found.then.items]
+        summary = texts("preview.order" if moved else "preview.same")
+    named = {
+        "everything": texts("preview.everything"),
+        "category": texts("preview.category", target=said.target),
+    }
+    named_as = named.get(said.scope, f"“{what}”")
+    back = {
+        "item": address(door.request, "/me/entry", item=said.target),
+        "everything": address(door.request, "/me"),
+    }
+    return draw(
+        door.request,
+        "preview.html",
+        visitor=visitor,
+        supposed=texts("preview.supposed.none", what=named_as)
+        if said.unwillingness is None
+        else texts("preview.supposed", choice=texts.choice(said.unwillingness), what=named_as),
+        summary=summary,
+        now=[_recommendation(texts, each) for each in found.now.items],
+        then=[_recommendation(texts, each) for each in found.then.items],
+        gone=gone,
+        new=new,
+        scope=said.scope,
+        target=said.target,
+        choice=sent(said.unwillingness),
+        action={"item": "/me/entry", "category": "/me/category", "everything": "/me/everything"}[said.scope],
+        back=back.get(said.scope, address(door.request, "/me/categories")),
+    )
+
+
+@router.get("/history")
+def history(door: Person) -> Response:
+    """All that was said, how far each wish is, and its receipts."""
+    texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
+    with door.reading() as (session, visitor):
+        found = wishes.history(session, _user(visitor), cursor=cursor or None, limit=20)
+    return draw(
+        door.request,
+        "history.html",
+        visitor=visitor,
+        wishes=[_wish(door, texts, each) for each in found.wishes],
+        first=address(door.request, "/me/history") if cursor else None,
+        next=address(door.request, "/me/history", cursor=found.next) if found.next else None,
+    )
+
+
+@router.get("/receipts/{receipt}")
+def receipt_page(door: Person, receipt: UUID) -> Response:
+    """A receipt in words, checked against the ledger."""
+    texts = render.texts_of(door.request)
+    with door.reading() as (session, visitor):
+        found = ledger.receipt(session, str(receipt), user=_user(visitor))
+        findings = ledger.verify_receipt(session, found)
+        shown = _receipt(door, session, visitor, texts, found)
+    facts = [
+        (texts("receipt.about"), shown["what"]),
+        (texts("receipt.said"), shown["choice"]),
+        (texts("receipt.when"), shown["when"]),
+        (texts("receipt.id"), found["dct:identifier"]),
+        (texts("receipt.leaf"), found["proof"]["leaf"]["leaf"]),
+    ]
+    return draw(
+        door.request,
+        "receipt.html",
+        visitor=visitor,
+        sentence=texts(f"receipt.{shown['state']}"),
+        findings=[str(each) for each in findings],
+        facts=facts,
+        download=address(door.request, f"/me/receipts/{receipt}/receipt.json"),
+    )
+
+
+@router.get("/receipts/{receipt}/receipt.json")
+def receipt_file(door: Person, receipt: UUID) -> Response:
+    """A receipt, to be kept."""
+    with door.reading() as (session, visitor):
+        found = ledger.receipt(session, str(receipt), user=_user(visitor))
+    return _file(found, "receipt.json")
+
+
+@router.get("/ledger.jsonl")
+def whole_ledger(door: Person) -> Response:
+    """The whole ledger, to check receipts against. It has no personal data."""
+    with door.writing() as (session, visitor):
+        security.count_attempt(session, f"ledger {visitor.token_hash}", **LEDGERS)
+    return ledger_response(door.service)
+
+
+@router.get("/data")
+def data(door: Person) -> Response:
+    """Export, receipts, withdrawal."""
+    texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
+    with door.reading() as (session, visitor):
+        user = _user(visitor)
+        found, after = ledger.receipts_of(session, user, cursor=cursor or None, limit=20)
+        receipts = [_receipt(door, session, visitor, texts, each) for each in found]
+    return draw(
+        door.request,
+        "data.html",
+        visitor=visitor,
+        receipts=receipts,
+        first=address(door.request, "/me/data") if cursor else None,
+        next=address(door.request, "/me/data", cursor=after) if after else None,
+    )
+
+
+@router.get("/export.json")
+def export(door: Person) -> Response:
+    """All that is known, in one file."""
+    with door.snapshot() as (session, visitor):
+        found = people.export(session, door.service.settings, _user(visitor))
+    return _file(found, "my-data.json")
+
+
+@router.get("/withdraw")
+def ask_withdraw(door: Person) -> Response:
+    """What withdrawing everything means, and a button."""
+    with door.reading() as (session, visitor):
+        known = sum(interactions.counts(session, _user(visitor)).values())
+    return draw(door.request, "withdraw.html", visitor=visitor, known=known)
+
+
+@router.post("/withdraw")
+def withdraw(door: Person) -> Response:
+    """Withdraw everything."""
+    visitor = door.check()
+    door.service.recorder.submit(_user(visitor), [WITHDRAW_EVERYTHING]).result()
+    return go(door.request, "/me", said="withdrawn")
+
+
+# What the routes share
+
+
+def _user(visitor: Visitor) -> str:
+    assert visitor.person is not None  # visits of people have one
+    return visitor.person
+
+
+def _said(scope: str, target: str, choice: str) -> Said:
+    """Return what a form says; only the three scopes and the choices that forms offer."""
+    if scope not in ("item", "category", "everything"):
+        raise AssentError("scope: accepted: item, category, everything")
+    return Said(scope, "" if scope == "everything" else target, _value(choice))  # type: ignore[arg-type]
+
+
+def _value(choice: str) -> float | None:
+    if choice == NONE:
+        return None
+    try:
+        value = float(choice[:_CUT])
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise AssentError("choice: accepted: one of the five")
+    return value
+
+
+def _changed(targets: Sequence[str], were: Sequence[str], choices: Sequence[str]) -> dict[str, float | None]:
+    """Return the choices of a list that are not what the page showed: others are left as they are by now."""
+    if not len(targets) == len(were) == len(choices):
+        raise AssentError("the form is not whole: accepted: the form as it was shown")
+    return {
+        target: _value(choice)
+        for target, was, choice in zip(targets, were, choices, strict=True)
+        if choice != was
+    }
+
+
+def _own(door: Door, session: Session, visitor: Visitor, said: Said) -> str:
+    """Return the name of what is spoken of; refuse what is not this person's, as if it did not exist."""
+    if said.scope == "item":
+        return _title(door, session, visitor, said.target)
+    if said.scope == "category":
+        theirs = {each.category for each in interactions.categories(session, _user(visitor))}
+        if said.target not in theirs:
+            raise NotFoundError("category: there is none of this person")
+    return said.target
+
+
+def _title(door: Door, session: Session, visitor: Visitor, item: str) -> str:
+    row = interactions.one(session, door.service.settings, _user(visitor), item)
+    return row.title or row.item
+
+
+def _choose(door: Door, scope: str, back: str) -> Response:
+    visitor, form = door.check(), door.posted
+    said = _said(scope, text_of(form, "target"), text_of(form, "choice"))
+    with door.reading() as (session, _):
+        _own(door, session, visitor, said)
+        standing = {(each.scope, each.target): each for each in wishes.standing(session, _user(visitor))}
+    before = standing.get((said.scope, said.target))
+    same = said.unwillingness == (None if before is None else before.unwillingness)
+    outcome = _say(door, visitor, [] if same else [said])
+    return go(door.request, back, item=said.target if scope == "item" else None, said=outcome)
+
+
+def _say(door: Door, visitor: Visitor, said: list[Said]) -> str:
+    """Store what is said, durably, and return the word for it."""
+    if not said:
+        return "same"
+    door.service.recorder.submit(_user(visitor), said).result()
+    return "saved"
+
+
+def _everything(session: Session, user: str) -> float | None:
+    found = [each for each in wishes.standing(session, user) if each.scope == "everything"]
+    return found[0].unwillingness if found else None
+
+
+def _entry(door: Door, texts: Texts, row: Row) -> dict[str, Any]:
+    name, is_own = row.title or row.item, row.source == "item"
+    return {
+        "item": row.item,
+        "name": name,
+        "about": _about(texts, row),
+        "address": address(door.request, "/me/entry", item=row.item),
+        "state": row.state,
+        "state_word": texts(f"state.{row.state}"),
+        "why": texts.why(row),
+        "label": texts("entries.label", name=name),
+        "was": sent(row.unwillingness if is_own else None),
+        "options": options(
+            texts,
+            row.unwillingness if is_own else None,
+            row.source,
+            None if is_own else row.unwillingness,
+        ),
+    }
+
+
+def _about(texts: Texts, row: Row) -> str:
+    return " · ".join([texts.day(row.at), *([", ".join(row.categories)] if row.categories else [])])
+
+
+def _what(texts: Texts, scope: str, target: str, withdrawal: bool) -> str:
+    if withdrawal:
+        return texts("wish.withdrawal")
+    return {"everything": texts("wish.everything"), "category": texts("wish.category", target=target)}.get(
+        scope, target
+    )
+
+
+def _choice(texts: Texts, unwillingness: float | None) -> str:
+    return texts("wish.taken") if unwillingness is None else texts.choice(unwillingness)
+
+
+def _wish(door: Door, texts: Texts, wish: Past) -> dict[str, Any]:
+    to = _choice(texts, wish.unwillingness)
+    before = None if wish.before is None else texts.choice(wish.before)
+    if wish.withdrawal:
+        change = texts("wish.withdrew")
+    elif wish.unwillingness is None:
+        change = texts("wish.back", before=before or texts("choice.none"))
+    else:
+        change = texts("wish.from", before=before, to=to) if before else texts("wish.first", to=to)
+    return {
+        "what": wish.title or _what(texts, wish.scope, wish.target, wish.withdrawal),
+        "to": to,
+        "change": change,
+        "requested": wish.requested,
+        "steps": [
+            {
+                "name": texts(f"step.{state}"),
+                "at": getattr(wish, state),
+                "receipt": address(door.request, f"/me/receipts/{wish.receipts[state]}")
+                if state in wish.receipts
+                else None,
+            }
+            for state in ("requested", "decided", "trained", "served")
+        ],
+    }
+
+
+def _receipt(
+    door: Door, session: Session, visitor: Visitor, texts: Texts, receipt: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a receipt in words. What it is about may be gone by now; then its id is shown."""
+    event = receipt["dpv:hasRecordOfActivity"]["events"][0]
+    said = event["said"]
+    what = _what(texts, said["scope"], said["target"], said["withdrawal"])
+    if said["scope"] == "item":
+        with suppress(NotFoundError):
+            what = _title(door, session, visitor, said["target"])
+    return {
+        "what": what,
+        "choice": _choice(texts, said["unwillingness"]),
+        "state": event["state"],
+        "step": texts(f"step.{event['state']}"),
+        "address": address(door.request, f"/me/receipts/{receipt['dct:identifier']}"),
+        "at": event["dct:date"],
+        "when": texts.when(datetime.fromisoformat(event["dct:date"]).timestamp()),
+    }
+
+
+def _recommendation(texts: Texts, each: Recommendation) -> dict[str, Any]:
+    names = [f"“{one.title or one.item}”" for one in each.because]
+    why = texts("recommendations.popular")
+    if names:
+        joined = f" {texts('recommendations.and')} ".join(
+            [", ".join(names[:-1]), names[-1]] if names[1:] else names
+        )
+        why = texts("recommendations.because", items=joined)
+    return {"item": each.item, "name": each.title or each.item, "why": why}
+
+
+def _file(content: dict[str, Any], name: str) -> Response:
+    body = json.dumps(content, ensure_ascii=False, indent=2)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(body, media_type="application/json", headers=headers)

@@ -1,0 +1,124 @@
+"""How a page is drawn: templates, the texts of the reader's language, and what all pages have."""
+
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from assent.service.access import service_of
+from assent.service.security import PERSON, Visitor
+from assent.service.texts import Texts, texts_for
+
+STATIC: Final = str(resources.files("assent.service.pages").joinpath("static"))
+NONE: Final = "none"
+"""What a form sends to take a choice back."""
+_PEOPLE: Final = {
+    "/me": "nav.overview",
+    "/me/entries": "nav.entries",
+    "/me/categories": "nav.categories",
+    "/me/recommendations": "nav.recommendations",
+    "/me/history": "nav.history",
+    "/me/data": "nav.data",
+}
+_OPERATOR: Final = {
+    "/operator": "nav.operator",
+    "/operator/models": "nav.models",
+    "/operator/frontier": "nav.frontier",
+    "/operator/jobs": "nav.jobs",
+    "/operator/audit": "nav.audit",
+}
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates. Every value is escaped; one that is missing is an error, not a blank."""
+    return Environment(
+        loader=PackageLoader("assent.service.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+
+def texts_of(request: Request) -> Texts:
+    """Return the texts of the reader's language."""
+    return texts_for(request.headers.get("accept-language", ""))
+
+
+def draw(
+    request: Request, template: str, *, visitor: Visitor | None = None, status: int = 200, **values: Any
+) -> Response:
+    """Return a page."""
+    settings, texts = service_of(request).settings, texts_of(request)
+    here = request.url.path
+    pages = _PEOPLE if visitor is None or visitor.kind == PERSON else _OPERATOR
+    said = f"said.{request.query_params.get('said', '')}"
+    page = templates().get_template(template)
+    html = page.render(
+        t=texts,
+        platform=settings.controller.name,
+        base=base_of(request),
+        here=here,
+        visitor=visitor,
+        navigation=[(address, texts(key)) for address, key in pages.items()],
+        said=texts(said) if texts.has(said) else None,
+        **values,
+    )
+    return HTMLResponse(html, status, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.language})
+
+
+def base_of(request: Request) -> str:
+    """Return the path under which the service is reached, without a slash at the end."""
+    return urlsplit(service_of(request).settings.public_url).path.rstrip("/")
+
+
+def address(request: Request, path: str, **query: str | None) -> str:
+    """Return the address of a page, with what is given of its query."""
+    given = {name: value for name, value in query.items() if value}
+    return f"{base_of(request)}{path}{'?' if given else ''}{urlencode(given)}"
+
+
+def go(request: Request, path: str, **query: str | None) -> Response:
+    """Send a browser to another page, after a form."""
+    return RedirectResponse(address(request, path, **query), 303)
+
+
+def error_page(request: Request, status: int) -> Response:
+    """Return the page of an error."""
+    texts = texts_of(request)
+    key = f"error.{status}" if texts.has(f"error.{status}") else "error.400" if status < 500 else "error.500"
+    return draw(request, "error.html", status=status, title=texts(key), detail=texts(f"{key}.detail"))
+
+
+@lru_cache(maxsize=1000)
+def options(texts: Texts, own: float | None, source: str, inherited: float | None) -> Markup:
+    """Return the options of a choice in a list: `own` was said of it, `inherited` counts otherwise.
+
+    `source` is who said what is inherited, as in `Row.source`.
+    """
+    rest = texts("choice.none")
+    if inherited is not None:
+        who = source if source in ("platform", "unsaid") else "rest"
+        rest = texts(f"choice.as.{who}", choice=texts.choice(inherited))
+    listed = [(NONE, rest), *((choice.value, choice.label) for choice in texts.choices)]
+    chosen = sent(own)
+    if chosen not in dict(listed) and own is not None:
+        listed.append((chosen, texts.choice(own)))
+    return Markup("").join(
+        Markup('<option value="{}"{}>{}</option>').format(
+            value, Markup(" selected") if value == chosen else "", escape(label)
+        )
+        for value, label in listed
+    )
+
+
+def sent(unwillingness: float | None) -> str:
+    """Return how a form sends an unwillingness."""
+    return NONE if unwillingness is None else f"{unwillingness:g}"

@@ -1,0 +1,145 @@
+"""Errors: as RFC 9457 problems for programs, as a plain page for people. Nothing of a request is repeated."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from assent.service.boundary import API
+from assent.service.database import ConflictError, NotFoundError
+from assent.service.security import NotAllowedError, RefusedError, TooManyError
+from assent.support.errors import AssentError
+
+TITLES: Final = {
+    400: "The request cannot be read",
+    401: "A key is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "This method is not offered here",
+    409: "Conflict",
+    413: "Too large",
+    414: "The address is too long",
+    422: "Not accepted",
+    429: "Too many attempts",
+    503: "Not available now",
+}
+_log = logging.getLogger("assent.errors")
+
+
+class Wrong(BaseModel):
+    """One thing that is wrong with a request."""
+
+    where: str = Field(description="The place in the request, such as `body.interactions.3.item`.")
+    what: str
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 has it."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[Wrong] | None = None
+
+
+class ProblemResponse(JSONResponse):
+    """A response of the type that RFC 9457 names."""
+
+    media_type = "application/problem+json"
+
+
+def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return how the API's description names the problems of these statuses."""
+    content = {ProblemResponse.media_type: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": TITLES[status], "content": content} for status in statuses}
+
+
+ErrorPage = Callable[[Request, int], Response]
+"""Draws the page of a status."""
+
+
+def answer_errors(app: FastAPI, page: ErrorPage) -> None:
+    """Answer every error of the routes: with a problem under /v1, with a page elsewhere."""
+
+    def answer(
+        request: Request, status: int, detail: str, *, errors: Sequence[Wrong] = (), wait: int | None = None
+    ) -> Response:
+        if is_api(request):
+            problem = Problem(
+                title=TITLES.get(status, "Error"), status=status, detail=detail, errors=list(errors) or None
+            )
+            response: Response = ProblemResponse(problem.model_dump(exclude_none=True), status)
+        else:
+            response = page(request, status)
+        if status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        if wait is not None:
+            response.headers["Retry-After"] = str(wait)
+        return response
+
+    def of_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        response = answer(request, error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
+
+    def of_validation(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        found = error.errors()
+        errors = [Wrong(where=".".join(map(_place, each["loc"])), what=_what(each["msg"])) for each in found]
+        malformed = any(each["type"] == "json_invalid" for each in found)
+        first = f"{errors[0].where}: {errors[0].what}" if errors else "the request is not accepted"
+        return answer(request, 400 if malformed else 422, first, errors=errors)
+
+    def of_assent(request: Request, error: Exception) -> Response:
+        wait = error.retry_after if isinstance(error, TooManyError) else None
+        return answer(request, status_of(error), str(error), wait=wait)
+
+    def of_database(request: Request, error: Exception) -> Response:
+        # The text of such an error has the statement's values, which name people.
+        _log.error("%s: the database did not answer", type(error).__name__)
+        return answer(request, 503, "the database did not answer: accepted: the same request later", wait=1)
+
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(RequestValidationError, of_validation)
+    app.add_exception_handler(AssentError, of_assent)
+    app.add_exception_handler(DBAPIError, of_database)
+    app.add_exception_handler(SQLAlchemyError, of_database)
+
+
+def is_api(request: Request) -> bool:
+    """Whether a program asks."""
+    return request.url.path.startswith((API, "/health/"))
+
+
+def status_of(error: Exception) -> int:
+    """Return the status of an error of assent."""
+    match error:
+        case RefusedError():
+            return 401
+        case NotAllowedError():
+            return 403
+        case NotFoundError():
+            return 404
+        case ConflictError():
+            return 409
+        case TooManyError():
+            return 429
+        case _:
+            return 422
+
+
+def _place(part: object) -> str:
+    """A part of a place: names of fields that a client made up are cut."""
+    return str(part)[:60].encode("ascii", "replace").decode()
+
+
+def _what(message: str) -> str:
+    return message.removeprefix("Value error, ")

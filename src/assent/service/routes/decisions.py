@@ -1,0 +1,114 @@
+"""/v1/decisions and /v1/recommendations: what the model in service did with what is known, and its lists."""
+
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from assent.service import interactions, models
+from assent.service.access import Caller, KeyFor
+from assent.service.interactions import Row
+from assent.service.routes.repeat import api_router
+from assent.service.schemas import (
+    BecauseOut,
+    Cursor,
+    DecisionOut,
+    DecisionsOut,
+    ExplanationOut,
+    ItemId,
+    Limit,
+    PreviewIn,
+    PreviewOut,
+    RecommendationOut,
+    RecommendationsOut,
+    UserId,
+)
+from assent.service.serving import Recommendations
+from assent.service.texts import Texts
+from assent.service.wishes import Said
+
+router = api_router("decisions and recommendations")
+Deciding = Annotated[Caller, KeyFor("decisions")]
+Recommending = Annotated[Caller, KeyFor("recommendations")]
+_TEXTS = Texts()
+
+
+@router.get("/decisions")
+def list_some(
+    caller: Deciding,
+    user: Annotated[UserId, Query()],
+    cursor: Annotated[Cursor, Query()] = None,
+    limit: Annotated[Limit, Query()] = 50,
+) -> DecisionsOut:
+    """List what the model in service used of a person's interactions, what not, and why."""
+    settings = caller.service.settings
+    with caller.service.database.reading() as session:
+        model = models.in_service(session)
+        found = interactions.page(session, settings, user, cursor=cursor, limit=limit)
+    decisions = [DecisionOut(**_decision(row)) for row in found.rows]
+    return DecisionsOut(model=model.id if model else None, decisions=decisions, next=found.next)
+
+
+@router.get("/decisions/explain")
+def explain(
+    caller: Deciding, user: Annotated[UserId, Query()], item: Annotated[ItemId, Query()]
+) -> ExplanationOut:
+    """Say why one interaction is used or not, with the figures that decided."""
+    with caller.service.database.reading() as session:
+        row = interactions.one(session, caller.service.settings, user, item)
+    return ExplanationOut(
+        **_decision(row),
+        value=row.value,
+        cost=row.cost,
+        price=row.price,
+        worth_owner=row.worth_owner,
+        worth_everybody=row.worth_everybody,
+        together=row.together,
+    )
+
+
+def _decision(row: Row) -> dict[str, Any]:
+    return {
+        "item": row.item,
+        "title": row.title,
+        "state": row.state,
+        "unwillingness": row.decided_unwillingness,
+        "reason": row.reason,
+        "explained": _TEXTS.why(row),
+    }
+
+
+@router.get("/recommendations")
+def recommend(
+    caller: Recommending,
+    user: Annotated[UserId, Query()],
+    k: Annotated[int, Query(ge=1, le=100)] = 10,
+) -> RecommendationsOut:
+    """Recommend items to a person, from what they disclose now. What they have had is not shown."""
+    with caller.service.database.reading() as session:
+        return _recommendations(caller.service.server.recommend(session, user, k))
+
+
+@router.post("/recommendations/preview")
+def preview(caller: Recommending, body: PreviewIn) -> PreviewOut:
+    """Say what a person's list would become if they said this. Nothing is stored."""
+    said = Said(body.wish.scope, body.wish.target, body.wish.unwillingness)
+    with caller.service.database.reading() as session:
+        found = caller.service.server.preview(session, body.user, said, body.k)
+    return PreviewOut(now=_recommendations(found.now), then=_recommendations(found.then))
+
+
+def _recommendations(found: Recommendations) -> RecommendationsOut:
+    return RecommendationsOut(
+        model=found.model,
+        basis=found.basis,
+        items=[
+            RecommendationOut(
+                rank=each.rank,
+                item=each.item,
+                title=each.title,
+                score=each.score,
+                because=[BecauseOut(item=one.item, title=one.title, share=one.share) for one in each.because],
+            )
+            for each in found.items
+        ],
+    )

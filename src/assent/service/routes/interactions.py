@@ -1,0 +1,99 @@
+"""/v1/interactions: what people did, as the platform brings it."""
+
+from typing import Annotated
+
+from fastapi import Query
+
+from assent.service import interactions
+from assent.service.access import Caller, KeyFor
+from assent.service.interactions import NewInteraction
+from assent.service.routes.repeat import ONCE, api_router
+from assent.service.schemas import (
+    AddedOut,
+    Category,
+    Cursor,
+    InteractionIn,
+    InteractionOut,
+    InteractionsIn,
+    InteractionsOut,
+    ItemId,
+    Limit,
+    UserId,
+    moment,
+    source_of,
+)
+from assent.service.texts import Texts
+
+router = api_router("interactions")
+Platform = Annotated[Caller, KeyFor("interactions")]
+_TEXTS = Texts()
+
+
+@router.post("/interactions", status_code=201, dependencies=[ONCE])
+def add_one(caller: Platform, body: InteractionIn) -> AddedOut:
+    """Add an interaction. One that is known stays as it is."""
+    return _add(caller, [body])
+
+
+@router.post("/interactions/bulk", status_code=201, dependencies=[ONCE])
+def add_many(caller: Platform, body: InteractionsIn) -> AddedOut:
+    """Add up to 10,000 interactions: all of them, or none if one is refused."""
+    return _add(caller, body.interactions)
+
+
+def _add(caller: Caller, rows: list[InteractionIn]) -> AddedOut:
+    new = [
+        NewInteraction(
+            user=row.user,
+            item=row.item,
+            at=row.time.timestamp(),
+            title=row.title,
+            categories=row.categories,
+            unwillingness=row.unwillingness,
+        )
+        for row in rows
+    ]
+    with caller.service.database.writing() as session:
+        found = interactions.add(session, new)
+    return AddedOut(added=found.added, known=found.known)
+
+
+@router.get("/interactions")
+def list_some(
+    caller: Platform,
+    user: Annotated[UserId, Query()],
+    category: Annotated[Category | None, Query()] = None,
+    cursor: Annotated[Cursor, Query()] = None,
+    limit: Annotated[Limit, Query()] = 50,
+) -> InteractionsOut:
+    """List a person's interactions, latest first."""
+    settings = caller.service.settings
+    with caller.service.database.reading() as session:
+        found = interactions.page(session, settings, user, category=category, cursor=cursor, limit=limit)
+    rows = [
+        InteractionOut(
+            item=row.item,
+            title=row.title,
+            categories=list(row.categories),
+            time=moment(row.at),
+            unwillingness=row.unwillingness,
+            because=source_of(row, _TEXTS.source(row, settings.controller.name)),
+            state=row.state,
+        )
+        for row in found.rows
+    ]
+    return InteractionsOut(interactions=rows, next=found.next)
+
+
+@router.delete("/interactions", status_code=204, dependencies=[ONCE])
+def delete_one(caller: Platform, user: Annotated[UserId, Query()], item: Annotated[ItemId, Query()]) -> None:
+    """Delete an interaction: the next model is trained without it."""
+    with caller.service.database.writing() as session:
+        interactions.delete(session, user, item)
+
+
+@router.delete("/people", status_code=204, dependencies=[ONCE])
+def erase(caller: Platform, user: Annotated[UserId, Query()]) -> None:
+    """Delete all that is known of a person: interactions, wishes, decisions, receipts."""
+    with caller.service.database.writing() as session:
+        interactions.erase(session, user)

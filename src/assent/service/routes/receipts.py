@@ -1,0 +1,109 @@
+"""/v1/receipts, /v1/ledger, /v1/export: what was said and honoured, and the proof of it."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Body, Query
+from fastapi.responses import StreamingResponse
+
+from assent.service import ledger, people
+from assent.service.access import Caller, KeyFor, Service
+from assent.service.routes.repeat import api_router
+from assent.service.schemas import (
+    Cursor,
+    HeadOut,
+    HeadsOut,
+    Identifier,
+    Limit,
+    ReceiptsOut,
+    UserId,
+    VerifiedOut,
+)
+
+router = api_router("receipts")
+Platform = Annotated[Caller, KeyFor("receipts")]
+
+
+@router.get("/receipts")
+def list_some(
+    caller: Platform,
+    user: Annotated[UserId, Query()],
+    cursor: Annotated[Cursor, Query()] = None,
+    limit: Annotated[Limit, Query()] = 50,
+) -> ReceiptsOut:
+    """List a person's receipts, latest first."""
+    with caller.service.database.reading() as session:
+        found, after = ledger.receipts_of(session, user, cursor=cursor, limit=limit)
+    return ReceiptsOut(receipts=found, next=after)
+
+
+@router.get("/receipts/{receipt}")
+def get_one(caller: Platform, receipt: UUID) -> dict[str, Any]:
+    """Return a receipt."""
+    with caller.service.database.reading() as session:
+        return ledger.receipt(session, str(receipt))
+
+
+@router.post("/receipts/verify")
+def verify(caller: Platform, body: Annotated[dict[str, Any], Body()]) -> VerifiedOut:
+    """Check a receipt: whether it is what was written, and whether the ledger has it."""
+    with caller.service.database.reading() as session:
+        findings = ledger.verify_receipt(session, body)
+    return VerifiedOut(verified=not findings, findings=[str(each)[:500] for each in findings[:100]])
+
+
+@router.get("/ledger/heads")
+def list_heads(
+    caller: Platform,
+    before: Annotated[
+        Identifier | None, Query(alias="cursor", description="`next` of the page before.")
+    ] = None,
+    limit: Annotated[Limit, Query()] = 50,
+) -> HeadsOut:
+    """List the seals of the ledger, latest first. Keep a head elsewhere to notice later changes."""
+    with caller.service.database.reading() as session:
+        found, after = ledger.heads(session, cursor=before, limit=limit)
+    heads = [
+        HeadOut(
+            number=each.number,
+            first=each.first,
+            count=each.count,
+            at=each.at,
+            root=each.root,
+            head=each.head,
+        )
+        for each in found
+    ]
+    return HeadsOut(heads=heads, next=None if after is None else str(after))
+
+
+@router.get(
+    "/ledger",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}},
+)
+def whole_ledger(caller: Platform) -> StreamingResponse:
+    """Return the whole ledger as lines of JSON, for `assent verify`. It has no personal data."""
+    return ledger_response(caller.service)
+
+
+def ledger_response(service: Service) -> StreamingResponse:
+    """Return a response that reads the ledger while it is sent."""
+
+    def lines() -> Iterator[str]:
+        with service.database.snapshot() as session:
+            for line in ledger.export_lines(session):
+                yield f"{line.rstrip()}\n"
+
+    headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
+    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/export")
+def export(caller: Platform, user: Annotated[UserId, Query()]) -> dict[str, Any]:
+    """Return all that is known of a person."""
+    with caller.service.database.snapshot() as session:
+        found: dict[str, Any] = json.loads(json.dumps(people.export(session, caller.service.settings, user)))
+    return found

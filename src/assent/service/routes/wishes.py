@@ -1,0 +1,115 @@
+"""/v1/wishes: what people say of an item, of a category, of everything; what follows for each interaction."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import Query
+
+from assent.service import interactions, wishes
+from assent.service.access import Caller, KeyFor
+from assent.service.routes.repeat import ONCE, api_router
+from assent.service.schemas import (
+    Cursor,
+    EffectiveOut,
+    HistoryOut,
+    ItemId,
+    Limit,
+    PastOut,
+    PersonIn,
+    RecordedAllOut,
+    RecordedOut,
+    StandingOut,
+    StandingsOut,
+    UserId,
+    WishesIn,
+    moment,
+    source_of,
+)
+from assent.service.texts import Texts
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
+
+router = api_router("wishes")
+Platform = Annotated[Caller, KeyFor("wishes")]
+_TEXTS = Texts()
+
+
+@router.put("/wishes", dependencies=[ONCE])
+async def say(caller: Platform, body: WishesIn) -> RecordedAllOut:
+    """Store what a person says, and answer with receipts once it is durable. All of it, or nothing."""
+    said = [Said(each.scope, each.target, each.unwillingness) for each in body.wishes]
+    return await _record(caller, body.user, said)
+
+
+@router.post("/wishes/withdraw", dependencies=[ONCE])
+async def withdraw(caller: Platform, body: PersonIn) -> RecordedAllOut:
+    """Withdraw everything of a person: never, for all that is known and all that comes."""
+    return await _record(caller, body.user, [WITHDRAW_EVERYTHING])
+
+
+async def _record(caller: Caller, user: str, said: list[Said]) -> RecordedAllOut:
+    recorded = await asyncio.wrap_future(caller.service.recorder.submit(user, said))
+    return RecordedAllOut(wishes=[RecordedOut(wish=each.wish, receipt=each.receipt) for each in recorded])
+
+
+@router.get("/wishes")
+def list_standing(caller: Platform, user: Annotated[UserId, Query()]) -> StandingsOut:
+    """List a person's wishes in force."""
+    with caller.service.database.reading() as session:
+        found = wishes.standing(session, user)
+    return StandingsOut(
+        wishes=[
+            StandingOut(
+                wish=each.wish,
+                scope=each.scope,
+                target=each.target,
+                unwillingness=each.unwillingness,
+                said=moment(each.said),
+                withdrawal=each.withdrawal,
+            )
+            for each in found
+        ]
+    )
+
+
+@router.get("/wishes/effective")
+def explain(
+    caller: Platform, user: Annotated[UserId, Query()], item: Annotated[ItemId, Query()]
+) -> EffectiveOut:
+    """Say what is in force for one interaction, and who said so."""
+    settings = caller.service.settings
+    with caller.service.database.reading() as session:
+        row = interactions.one(session, settings, user, item)
+    because = source_of(row, _TEXTS.source(row, settings.controller.name))
+    return EffectiveOut(user=user, item=item, unwillingness=row.unwillingness, because=because)
+
+
+@router.get("/wishes/history")
+def history(
+    caller: Platform,
+    user: Annotated[UserId, Query()],
+    cursor: Annotated[Cursor, Query()] = None,
+    limit: Annotated[Limit, Query()] = 50,
+) -> HistoryOut:
+    """List all that a person said, and when each wish was stored, decided, trained for and served."""
+    with caller.service.database.reading() as session:
+        found = wishes.history(session, user, cursor=cursor, limit=limit)
+    return HistoryOut(
+        wishes=[
+            PastOut(
+                wish=each.wish,
+                scope=each.scope,
+                target=each.target,
+                unwillingness=each.unwillingness,
+                before=each.before,
+                withdrawal=each.withdrawal,
+                in_force=each.in_force,
+                requested=moment(each.requested),
+                decided=moment(each.decided),
+                trained=moment(each.trained),
+                served=moment(each.served),
+                receipts=each.receipts,
+            )
+            for each in found.wishes
+        ],
+        next=found.next,
+    )

@@ -1,0 +1,302 @@
+"""Who may come in: platform keys, one-time personal links, visits (sessions in a browser), limits.
+
+Secrets have 256 random bits and only their SHA-256 is stored, so that a copy of the database lets nobody in.
+A slow password hash would add nothing: there is nothing to guess. Secrets are compared in constant time.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from sqlalchemy import CursorResult, delete, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from assent.service import ledger
+from assent.service.database import ConflictError, NotFoundError
+from assent.service.settings import ServiceSettings
+from assent.service.tables import Attempt, Key, Link, Reply, Visit
+from assent.support.errors import AssentError
+
+SCOPES: Final = (
+    "interactions",
+    "wishes",
+    "decisions",
+    "recommendations",
+    "models",
+    "receipts",
+    "links",
+    "metrics",
+    "admin",
+)
+"""What a key may be for. `admin` manages keys and opens the operator's pages; it allows nothing else."""
+
+PERSON: Final = "person"
+OPERATOR: Final = "operator"
+
+LINK_SECONDS: Final = 15 * 60
+IDLE_SECONDS: Final = 30 * 60
+VISIT_SECONDS: Final = 12 * 3600
+OVERLAP_SECONDS: Final = 3600
+"""How long a rotated key goes on beside its successor."""
+REPLY_SECONDS: Final = 24 * 3600
+_SEEN_SECONDS: Final = 60
+"""How often the last use of a key or visit is noted at most."""
+_KEY = re.compile(r"assent_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+_NO_HASH: Final = "0" * 64
+
+
+class RefusedError(AssentError):
+    """No key, visit or link, or one that does not count (any more): whoever asks is nobody."""
+
+
+class NotAllowedError(AssentError):
+    """Whoever asks is known, and may not do this."""
+
+
+class TooManyError(AssentError):
+    """More attempts than are allowed in a while."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class KeyHolder:
+    """A platform that showed a key."""
+
+    key_id: str
+    name: str
+    scopes: frozenset[str]
+    is_stale: bool
+    """Whether its last use was noted long ago."""
+
+    def check(self, scope: str) -> None:
+        """Refuse what the key is not for."""
+        if scope not in self.scopes:
+            raise NotAllowedError(f"this key is not for {scope}: accepted: a key with the scope {scope}")
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """A person or an operator in a browser."""
+
+    kind: str
+    person: str | None
+    key_id: str | None
+    csrf: str
+    token_hash: str
+    is_stale: bool
+    """Whether its last use was noted long ago."""
+
+
+def hashed(secret: str) -> str:
+    """Return what is stored of a secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two secrets are equal, in a time that does not depend on where they differ."""
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+
+
+# Keys
+
+
+def create_key(
+    session: Session,
+    name: str,
+    scopes: Sequence[str],
+    *,
+    expires: float | None = None,
+    by: str = "command line",
+) -> str:
+    """Store a new key and return its text, which is shown once and not kept. `by` goes to the audit log."""
+    if wrong := sorted(set(scopes) - set(SCOPES)):
+        raise AssentError(f"scopes={wrong[0]!r}: accepted: {', '.join(SCOPES)}")
+    if not scopes:
+        raise AssentError(f"scopes: a key is for something: accepted: {', '.join(SCOPES)}")
+    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    session.add(
+        Key(
+            id=key_id,
+            name=name,
+            scopes=" ".join(sorted(set(scopes))),
+            secret_hash=hashed(secret),
+            created=time.time(),
+            expires=expires,
+        )
+    )
+    session.flush()
+    ledger.note(session, "key created", key=key_id, scopes=sorted(set(scopes)), by=by)
+    return f"assent_{key_id}_{secret}"
+
+
+def public_part(key: str) -> str:
+    """Return the id in a key's text."""
+    return key.split("_")[1]
+
+
+def check_key(session: Session, text: str) -> KeyHolder:
+    """Return who shows the key `text`; refuse what is unknown, expired or revoked."""
+    parts, now = _KEY.fullmatch(text), time.time()
+    key = session.get(Key, parts[1]) if parts else None
+    # An unknown id takes as long as a wrong secret.
+    fits = same(hashed(parts[2] if parts else text), key.secret_hash if key else _NO_HASH)
+    if key is None or not fits or not _in_force(key, now):
+        raise RefusedError("this key is unknown, expired or revoked: accepted: a key of this service")
+    is_stale = key.last_used is None or key.last_used < now - _SEEN_SECONDS
+    return KeyHolder(key.id, key.name, frozenset(key.scopes.split()), is_stale)
+
+
+def note_use(session: Session, holder: KeyHolder) -> None:
+    """Note that a key was used now."""
+    session.execute(update(Key).where(Key.id == holder.key_id).values(last_used=time.time()))
+
+
+def _in_force(key: Key, now: float) -> bool:
+    return key.revoked is None and (key.expires is None or key.expires > now)
+
+
+def list_keys(session: Session) -> list[Key]:
+    """Return all keys, the newest first."""
+    return list(session.scalars(select(Key).order_by(Key.created.desc(), Key.id)))
+
+
+def find_key(session: Session, key_id: str) -> Key:
+    """Return the key with this public part, also one that is no longer in force."""
+    key = session.get(Key, key_id)
+    if key is None:
+        raise NotFoundError("there is no such key")
+    return key
+
+
+def rotate_key(
+    session: Session, key_id: str, *, overlap: float = OVERLAP_SECONDS, by: str = "command line"
+) -> str:
+    """Return the text of a new key of the same name and scopes; the old one ends after `overlap` seconds."""
+    key, now = find_key(session, key_id), time.time()
+    if not _in_force(key, now):
+        raise ConflictError("this key is expired or revoked: accepted: a key in force")
+    key.expires = min(key.expires or now + overlap, now + overlap)
+    ledger.note(session, "key rotated", key=key_id, by=by)
+    return create_key(session, key.name, key.scopes.split(), by=by)
+
+
+def revoke_key(session: Session, key_id: str, *, by: str = "command line") -> None:
+    """End a key and the visits of operators that it let in. A revoked key stays revoked."""
+    key = find_key(session, key_id)
+    if key.revoked is None:
+        key.revoked = time.time()
+        ledger.note(session, "key revoked", key=key_id, by=by)
+    session.execute(delete(Visit).where(Visit.key_id == key_id))
+
+
+# Links
+
+
+def create_link(session: Session, user: str, settings: ServiceSettings, *, by: str) -> str:
+    """Return the address of a new one-time link for a person. `by` goes to the audit log."""
+    now, secret = time.time(), secrets.token_urlsafe(32)
+    session.add(Link(token_hash=hashed(secret), person=user, created=now, expires=now + LINK_SECONDS))
+    ledger.note(session, "link created", by=by)
+    return f"{settings.public_url.rstrip('/')}/enter?link={secret}"
+
+
+def use_link(session: Session, secret: str) -> str:
+    """Use up a link and return whose it was. Of several that try at once, one succeeds."""
+    now = time.time()
+    mine = (Link.token_hash == hashed(secret), Link.used.is_(None), Link.expires > now)
+    used = cast("CursorResult[None]", session.execute(update(Link).where(*mine).values(used=now)))
+    if not _TOKEN.fullmatch(secret) or used.rowcount != 1:
+        raise RefusedError("this link is unknown, used or too old: accepted: a new link from the platform")
+    return session.scalars(select(Link.person).where(Link.token_hash == hashed(secret))).one()
+
+
+# Visits
+
+
+def start_visit(session: Session, *, person: str | None = None, key_id: str | None = None) -> str:
+    """Begin the visit of a person, or of the operator with a key, and return the cookie's secret."""
+    now, secret = time.time(), secrets.token_urlsafe(32)
+    session.add(
+        Visit(
+            token_hash=hashed(secret),
+            kind=OPERATOR if person is None else PERSON,
+            person=person,
+            key_id=key_id,
+            csrf=secrets.token_urlsafe(32),
+            created=now,
+            seen=now,
+            expires=now + VISIT_SECONDS,
+        )
+    )
+    return secret
+
+
+def find_visit(session: Session, secret: str) -> Visitor | None:
+    """Return who holds the cookie's secret; None if there is no such visit, or it ended."""
+    if not _TOKEN.fullmatch(secret):
+        return None
+    now = time.time()
+    visit = session.get(Visit, hashed(secret))
+    if visit is None or visit.expires < now or visit.seen < now - IDLE_SECONDS:
+        return None
+    if visit.key_id is not None:
+        key = session.get(Key, visit.key_id)
+        if key is None or not _in_force(key, now):
+            return None
+    is_stale = visit.seen < now - _SEEN_SECONDS
+    return Visitor(visit.kind, visit.person, visit.key_id, visit.csrf, visit.token_hash, is_stale)
+
+
+def note_visit(session: Session, visitor: Visitor) -> None:
+    """Note that a visit goes on."""
+    session.execute(update(Visit).where(Visit.token_hash == visitor.token_hash).values(seen=time.time()))
+
+
+def end_visit(session: Session, visitor: Visitor) -> None:
+    """End a visit at once, in all processes."""
+    session.execute(delete(Visit).where(Visit.token_hash == visitor.token_hash))
+
+
+# Limits
+
+
+def count_attempt(session: Session, who: str, *, most: int, seconds: int) -> None:
+    """Count an attempt of `who` (what is tried, and by whom); refuse more than `most` in `seconds`.
+
+    The count is in the database, so that it holds over all web processes. `who` is stored as a hash.
+    """
+    window = _window(seconds)
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    row = insert(Attempt).values(bucket=hashed(f"{seconds} {who}"), window=window, count=1)
+    counted = session.execute(
+        row.on_conflict_do_update(
+            index_elements=[Attempt.bucket, Attempt.window], set_={"count": Attempt.count + 1}
+        ).returning(Attempt.count)
+    ).scalar_one()
+    if counted > most:
+        wait = max(1, window - int(time.time()))
+        raise TooManyError("too many attempts: accepted: fewer of them", wait)
+
+
+def _window(seconds: int) -> int:
+    """When the present window of `seconds` ends."""
+    return (int(time.time()) // seconds + 1) * seconds
+
+
+def tidy(session: Session) -> None:
+    """Delete links, visits, replies and counts that are over."""
+    now = time.time()
+    session.execute(delete(Link).where(Link.expires < now - VISIT_SECONDS))
+    session.execute(delete(Visit).where(or_(Visit.expires < now, Visit.seen < now - IDLE_SECONDS)))
+    session.execute(delete(Reply).where(Reply.created < now - REPLY_SECONDS))
+    session.execute(delete(Attempt).where(Attempt.window < now))

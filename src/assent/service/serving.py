@@ -1,0 +1,357 @@
+"""Recommendations from what is disclosed now, by the model in service.
+
+A person's vector is folded in from the items that they disclose at the moment of the request, which is exact
+given the items' vectors. An interaction counts as disclosed if the model in service used it and its owner has
+not said never, closed or deleted it since. Where its owner minds it more than when that was decided, it
+counts only if its worth still pays for it. What is newly allowed waits for the next decision.
+
+Every request asks the database for the person's version and the model in service, so that changes made by
+other processes hold from the next request on.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import and_, bindparam, select
+from sqlalchemy.orm import Session
+
+from assent.models import IALS
+from assent.runs.folder import open_run
+from assent.runs.recommend import GENERAL, OWN, popularity
+from assent.service.database import ConflictError
+from assent.service.effective import Effective, Query, deciding
+from assent.service.interactions import categories_of_row
+from assent.service.settings import ServiceSettings
+from assent.service.tables import Decision, Interaction, Item, Model, Person, Publication
+from assent.service.wishes import Said, Standing, check, standing
+from assent.support.errors import AssentError
+
+NO_MODEL: Final = "none"
+_LISTS: Final = 20_000
+"""Lists that a process keeps for people of whom nothing changes."""
+_REASONS: Final = 3
+"""Items that are named for a recommendation."""
+MOST: Final = 1000
+"""Longest list."""
+_PRESENT: Final = select(
+    select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
+    select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
+)
+_TITLES: Final = select(Item.item, Item.title).where(Item.item.in_(bindparam("items", expanding=True)))
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Because:
+    """An item that its owner discloses and that speaks for a recommendation."""
+
+    item: str
+    title: str | None
+    share: float
+    """Of all that speaks for it, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """One item of a list."""
+
+    rank: int
+    item: str
+    title: str | None
+    score: float
+    because: tuple[Because, ...]
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """A person's list."""
+
+    basis: str
+    """`own`: what they disclose; `general`: what most people do; `none`: no model is in service."""
+    model: int | None
+    items: tuple[Recommendation, ...]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A person's list now, and as it would be."""
+
+    now: Recommendations
+    then: Recommendations
+    gone: tuple[Recommendation, ...]
+    new: tuple[Recommendation, ...]
+
+
+@dataclass(frozen=True)
+class _Had:
+    """An interaction of the person who asks."""
+
+    item: str
+    categories: tuple[str, ...]
+    brought: float | None
+    unwillingness: float
+    state: str | None
+    decided: float | None
+    value: float | None
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    item: str
+    score: float
+    because: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """The model in service, in memory."""
+
+    id: int
+    price: float | None
+    closed: float | None
+    items: list[str]
+    vectors: npt.NDArray[np.float32]
+    """[items, d]"""
+    alpha: float
+    l2: float
+    calibration: tuple[float, float]
+    popular: list[tuple[str, float]]
+    """Items with the share of people who disclose them, most first."""
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        return {item: place for place, item in enumerate(self.items)}
+
+    @cached_property
+    def gram(self) -> Vector:
+        wide = self.vectors.astype(np.float64)
+        return self.alpha * (wide.T @ wide)
+
+    def ranked(self, disclosed: Sequence[str], had: Sequence[str], k: int) -> tuple[str, list[_Ranked]]:
+        """Return the basis and the k best items for somebody, without those that they have had."""
+        hidden = {self.places[item] for item in had if item in self.places}
+        known = sorted({self.places[item] for item in disclosed if item in self.places})
+        if not known:
+            best = [(item, share) for item, share in self.popular if item not in set(had)][:k]
+            return GENERAL, [_Ranked(item, share, ()) for item, share in best]
+        own = self.vectors[known].astype(np.float64)
+        ridge = self.l2 * (len(known) + self.alpha * len(self.items))
+        system = self.gram + own.T @ own + ridge * np.eye(own.shape[1])
+        each = np.linalg.solve(system, own.T)  # the part of the person's vector that each item gives: [d, n]
+        scores = self.vectors @ each.sum(axis=1).astype(np.float32)
+        scores[list(hidden)] = -np.inf
+        number = min(k, len(scores) - len(hidden))
+        best_places = np.argpartition(-scores, number - 1)[:number] if number else np.zeros(0, np.int64)
+        order = best_places[np.lexsort((best_places, -scores[best_places]))]
+        speaking = np.maximum(self.vectors[order].astype(np.float64) @ each, 0)
+        a, b = self.calibration
+        return OWN, [
+            _Ranked(self.items[place], a * float(scores[place]) + b, self._because(parts, known))
+            for place, parts in zip(order, speaking, strict=True)
+        ]
+
+    def _because(self, parts: Vector, known: Sequence[int]) -> tuple[tuple[str, float], ...]:
+        total = float(parts.sum())
+        if total <= 0:
+            return ()
+        largest = np.argsort(-parts, kind="stable")[:_REASONS]
+        return tuple((self.items[known[at]], float(parts[at]) / total) for at in largest if parts[at] > 0)
+
+
+class Server:
+    """What a web process serves from: the model, and lists of people while nothing of theirs changes."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._loading = Lock()
+        self._loaded: _Loaded | None = None
+        self._keeping = Lock()
+        self._lists: OrderedDict[tuple[str, int], tuple[int, int, Recommendations]] = OrderedDict()
+
+    def warm(self, session: Session) -> None:
+        """Load the model in service, so that the first request need not wait for it."""
+        model, _ = self._present(session, "")
+        if model is not None:
+            _ = self._model(session, model).gram
+
+    def recommend(self, session: Session, user: str, k: int = 10) -> Recommendations:
+        """Return the k best items for a person, with why. What they have had is not shown."""
+        if not 1 <= k <= MOST:
+            raise AssentError(f"k {k}: accepted: a number from 1 to {MOST}")
+        model, version = self._present(session, user)
+        if model is None:
+            return Recommendations(NO_MODEL, None, ())
+        with self._keeping:
+            kept = self._lists.get((user, k))
+            if kept is not None and kept[:2] == (model, version):
+                self._lists.move_to_end((user, k))
+                return kept[2]
+        loaded = self._model(session, model)
+        found = self._list(session, loaded, _rows(session, self._settings, user, model), k)
+        with self._keeping:
+            self._lists[user, k] = (model, version, found)
+            while len(self._lists) > _LISTS:
+                self._lists.popitem(last=False)
+        return found
+
+    def preview(self, session: Session, user: str, said: Said, k: int = 10) -> Preview:
+        """Return what the person's list would become if they said this; nothing is stored."""
+        check(said)
+        model, _ = self._present(session, user)
+        if model is None:
+            raise ConflictError("preview: no model is in service")
+        loaded, rows = self._model(session, model), _rows(session, self._settings, user, model)
+        supposed = _supposing(standing(session, user), said)
+        then = [_minding(row, self._minded(row, supposed), loaded) for row in rows]
+        before, after = (self._list(session, loaded, each, k) for each in (rows, then))
+        were, are = ({each.item for each in one.items} for one in (before, after))
+        return Preview(
+            before,
+            after,
+            gone=tuple(each for each in before.items if each.item not in are),
+            new=tuple(each for each in after.items if each.item not in were),
+        )
+
+    def _minded(self, row: _Had, supposed: Sequence[Standing]) -> float:
+        found = deciding(supposed, row.item, row.categories)
+        if found is not None:
+            return found.unwillingness
+        return self._settings.unsaid if row.brought is None else row.brought
+
+    def _present(self, session: Session, user: str) -> tuple[int | None, int]:
+        """Return the model in service and the person's version; -1 if nothing is known of them."""
+        model, found = session.execute(_PRESENT, {"user": user}).one()
+        return model, -1 if found is None else found
+
+    def _model(self, session: Session, id: int) -> _Loaded:
+        with self._loading:
+            if self._loaded is None or self._loaded.id != id:
+                self._loaded = _load(session, self._settings, id)
+            return self._loaded
+
+    def _list(self, session: Session, loaded: _Loaded, rows: Sequence[_Had], k: int) -> Recommendations:
+        disclosed = [row.item for row in rows if _is_disclosed(row, loaded)]
+        basis, ranked = loaded.ranked(disclosed, [row.item for row in rows], k)
+        named = {each.item for each in ranked} | {item for each in ranked for item, _ in each.because}
+        titles = _titles(session, named)
+        return Recommendations(
+            basis,
+            loaded.id,
+            tuple(
+                Recommendation(
+                    rank,
+                    each.item,
+                    titles.get(each.item),
+                    each.score,
+                    tuple(Because(item, titles.get(item), share) for item, share in each.because),
+                )
+                for rank, each in enumerate(ranked, 1)
+            ),
+        )
+
+
+def _pays(row: _Had, loaded: _Loaded) -> bool:
+    """Whether what an interaction is worth pays for what its owner minds now."""
+    return None not in (row.value, loaded.price) and row.value > loaded.price * row.unwillingness  # type: ignore[operator]
+
+
+def _is_disclosed(row: _Had, loaded: _Loaded) -> bool:
+    if row.state != "used" or _is_away(row, loaded):
+        return False
+    return row.unwillingness <= (row.decided or 0.0) or _pays(row, loaded)
+
+
+def _is_away(row: _Had, loaded: _Loaded) -> bool:
+    return row.unwillingness == 1 or (loaded.closed is not None and row.unwillingness > loaded.closed)
+
+
+def _minding(row: _Had, unwillingness: float, loaded: _Loaded) -> _Had:
+    """Return an interaction as it would be decided if its owner minded it so much."""
+    if unwillingness == row.unwillingness:
+        return row
+    changed = replace(row, unwillingness=unwillingness)
+    if _is_away(changed, loaded) or row.value is None:
+        return changed
+    return replace(changed, state="used" if _pays(changed, loaded) else "withheld", decided=unwillingness)
+
+
+def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
+    """Return the wishes that would be in force."""
+    kept = (
+        []
+        if said.withdrawal
+        else [each for each in now if (each.scope, each.target) != (said.scope, said.target)]
+    )
+    if said.unwillingness is None:
+        return kept
+    number = 1 + max((each.wish for each in now), default=0)
+    return [*kept, Standing(number, said.scope, said.target, None, said.unwillingness, 0.0, said.withdrawal)]
+
+
+@lru_cache(maxsize=8)
+def _asked(settings: ServiceSettings, dialect: str) -> Query:
+    """Return the query of the interactions of the person `user`, with what `model` decided on them."""
+    effective = Effective(settings)
+    decided = and_(
+        Decision.model_id == bindparam("model"),
+        Decision.person_id == Interaction.person_id,
+        Decision.item_id == Interaction.item_id,
+    )
+    asked = (
+        select(
+            Item.item,
+            categories_of_row(dialect),
+            Interaction.unwillingness,
+            effective.unwillingness,
+            Decision.state,
+            Decision.unwillingness,
+            Decision.value,
+        )
+        .select_from(Interaction)
+        .join(Person, Person.id == Interaction.person_id)
+        .join(Item, Item.id == Interaction.item_id)
+        .outerjoin(Decision, decided)
+        .where(Person.user == bindparam("user"))
+        .order_by(Item.item)
+    )
+    return effective.joined(asked)
+
+
+def _rows(session: Session, settings: ServiceSettings, user: str, model: int) -> list[_Had]:
+    asked = _asked(settings, session.get_bind().dialect.name)
+    return [
+        _Had(item, tuple(json.loads(categories or "[]")), *rest)
+        for item, categories, *rest in session.execute(asked, {"user": user, "model": model})
+    ]
+
+
+def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:
+    return dict(session.execute(_TITLES, {"items": sorted(items)}).all()) if items else {}
+
+
+def _load(session: Session, settings: ServiceSettings, id: int) -> _Loaded:
+    """Read a model from its run folder, which is checked against its manifest."""
+    row = session.get_one(Model, id)
+    run = open_run(settings.runs / row.folder)
+    model, most = run.trained.model, popularity(run).sort("share", "item", descending=[True, False])
+    assert isinstance(model, IALS)
+    a, b = model.calibration.tolist()
+    facts: dict[str, Any] = row.facts
+    return _Loaded(
+        id=id,
+        price=facts["price"],
+        closed=settings.closed,
+        items=run.trained.item_ids.tolist(),
+        vectors=model.item_table[:-1].detach().numpy().copy(),
+        alpha=model.alpha,
+        l2=model.l2,
+        calibration=(a, b),
+        popular=list(zip(most["item"].to_list(), most["share"].to_list(), strict=True)),
+    )

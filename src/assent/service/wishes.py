@@ -1,0 +1,495 @@
+"""What people say: of an item, of a category, of everything; and what follows for each interaction.
+
+The most specific wish counts: one of the item before one of a category before one of everything; of an item's
+categories the one that was said last. Without a wish, what the platform brought counts; without that, the
+setting `unsaid`. A withdrawal is a wish of everything, never, and ends all wishes before it.
+"""
+
+import queue
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from math import isfinite
+from threading import Thread
+from time import time
+from typing import Any, Final, Literal, get_args
+from uuid import uuid4
+
+from sqlalchemy import and_, func, select, update
+from sqlalchemy.orm import Session
+
+from assent.service.database import Database, NotFoundError, insert_many
+from assent.service.ledger import Event, append, moment_text, number_of, take_turn
+from assent.service.ledger_check import canonical
+from assent.service.receipts import receipt_of, record_of
+from assent.service.settings import ServiceSettings
+from assent.service.tables import Item, ItemCategory, Person, Receipt, Wish
+from assent.support.errors import AssentError
+
+Scope = Literal["item", "category", "everything"]
+State = Literal["requested", "decided", "trained", "served"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """One thing that a person says."""
+
+    scope: Scope
+    target: str = ""
+    """The item's id or the category's name; empty for everything."""
+    unwillingness: float | None = None
+    """From 0 to 1; None takes back what was said of the target."""
+    withdrawal: bool = False
+    """Withdraw everything: scope everything, unwillingness 1."""
+
+
+WITHDRAW_EVERYTHING = Said("everything", "", 1.0, withdrawal=True)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A wish that is durably stored, and its receipt."""
+
+    wish: int
+    """Its id."""
+    receipt: dict[str, Any]
+    """The receipt of `requested`, as JSON."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A wish in force."""
+
+    wish: int
+    scope: Scope
+    target: str
+    title: str | None
+    """Of the item."""
+    unwillingness: float
+    said: float
+    withdrawal: bool
+
+
+@dataclass(frozen=True)
+class Past:
+    """A wish of the history."""
+
+    wish: int
+    scope: Scope
+    target: str
+    title: str | None
+    unwillingness: float | None
+    before: float | None
+    withdrawal: bool
+    in_force: bool
+    requested: float
+    decided: float | None
+    trained: float | None
+    served: float | None
+    receipts: dict[str, str]
+    """Ids of receipts by state."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A page of the history, latest first."""
+
+    wishes: list[Past]
+    next: str | None
+
+
+@dataclass(frozen=True)
+class Honoured:
+    """How long it took from request to a state, in seconds."""
+
+    state: State
+    count: int
+    median: float | None
+    worst: float | None
+    waiting: int
+    """Wishes that have not got there."""
+
+
+def check(said: Said) -> None:
+    """Refuse what nobody can mean."""
+    given = said.unwillingness
+    if said.scope not in get_args(Scope):
+        raise AssentError(f"scope {said.scope!r}: accepted: {', '.join(get_args(Scope))}")
+    if (said.scope == "everything") != (said.target == ""):
+        raise AssentError(f"target {said.target!r}: accepted: an item or a category; of everything, none")
+    if given is not None and not (isfinite(given) and 0 <= given <= 1):
+        raise AssentError(f"unwillingness {given!r}: accepted: a number from 0 to 1")
+    if said.withdrawal and (said.scope, given) != ("everything", 1.0):
+        raise AssentError("withdrawal: accepted: of everything, with unwillingness 1")
+
+
+def record(
+    session: Session, settings: ServiceSettings, asked: Sequence[tuple[str, Sequence[Said]]]
+) -> list[list[Recorded] | Exception]:
+    """Store what several people say, `asked` as (user, what they say), in one batch of the ledger.
+
+    What is refused (an unknown person, item or category; a number out of range) is returned as an exception
+    in its place, and nothing of that request is stored.
+    """
+    people = _people(session, {user for user, _ in asked})
+    known = _known_targets(session, (said for _, all_said in asked for said in all_said))
+    refused: dict[int, Exception] = {}
+    for place, (user, all_said) in enumerate(asked):
+        try:
+            if user not in people:
+                raise NotFoundError("person: nothing is known of them")
+            for said in all_said:
+                check(said)
+                if said.scope != "everything" and (said.scope, said.target) not in known:
+                    raise AssentError(
+                        f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known"
+                    )
+        except AssentError as error:
+            refused[place] = error
+    heard = [
+        (place, people[user], said)
+        for place, (user, all_said) in enumerate(asked)
+        if place not in refused
+        for said in all_said
+    ]
+    found: list[list[Recorded] | Exception] = [refused.get(place, []) for place in range(len(asked))]
+    for place, recorded in _store(session, settings, heard):
+        found[place].append(recorded)  # type: ignore[union-attr]
+    return found
+
+
+@dataclass(frozen=True)
+class _Who:
+    id: int
+    pseudonym: str
+
+
+def _people(session: Session, users: Iterable[str]) -> dict[str, _Who]:
+    rows = session.execute(
+        select(Person.user, Person.id, Person.pseudonym).where(Person.user.in_(sorted(users)))
+    )
+    return {row.user: _Who(row.id, row.pseudonym) for row in rows}
+
+
+def _known_targets(session: Session, said: Iterable[Said]) -> set[tuple[str, str]]:
+    asked: dict[str, set[str]] = defaultdict(set)
+    for each in said:
+        asked[each.scope].add(each.target)
+    columns = {"item": Item.item, "category": ItemCategory.category}
+    return {
+        (scope, target)
+        for scope, column in columns.items()
+        if asked[scope]
+        for target in session.scalars(select(column).where(column.in_(sorted(asked[scope]))).distinct())
+    }
+
+
+def _store(
+    session: Session, settings: ServiceSettings, heard: Sequence[tuple[int, _Who, Said]]
+) -> list[tuple[int, Recorded]]:
+    """Write wishes in their order, with events and receipts; return each with its request's place."""
+    if not heard:
+        return []
+    turn, now = take_turn(session), time()
+    at = moment_text(now)
+    stored = _in_force(session, heard)
+    in_force = dict(stored)
+    wishes: list[dict[str, Any]] = []
+    events: list[Event] = []
+    for number, (_, who, said) in enumerate(heard, turn.leaf):
+        key = (who.id, said.scope, said.target)
+        before = in_force.get(key)
+        wish = {
+            "id": number,
+            "person_id": who.id,
+            "scope": said.scope,
+            "target": said.target,
+            "unwillingness": said.unwillingness,
+            "withdrawal": said.withdrawal,
+            "before": None if before is None else before.unwillingness,
+            "in_force": said.unwillingness is not None,
+            "requested": now,
+        }
+        if said.withdrawal:
+            in_force = {other: each for other, each in in_force.items() if other[0] != who.id}
+            for earlier in wishes:
+                earlier["in_force"] &= earlier["person_id"] != who.id
+        elif before is not None and before.place is not None:
+            wishes[before.place]["in_force"] = False
+        in_force.pop(key, None)
+        if said.unwillingness is not None:
+            in_force[key] = _InForce(number, said.unwillingness, len(wishes))
+        wishes.append(wish)
+        events.append(_event(settings, who, wish, at, "requested", {}))
+    sealed = append(session, turn, events, at)
+    _end_earlier(session, heard, stored)
+    insert_many(session, Wish, wishes)
+    kept = [_kept(each.record or {}, who, wish["id"], "requested", done.number, done.salt)
+            for each, (_, who, _), wish, done in zip(events, heard, wishes, sealed, strict=True)]  # fmt: skip
+    insert_many(session, Receipt, kept)
+    touch(session, {who.id for _, who, _ in heard})
+    return [
+        (place, Recorded(done.number, receipt_of(row["id"], each.record or {}, done.proof)))
+        for (place, _, _), each, row, done in zip(heard, events, kept, sealed, strict=True)
+    ]
+
+
+_Target = tuple[int, str, str]
+"""Of a person's id: the scope and the target of a wish."""
+
+
+@dataclass(frozen=True)
+class _InForce:
+    wish: int
+    unwillingness: float
+    place: int | None
+    """Among the wishes of this batch; None if it was stored before."""
+
+
+def _in_force(session: Session, heard: Sequence[tuple[int, _Who, Said]]) -> dict[_Target, _InForce]:
+    """Return what is in force for the targets that people now speak of."""
+    rows = session.execute(
+        select(Wish.id, Wish.person_id, Wish.scope, Wish.target, Wish.unwillingness).where(
+            Wish.in_force,
+            Wish.person_id.in_(sorted({who.id for _, who, _ in heard})),
+            Wish.target.in_(sorted({said.target for _, _, said in heard})),
+        )
+    )
+    return {(row.person_id, row.scope, row.target): _InForce(row.id, row.unwillingness, None) for row in rows}
+
+
+def _end_earlier(
+    session: Session, heard: Sequence[tuple[int, _Who, Said]], stored: Mapping[_Target, _InForce]
+) -> None:
+    """Let stored wishes that are spoken of again, or withdrawn, no longer be in force."""
+    withdrawn = sorted({who.id for _, who, said in heard if said.withdrawal})
+    ended = update(Wish).values(in_force=False)
+    if withdrawn:
+        session.execute(ended.where(Wish.in_force, Wish.person_id.in_(withdrawn)))
+    spoken = {(who.id, said.scope, said.target) for _, who, said in heard if who.id not in withdrawn}
+    replaced = sorted(stored[each].wish for each in spoken & stored.keys())
+    if replaced:
+        session.execute(ended.where(Wish.id.in_(replaced)))
+
+
+def touch(session: Session, people: Iterable[int]) -> None:
+    """Count a change of each of these people: what was made of an older version is stale."""
+    changed = sorted(people)
+    if changed:
+        session.execute(update(Person).values(version=Person.version + 1).where(Person.id.in_(changed)))
+
+
+def _event(
+    settings: ServiceSettings,
+    who: _Who,
+    wish: Mapping[str, Any],
+    at: str,
+    state: State,
+    outcome: Mapping[str, Any],
+) -> Event:
+    """Return the event of a wish that reaches a state, with its consent record."""
+    said = {key: wish[key] for key in ("scope", "target", "unwillingness", "withdrawal")}
+    record = record_of(
+        settings,
+        id=str(uuid4()),
+        pseudonym=who.pseudonym,
+        at=at,
+        state=state,
+        said={"wish": wish["id"], **said},
+        before=wish["before"],
+        outcome=outcome,
+    )
+    facts = {key: value for key, value in outcome.items() if key in _PUBLIC}
+    return Event(f"wish {state}", facts, record)
+
+
+_PUBLIC: Final = ("model", "model_hash")
+"""What of an outcome anybody may read in the ledger."""
+
+
+def _kept(
+    record: Mapping[str, Any], who: _Who, wish: int, state: State, leaf: int, salt: str
+) -> dict[str, Any]:
+    """Return the row of a receipt."""
+    return {
+        "id": record["dct:identifier"],
+        "leaf": leaf,
+        "person_id": who.id,
+        "wish_id": wish,
+        "state": state,
+        "salt": salt,
+        "content": canonical(record),
+    }
+
+
+def advance(
+    session: Session, settings: ServiceSettings, state: State, outcomes: Mapping[int, Mapping[str, Any]]
+) -> None:
+    """Let wishes reach a state, each with its outcome by the wish's id; those that were there before stay."""
+    column = {"decided": Wish.decided, "trained": Wish.trained, "served": Wish.served}[state]
+    waiting = sorted(outcomes)
+    turn, now = take_turn(session), time()
+    at = moment_text(now)
+    rows = session.execute(
+        select(Wish.__table__, Person.pseudonym)
+        .join(Person, Person.id == Wish.person_id)
+        .where(Wish.id.in_(waiting), column.is_(None))
+        .order_by(Wish.id)
+    ).all()
+    events, people = [], []
+    for row in rows:
+        who = _Who(row.person_id, row.pseudonym)
+        people.append(who)
+        events.append(_event(settings, who, dict(row._mapping), at, state, outcomes[row.id]))
+    sealed = append(session, turn, events, at)
+    if not sealed:
+        return
+    kept = [_kept(each.record or {}, who, row.id, state, done.number, done.salt)
+            for each, who, row, done in zip(events, people, rows, sealed, strict=True)]  # fmt: skip
+    insert_many(session, Receipt, kept)
+    session.execute(update(Wish).values({column: now}).where(Wish.id.in_([row.id for row in rows])))
+
+
+@dataclass
+class _Request:
+    user: str
+    said: tuple[Said, ...]
+    done: "Future[list[Recorded]]" = field(default_factory=Future)
+
+
+class Recorder:
+    """Writes the wishes of a web process: one thread, one transaction for all that waits (group commit).
+
+    While a transaction is being written to disk, requests gather for the next. So the disk limits how long
+    one wish takes, and hardly how many are stored in a second.
+    """
+
+    MOST: Final = 256
+    """Requests in one transaction."""
+
+    def __init__(self, database: Database, settings: ServiceSettings) -> None:
+        self._database, self._settings = database, settings
+        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._thread = Thread(target=self._run, name="assent-recorder", daemon=True)
+        self._thread.start()
+
+    def submit(self, user: str, said: Sequence[Said]) -> "Future[list[Recorded]]":
+        """Return a future that is done once the wishes are durably stored, or refused by an exception."""
+        request = _Request(user, tuple(said))
+        self._waiting.put(request)
+        return request.done
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            batch = [self._waiting.get()]
+            while len(batch) < self.MOST:
+                try:
+                    batch.append(self._waiting.get_nowait())
+                except queue.Empty:
+                    break
+            ended = None in batch
+            requests = [each for each in batch if each is not None]
+            if requests:
+                self._write(requests)
+
+    def _write(self, requests: Sequence[_Request]) -> None:
+        try:
+            with self._database.writing() as session:
+                found = record(session, self._settings, [(each.user, each.said) for each in requests])
+        except Exception as error:  # whatever it is, everybody who waits has to learn of it
+            found = [error] * len(requests)
+        for request, answer in zip(requests, found, strict=True):
+            if isinstance(answer, Exception):
+                request.done.set_exception(answer)
+            else:
+                request.done.set_result(answer)
+
+
+def standing(session: Session, user: str) -> list[Standing]:
+    """Return a person's wishes in force: everything first, then categories, then items, each by target."""
+    rows = session.execute(
+        select(Wish, Item.title)
+        .join(Person, Person.id == Wish.person_id)
+        .outerjoin(Item, and_(Wish.scope == "item", Item.item == Wish.target))
+        .where(Person.user == user, Wish.in_force)
+    )
+    found = [
+        Standing(w.id, w.scope, w.target, title, w.unwillingness, w.requested, w.withdrawal)  # type: ignore[arg-type]
+        for w, title in rows
+    ]
+    order = ("everything", "category", "item")
+    return sorted(found, key=lambda each: (order.index(each.scope), each.target))
+
+
+def history(session: Session, user: str, *, cursor: str | None = None, limit: int = 50) -> History:
+    """Return a page of all that a person said, latest first."""
+    asked = (
+        select(Wish, Item.title)
+        .join(Person, Person.id == Wish.person_id)
+        .outerjoin(Item, and_(Wish.scope == "item", Item.item == Wish.target))
+        .where(Person.user == user)
+        .order_by(Wish.id.desc())
+        .limit(limit + 1)
+    )
+    if cursor is not None:
+        asked = asked.where(Wish.id < number_of(cursor))
+    found = session.execute(asked).all()
+    rows = found[:limit]
+    ids: dict[int, dict[str, str]] = defaultdict(dict)
+    shown = select(Receipt.wish_id, Receipt.state, Receipt.id).where(
+        Receipt.wish_id.in_([wish.id for wish, _ in rows])
+    )
+    for row in session.execute(shown):
+        ids[row.wish_id][row.state] = row.id
+    past = [
+        Past(
+            wish=wish.id,
+            scope=wish.scope,  # type: ignore[arg-type]
+            target=wish.target,
+            title=title,
+            unwillingness=wish.unwillingness,
+            before=wish.before,
+            withdrawal=wish.withdrawal,
+            in_force=wish.in_force,
+            requested=wish.requested,
+            decided=wish.decided,
+            trained=wish.trained,
+            served=wish.served,
+            receipts=ids[wish.id],
+        )
+        for wish, title in rows
+    ]
+    return History(past, str(past[-1].wish) if len(found) > limit else None)
+
+
+def times_to_honour(session: Session, *, days: float | None = None) -> list[Honoured]:
+    """Return the time from request to decided, trained and served, of wishes of the last `days`."""
+    since = 0.0 if days is None else time() - days * 86_400
+    found: list[Honoured] = []
+    states: tuple[tuple[State, Any], ...] = (
+        ("decided", Wish.decided),
+        ("trained", Wish.trained),
+        ("served", Wish.served),
+    )
+    for state, column in states:
+        took = (column - Wish.requested).label("took")
+        recent = select(
+            took, func.row_number().over(order_by=took).label("place"), func.count().over().label("n")
+        )
+        ordered = recent.where(column.is_not(None), Wish.requested >= since).subquery()
+        # The median is the mean of the one or two in the middle; both databases can say that.
+        middle = ordered.c.place.between(ordered.c.n / 2.0, ordered.c.n / 2.0 + 1)
+        median = session.scalar(select(func.avg(ordered.c.took)).where(middle))
+        count, worst = session.execute(
+            select(func.count(), func.max(ordered.c.took)).select_from(ordered)
+        ).one()
+        waiting = session.scalar(select(func.count()).where(column.is_(None), Wish.requested >= since))
+        found.append(Honoured(state, count, median, worst, waiting or 0))
+    return found

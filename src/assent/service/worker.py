@@ -1,0 +1,450 @@
+"""The worker: takes jobs, makes the log, trains, writes decisions, publishes; wishes reach their states.
+
+What a job makes becomes visible in steps, each of which is whole: the run folder, then the model's row with
+its decisions, then the states of wishes in batches, then the publication. A worker that takes a job over goes
+on after the last step that is there.
+"""
+
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+from time import monotonic, time
+from typing import Any, Final
+
+import polars as pl
+from sqlalchemy import and_, delete, func, or_, select
+from sqlalchemy.orm import Session
+
+from assent.data.interactions import NEVER, Interactions, turned_away
+from assent.data.live import live_problem
+from assent.data.problem import Protocol, make_problem
+from assent.methods import make_method
+from assent.runs.folder import Run, open_run
+from assent.runs.manifest import MANIFEST
+from assent.runs.plan import RunPlan
+from assent.runs.prompt import prompt_update
+from assent.runs.run import fit
+from assent.service import jobs, models
+from assent.service.database import ConflictError, Database, insert_many
+from assent.service.effective import Effective
+from assent.service.interactions import DELETED, ERASED
+from assent.service.jobs import LEASE, Kind, LostJobError, Taken
+from assent.service.ledger import last_number, moment_of, moment_text
+from assent.service.security import tidy
+from assent.service.settings import ServiceSettings
+from assent.service.states import honour, settle
+from assent.service.tables import (
+    Decision,
+    Interaction,
+    Item,
+    ItemCategory,
+    Job,
+    Leaf,
+    Model,
+    Person,
+    Wish,
+)
+from assent.support.errors import AssentError
+from assent.support.files import read_own
+from assent.support.progress import Whole
+
+_ROWS: Final = 20_000
+"""Decisions in one statement."""
+_PAUSE: Final = 0.5
+"""Seconds between two looks for work."""
+_TIDY: Final = 3600.0
+"""Seconds between two times that links, visits and the like are deleted that are over."""
+_AFTER_FAILURE: Final = 600.0
+"""Seconds in which a job that failed for good is not asked for again, but by hand."""
+_NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
+
+log = logging.getLogger("assent.service")
+
+
+def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Flag) -> None:
+    """Do jobs until `stop` is set, and ask for more whenever wishes have waited long enough."""
+    tidied = -_TIDY
+    while not stop.is_set():
+        try:
+            if monotonic() - tidied > _TIDY:
+                with database.writing() as session:
+                    tidy(session)
+                tidied = monotonic()
+            ask_for_work(database, settings)
+            settle(database, settings)
+            if work_once(database, settings, worker=worker, stop=stop):
+                continue
+        except AssentError:
+            raise
+        except Exception as error:  # such as a database that is being restarted
+            log.warning("worker: %s; going on", type(error).__name__)
+        stop.wait(_PAUSE)
+
+
+def work_once(
+    database: Database, settings: ServiceSettings, *, worker: str, stop: Flag | None = None
+) -> bool:
+    """Take and do one job; return False if there is none. Once `stop` is set, the job is put back."""
+    with database.writing() as session:
+        taken = jobs.take(session, worker)
+    if taken is None:
+        return False
+    log.info("job %d (%s): taken", taken.id, taken.kind)
+    began = monotonic()
+    try:
+        with _kept(database, taken, stop or Flag()) as watch:
+            result = _do(database, settings, taken, watch)
+    except LostJobError:
+        log.warning("job %d: another worker has it", taken.id)
+        return True
+    except _StoppedError:
+        with database.writing() as session, suppress(LostJobError):
+            jobs.release(session, taken)
+        log.info("job %d: put back", taken.id)
+        return True
+    except Exception as error:
+        said = str(error) if isinstance(error, AssentError) else f"{type(error).__name__}: {error}"
+        log.error("job %d (%s): failed (%s)", taken.id, taken.kind, type(error).__name__)
+        with database.writing() as session, suppress(LostJobError):
+            jobs.fail(session, taken, said)
+        return True
+    log.info("job %d (%s): done in %.1f s: %s", taken.id, taken.kind, monotonic() - began, result)
+    return True
+
+
+class _StoppedError(Exception):
+    """This worker is being ended."""
+
+
+class _Watch(Whole):
+    """Tells how far a training is, and ends it when another worker has the job, or this one is ended."""
+
+    def __init__(self, stop: Flag) -> None:
+        super().__init__()
+        self.lost, self.stop = Flag(), stop
+
+    def moved(self) -> None:
+        """End the training if it does not count any more."""
+        if self.lost.is_set():
+            raise LostJobError
+        if self.stop.is_set():
+            raise _StoppedError
+
+    @property
+    def text(self) -> str | None:
+        """How far it is, in words."""
+        stage = self.stage
+        share = "" if stage.share is None else f"{stage.share:.0%}"
+        return ", ".join(each for each in (stage.phase, share) if each) or None
+
+
+@contextmanager
+def _kept(database: Database, taken: Taken, stop: Flag) -> Iterator[_Watch]:
+    """Keep a job by heartbeats while the block is at work."""
+    watch, done = _Watch(stop), Flag()
+
+    def beat() -> None:
+        while not done.wait(LEASE / 6):
+            try:
+                with database.writing() as session:
+                    jobs.heartbeat(session, taken, progress=watch.text)
+            except LostJobError:
+                watch.lost.set()
+                return
+            except Exception as error:  # the lease lasts for a few more tries
+                log.warning("heartbeat: %s", type(error).__name__)
+
+    thread = Thread(target=beat, name="assent-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        done.set()
+        thread.join()
+
+
+def _do(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> dict[str, Any]:
+    """Do a job, and return its result."""
+    if taken.kind == "publish":
+        with database.writing() as session:
+            jobs.hold(session, taken)
+            models.publish(session, settings, int(taken.payload["model"]), by=f"job {taken.id}")
+            jobs.finish(session, taken, {"model": int(taken.payload["model"])})
+        return {"model": int(taken.payload["model"])}
+    with database.reading() as session:
+        made = session.scalar(select(Model.id).where(Model.job_id == taken.id))
+    if made is None:
+        make = {"train": _trained, "update": _updated}[taken.kind]
+        made = make(database, settings, taken, watch)
+    honour(database, settings, made)
+    with database.writing() as session:
+        jobs.hold(session, taken)
+        model, now = session.get_one(Model, made), models.in_service_id(session)
+        is_newer = now is None or session.get_one(Model, now).upto <= model.upto
+        if settings.publish == "at once" and is_newer and now != made:
+            models.publish(session, settings, made, by=f"job {taken.id}")
+        jobs.finish(session, taken, {"model": made})
+    settle(database, settings)
+    prune(database, settings)
+    return {"model": made}
+
+
+def read_log(session: Session, settings: ServiceSettings) -> tuple[Interactions, int]:
+    """Return the log with what is in force for each interaction, and the last event that it knows.
+
+    The session has to see one moment. Items are those of rows that may be read.
+    """
+    upto, effective = last_number(session), Effective(settings)
+    asked = select(
+        Person.user,
+        Item.item,
+        Interaction.at,
+        effective.unwillingness,
+        effective.source,
+        Wish.requested,
+    )
+    asked = (
+        asked.select_from(Interaction)
+        .join(Person, Person.id == Interaction.person_id)
+        .join(Item, Item.id == Interaction.item_id)
+    )
+    rows = [tuple(row) for row in session.execute(effective.joined(asked))]
+    kinds = {"user": pl.String, "item": pl.String, "time": pl.Float64,
+             "unwillingness": pl.Float64, "source": pl.String, "said": pl.Float64}  # fmt: skip
+    table = pl.DataFrame(rows, kinds, orient="row").sort("user", "time", "item")
+    sources = {"platform": "column", "unsaid": f"rest:{settings.unsaid:g}"}
+    verdicts = table.select(
+        "unwillingness",
+        pl.col("source").replace_strict(sources, default="wish", return_dtype=pl.String),
+        pl.col("said").map_elements(lambda at: moment_text(at)[:19] + "Z", return_dtype=pl.String),
+    ).with_columns(reason=turned_away(table["unwillingness"], settings.closed))
+    known = Interactions("service", table.select("user", "item", "time"), _catalogue(session))
+    read = known.judged(verdicts)
+    return replace(
+        read, items=read.items.join(read.table.select("item").unique(), on="item", how="semi")
+    ), upto
+
+
+def _catalogue(session: Session) -> pl.DataFrame:
+    """Return what is known of items: item, title, category."""
+    kinds = {"item": pl.String, "title": pl.String}
+    items = pl.DataFrame(
+        [tuple(row) for row in session.execute(select(Item.item, Item.title))], kinds, orient="row"
+    )
+    asked = (
+        select(Item.item, ItemCategory.category)
+        .join(Item, Item.id == ItemCategory.item_id)
+        .order_by(ItemCategory.item_id, ItemCategory.place)
+    )
+    pairs = pl.DataFrame(
+        [tuple(row) for row in session.execute(asked)],
+        {"item": pl.String, "category": pl.String},
+        orient="row",
+    )
+    lists = pairs.group_by("item", maintain_order=True).agg("category")
+    found = items.join(lists, on="item", how="left").with_columns(pl.col("category").fill_null([]))
+    return found.sort("item")
+
+
+def plan_of(settings: ServiceSettings) -> RunPlan:
+    """Return what a training is asked to do."""
+    return RunPlan(
+        method=make_method(settings.method),
+        price=settings.price,
+        budget=settings.budget,
+        keep_quality=settings.keep_quality,
+        seed=settings.seed,
+        seeds=settings.seeds,
+        k=(settings.k,),
+        unwillingness="service",
+        closed=settings.closed,
+        points=settings.frontier,
+        frontier_seeds=1,
+    )
+
+
+def _trained(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
+    """Train on the present log, and write the model with its decisions; return its id."""
+    log_now, upto = _present(database, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        problem = make_problem(log_now, Protocol.PAPER_TABLES, seed=settings.seed)
+        live = live_problem(log_now, seed=settings.seed)
+        out = _new_folder(settings, taken)
+        run = fit(log_now, problem, out, plan_of(settings), live=live, progress=watch)
+    return write_model(database, run, taken, upto=upto)
+
+
+def _updated(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
+    """Decide anew on the present log by what the last training measured; return the model's id."""
+    with database.reading() as session:
+        base = models.last_trained(session)
+        if base is None:
+            raise ConflictError("update: there is no training to go on from; accepted: a training")
+        parent, folder, trained_upto = base.id, base.folder, base.trained_upto
+    log_now, upto = _present(database, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = open_run(settings.runs / folder)
+        run = prompt_update(before, log_now, _new_folder(settings, taken), check=False)
+    return write_model(database, run, taken, upto=upto, parent=parent, trained_upto=trained_upto)
+
+
+def _present(database: Database, settings: ServiceSettings) -> tuple[Interactions, int]:
+    with database.snapshot() as session:
+        return read_log(session, settings)
+
+
+def _new_folder(settings: ServiceSettings, taken: Taken) -> Path:
+    """Return where a job's run goes; what lost workers left of it is deleted."""
+    for left in settings.runs.glob(f"job-{taken.id}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    return settings.runs / f"job-{taken.id}-{taken.token}"
+
+
+def write_model(
+    database: Database,
+    run: Run,
+    taken: Taken,
+    *,
+    upto: int,
+    parent: int | None = None,
+    trained_upto: int | None = None,
+) -> int:
+    """Write the row of a finished run and its decisions, in one transaction; return the model's id."""
+    with database.writing() as session:
+        jobs.hold(session, taken)
+        model = Model(
+            job_id=taken.id,
+            created=time(),
+            kind=taken.kind,
+            parent_id=parent,
+            folder=run.folder.name,
+            manifest_hash=sha256(read_own(run.folder / MANIFEST)).hexdigest(),
+            model_hash=run.manifest.files["model.safetensors"],
+            decisions_hash=run.manifest.decisions,
+            upto=upto,
+            trained_upto=upto if trained_upto is None else trained_upto,
+            facts=facts_of(run),
+        )
+        session.add(model)
+        session.flush()
+        people = dict(session.execute(select(Person.user, Person.id)).all())
+        items = dict(session.execute(select(Item.item, Item.id)).all())
+        rows: list[dict[str, Any]] = []
+        for row in _decisions(run):
+            user, item = row.pop("user"), row.pop("item")
+            if user in people and item in items:  # erased since
+                rows.append({"model_id": model.id, "person_id": people[user], "item_id": items[item], **row})
+            if len(rows) == _ROWS:
+                insert_many(session, Decision, rows)
+                rows = []
+        insert_many(session, Decision, rows)
+        return model.id
+
+
+def _decisions(run: Run) -> Iterator[dict[str, Any]]:
+    finite = [pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in _NUMBERS]
+    decided = run.selection.select(
+        "user",
+        "item",
+        "unwillingness",
+        "reason",
+        "together",
+        *finite,
+        state=pl.when("disclosed").then(pl.lit("used")).otherwise(pl.lit("withheld")),
+    )
+    yield from decided.iter_rows(named=True)
+    nothing = dict.fromkeys(("reason", "together", *_NUMBERS))
+    for row in run.sealed.select("user", "item", "unwillingness", state="reason").iter_rows(named=True):
+        yield {**row, **nothing}
+
+
+def facts_of(run: Run) -> dict[str, Any]:
+    """Return figures of a run for operators, as JSON."""
+    mine, point = run.records[0], run.quality["operating_point"]
+    disclosed = run.selection.filter("disclosed")
+    total = float(run.selection["unwillingness"].sum())
+    return {
+        "people": run.selection["user"].n_unique(),
+        "items": run.selection["item"].n_unique(),
+        "interactions": run.selection.height,
+        "disclosed": disclosed.height,
+        "never": int((run.sealed["reason"] == NEVER).sum()),
+        "closed": int((run.sealed["reason"] != NEVER).sum()),
+        "violation_share": float(disclosed["unwillingness"].sum()) / total if total else 0.0,
+        "budget": point["budget"],
+        "price": point["price"],
+        "keep_quality": point["keep_quality"],
+        "closed_limit": run.settings["closed"],
+        "method": run.settings["method"],
+        "seconds": mine.get("seconds"),
+        "quality": dict(run.quality),
+        "frontier": run.frontier,
+    }
+
+
+def ask_for_work(database: Database, settings: ServiceSettings) -> None:
+    """Ask for an update, or a training, once something has waited long enough for it."""
+    with database.reading() as session:
+        due = _due(session, settings)
+    if due is not None:
+        with database.writing() as session:
+            jobs.enqueue(session, due, by="worker")
+
+
+def _due(session: Session, settings: ServiceSettings) -> Kind | None:
+    """Return the kind of job that is due, and neither waits nor runs nor failed a moment ago."""
+    now, last = time(), models.last_trained(session)
+    undecided, untrained = (
+        session.scalar(select(func.min(Wish.requested)).where(each.is_(None)))
+        for each in (Wish.decided, Wish.trained)
+    )
+    if last is None:
+        is_due: dict[Kind, bool] = {"train": _is_past(undecided, settings.update_after, now)}
+    else:
+        gone = session.scalar(
+            select(func.min(Leaf.at)).where(Leaf.number > last.upto, Leaf.event.in_((DELETED, ERASED)))
+        )
+        waiting = [
+            each for each in (untrained, None if gone is None else moment_of(gone)) if each is not None
+        ]
+        is_due = {
+            "train": _is_past(min(waiting, default=None), settings.train_after, now)
+            or now - last.created >= settings.train_every,
+            "update": _is_past(undecided, settings.update_after, now),
+        }
+    busy = or_(
+        Job.state.in_(("queued", "running")), and_(Job.state == "failed", Job.finished > now - _AFTER_FAILURE)
+    )
+    taken = set(session.scalars(select(Job.kind).where(busy).distinct()))
+    return next((kind for kind, due in is_due.items() if due and kind not in taken), None)
+
+
+def _is_past(since: float | None, seconds: float, now: float) -> bool:
+    return since is not None and now - since >= seconds
+
+
+def prune(database: Database, settings: ServiceSettings) -> None:
+    """Delete decisions and run folders of old models, beyond those that are kept."""
+    with database.writing() as session:
+        now = models.in_service_id(session)
+        kept = select(Model).where(Model.pruned.is_(None)).order_by(Model.id.desc())
+        present = None if now is None else session.get_one(Model, now)
+        last = models.last_trained(session)
+        needed = {each.id for each in (present, last) if each is not None}
+        needed |= {present.parent_id} if present is not None and present.parent_id is not None else set()
+        old = [each for each in session.scalars(kept) if each.id not in needed][settings.keep_models :]
+        folders = [each.folder for each in old]
+        for each in old:
+            session.execute(delete(Decision).where(Decision.model_id == each.id))
+            each.pruned = time()
+    for folder in folders:
+        shutil.rmtree(settings.runs / folder, ignore_errors=True)

@@ -1,0 +1,283 @@
+"""From wishes to a model in service: decisions, states with receipts, publishing, rolling back, backups."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from assent.runs.folder import open_run
+from assent.runs.verify import verify
+from assent.service import interactions, jobs, ledger, models, people, wishes, worker
+from assent.service.backup import backup, restore
+from assent.service.database import ConflictError, Database
+from assent.service.interactions import NewInteraction
+from assent.service.ledger_check import check_ledger
+from assent.service.serving import Server
+from assent.service.settings import ServiceSettings
+from assent.service.tables import Decision, Item, Job, Model, Person
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
+from assent.support.errors import AssentError
+from tests.service.trained import copied, restored
+
+Service = tuple[Database, ServiceSettings]
+
+
+@pytest.fixture
+def service(url: str, tmp_path: Path) -> Iterator[Service]:
+    """A service whose first model is in service."""
+    database, settings = restored(url, tmp_path / "data")
+    yield database, settings
+    database.close()
+
+
+def say(service: Service, user: str, *said: Said) -> int:
+    with service[0].writing() as session:
+        [found] = wishes.record(session, service[1], [(user, said)])
+    assert isinstance(found, list)
+    return found[-1].wish
+
+
+def test_a_training_decides_on_all_and_every_wish_has_its_receipts(service: Service) -> None:
+    database, settings = service
+    with database.snapshot() as session:
+        model = models.in_service(session)
+        assert model is not None
+        rows = interactions.page(session, settings, "u00", limit=100).rows
+        assert {row.state for row in rows} <= {"used", "withheld", "never"}
+        assert all((row.unwillingness == 1) == (row.state == "never") for row in rows)
+        assert all(row.reason for row in rows if row.state != "never")
+        past = wishes.history(session, "u00").wishes
+        receipts = {
+            f"{each.wish} {state}": ledger.receipt(session, id, user="u00")
+            for each in past
+            for state, id in each.receipts.items()
+        }
+        assert len(receipts) == 4 * len(past) == 12
+        assert check_ledger(ledger.export_lines(session), "ledger", receipts)[1] == []
+        for each in past:
+            assert each.decided is not None
+            assert each.trained is not None
+            assert each.served is not None
+            assert each.requested <= each.decided <= each.trained <= each.served
+    outcome = {
+        name: each["dpv:hasRecordOfActivity"]["events"][0]["outcome"] for name, each in receipts.items()
+    }
+    health = next(each for each in past if each.scope == "category")
+    mine = [row.state for row in rows if "health" in row.categories]
+    told = outcome[f"{health.wish} decided"]
+    assert {state: told[state] for state in set(mine)} == {state: mine.count(state) for state in set(mine)}
+    assert outcome[f"{health.wish} served"]["model_hash"] == model.model_hash
+    replaced = next(each for each in past if each.scope == "item" and not each.in_force)
+    assert outcome[f"{replaced.wish} decided"]["superseded"] is True
+    assert verify(settings.runs / model.folder) == []
+    assert all(each.count == 4 and each.waiting == 0 for each in people_times(service))
+
+
+def people_times(service: Service) -> list[wishes.Honoured]:
+    with service[0].reading() as session:
+        return wishes.times_to_honour(session)
+
+
+def test_never_rows_and_silence_change_no_byte_of_the_log(service: Service) -> None:
+    """What is never used is not in the log, whether it is there or not: promise 1 begins here."""
+    database, settings = service
+    with database.snapshot() as session:
+        before, _ = worker.read_log(session, settings)
+    assert before.sealed.height > 0
+    with database.writing() as session:
+        for row in before.sealed.iter_rows(named=True):
+            interactions.delete(session, row["user"], row["item"])
+        interactions.add(session, [NewInteraction("stranger", "i00", 0.0, None, None, 1.0)])
+        interactions.add(session, [NewInteraction("u03", "only theirs", 0.0, "Theirs", ["secret"], 1.0)])
+    with database.snapshot() as session:
+        after, _ = worker.read_log(session, settings)
+    assert after.table.equals(before.table)
+    assert after.items.equals(before.items)
+    assert set(after.sealed["item"]) == {"i00", "only theirs"}
+
+
+def test_closed_rows_are_not_read(service: Service) -> None:
+    database, settings = service
+    with database.snapshot() as session:
+        log, _ = worker.read_log(session, settings.model_copy(update={"closed": 0.6}))
+    assert log.table["unwillingness"].max() <= 0.6  # type: ignore[operator]
+    assert set(log.sealed["reason"]) == {"never", "closed"}
+
+
+def test_a_model_of_before_is_refused_if_it_used_what_may_not_be_used(service: Service) -> None:
+    database, settings = service
+    with database.writing() as session:
+        first = models.in_service(session)
+        assert first is not None
+        with pytest.raises(ConflictError, match="no other model"):
+            models.roll_back(session, settings, by="ann")
+        old = session.get_one(Model, first.id)
+        shutil.copytree(settings.runs / old.folder, settings.runs / "later")
+        session.add(copied(old, folder="later", upto=old.upto + 100))
+        session.flush()
+        second = session.scalars(select(Model.id).where(Model.folder == "later")).one()
+        assert models.publish(session, settings, second, by="ann").in_service
+        assert models.roll_back(session, settings, by="ann").id == first.id
+        models.publish(session, settings, second, by="ann")
+        used = session.execute(
+            select(Decision.person_id, Decision.item_id).where(Decision.state == "used").limit(1)
+        ).one()
+        user = session.get_one(Person, used.person_id).user
+        item = session.get_one(Item, used.item_id).item
+    say(service, user, Said("item", item, 1.0))
+    with database.writing() as session:
+        with pytest.raises(ConflictError, match="used 1 interactions that may no longer be used"):
+            models.roll_back(session, settings, by="ann")
+        assert models.in_service_id(session) == second
+        events = [each.event for each in ledger.entries(session, events=("model published",))[0]]
+    assert len(events) == 4
+
+
+def test_a_lost_worker_is_replaced_after_the_model_was_written(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second worker goes on from the model: it does not train again."""
+    database, settings = service
+    with database.writing() as session:
+        job = session.scalars(select(Job.id)).one()
+        session.execute(update(Job).values(state="running", lease_until=0.0, result=None))
+    wish = say(service, "u02", Said("everything", "", 0.25))
+    with database.writing() as session:
+        session.execute(update(Model).values(upto=wish, trained_upto=wish))
+
+    def trained_again(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(worker, "fit", trained_again)
+    assert worker.work_once(database, settings, worker="second")
+    with database.reading() as session:
+        assert jobs.get(session, job).state == "done"
+        [last] = wishes.history(session, "u02").wishes
+    assert None not in (last.decided, last.trained, last.served)
+
+
+def test_a_failing_job_keeps_its_error(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, settings = service
+
+    def broken(*_: object, **__: object) -> None:
+        raise AssentError("the log is too small; accepted: a larger one")
+
+    monkeypatch.setattr(worker, "fit", broken)
+    with database.writing() as session:
+        id = jobs.enqueue(session, "train", by="ann")
+    assert worker.work_once(database, settings, worker="w")
+    with database.reading() as session:
+        found = jobs.get(session, id)
+        assert (found.state, found.error) == ("queued", "the log is too small; accepted: a larger one")
+    assert not worker.work_once(database, settings, worker="w")  # not before its time
+
+
+def test_updates_are_asked_for_once_wishes_have_waited(service: Service) -> None:
+    database, settings = service
+    worker.ask_for_work(database, settings)
+    say(service, "u02", WITHDRAW_EVERYTHING)
+    worker.ask_for_work(database, settings)
+    with database.reading() as session:
+        assert jobs.counts(session)["queued"] == 0
+    for _ in range(2):
+        worker.ask_for_work(database, settings.model_copy(update={"update_after": 0.0}))
+    with database.reading() as session:
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["update"]
+    for _ in range(2):
+        worker.ask_for_work(database, settings.model_copy(update={"train_after": 0.0}))
+    with database.reading() as session:
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["train", "update"]
+
+
+def test_a_deletion_asks_for_a_training(service: Service) -> None:
+    database, settings = service
+    with database.writing() as session:
+        interactions.delete(session, "u02", interactions.page(session, settings, "u02").rows[0].item)
+    worker.ask_for_work(database, settings)
+    worker.ask_for_work(database, settings.model_copy(update={"train_after": 0.0}))
+    with database.reading() as session:
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["train"]
+
+
+def test_an_update_decides_at_once_and_a_training_follows(service: Service) -> None:
+    """A prompt update keeps the items' vectors: nobody is told that these were trained without a row."""
+    database, settings = service
+    with database.writing() as session:
+        used = interactions.page(session, settings, "u00", state="used").rows
+        interactions.add(session, [NewInteraction("newcomer", "i01", 0.0, unwillingness=0.0)])
+        jobs.enqueue(session, "update", by="ann")
+    wish = say(service, "u00", Said("item", used[0].item, 1.0))
+    assert worker.work_once(database, settings, worker="w")
+    with database.reading() as session:
+        assert jobs.page(session)[0][0].error is None
+        model = models.in_service(session)
+        assert model is not None
+        assert (model.kind, model.parent) == ("update", 1)
+        past = wishes.history(session, "u00").wishes[0]
+        assert (past.wish, past.decided is None, past.trained, past.served) == (wish, False, None, None)
+        states = {row.item: row.state for row in interactions.page(session, settings, "u00", limit=99).rows}
+        assert states[used[0].item] == "never"
+        assert [row.state for row in interactions.page(session, settings, "newcomer").rows] == ["used"]
+        lists = Server(settings).recommend(session, "u00")
+        assert (lists.model, lists.basis) == (model.id, "own")
+    assert verify(settings.runs / model.folder) == []
+    with database.writing() as session:
+        jobs.enqueue(session, "train", by="ann")
+    assert worker.work_once(database, settings, worker="w")
+    with database.writing() as session:
+        past = wishes.history(session, "u00").wishes[0]
+        assert None not in (past.trained, past.served)
+        with pytest.raises(ConflictError, match="may no longer be used"):
+            models.publish(session, settings, model.id, by="ann")
+
+
+def test_a_backup_is_restored_on_either_database(service: Service, tmp_path: Path) -> None:
+    database, settings = service
+    rows = backup(database, settings, tmp_path / "backup")
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    other, there = Database(url), settings.model_copy(update={"database": url, "data": tmp_path / "other"})
+    assert restore(other, there, tmp_path / "backup") == rows
+    with database.snapshot() as one, other.snapshot() as two:
+        assert list(ledger.export_lines(one)) == list(ledger.export_lines(two))
+        assert people.export(one, settings, "u00") == people.export(two, there, "u00")
+        assert people.totals(one) == people.totals(two)
+        lists = [Server(s).recommend(session, "u00") for s, session in ((settings, one), (there, two))]
+        assert asdict(lists[0]) == asdict(lists[1])
+        model = models.in_service(two)
+    assert model is not None
+    open_run(there.runs / model.folder)
+    with other.writing() as session:  # and life goes on
+        interactions.add(session, [NewInteraction("new", "new", 0.0)])
+        ledger.note(session, "restored")
+    with pytest.raises(ConflictError, match="not empty"):
+        restore(other, there, tmp_path / "backup")
+    file = tmp_path / "backup" / "tables" / "wish.jsonl.gz"
+    file.write_bytes(file.read_bytes() + b"x")
+    fresh = Database(f"sqlite:///{tmp_path / 'third.db'}")
+    with pytest.raises(AssentError, match="not what the backup wrote"):
+        restore(fresh, settings.model_copy(update={"data": tmp_path / "third"}), tmp_path / "backup")
+    for each in (other, fresh):
+        each.close()
+
+
+def test_old_models_are_pruned(service: Service) -> None:
+    database, settings = service
+    few = settings.model_copy(update={"keep_models": 1})
+    with database.writing() as session:
+        first = session.scalars(select(Model)).one()
+        own = first.folder
+        for name in ("second", "third", "fourth"):
+            shutil.copytree(settings.runs / own, settings.runs / name)
+            session.add(copied(first, folder=name))
+    worker.prune(database, few)
+    with database.writing() as session:
+        found = {each.folder: each.pruned is None for each in models.page(session)[0]}
+        assert found == {own: True, "second": False, "third": True, "fourth": True}
+        second = session.scalars(select(Model.id).where(Model.folder == "second")).one()
+        with pytest.raises(ConflictError, match="were deleted"):
+            models.publish(session, settings, second, by="ann")
+    assert not (settings.runs / "second").exists()
+    assert (settings.runs / own).exists()
