@@ -196,19 +196,23 @@ async def hammer(service: Service, request: Request, seconds: float, connections
     return len(took) / seconds, float(np.percentile(took, 99)) * 1000
 
 
-def wait_until_ready(service: Service) -> None:
-    async def ask() -> None:
-        for _ in range(600):
-            try:
-                status, _ = await Client(service.port).send(get("/health/ready"))
-                if status == 200:
-                    return
-            except (OSError, asyncio.IncompleteReadError, ValueError):
-                pass
-            await asyncio.sleep(0.2)
-        sys.exit("the service does not answer")
-
-    asyncio.run(ask())
+async def ready(service: Service, processes: "dict[str, subprocess.Popen[bytes]]") -> None:
+    """Wait until the service answers; processes that ended, such as for want of a database, start again."""
+    for _ in range(600):
+        for kind, each in processes.items():
+            if each.poll() is not None:
+                processes[kind] = service.start(kind)
+        client = Client(service.port)
+        try:
+            status, _ = await client.send(get("/health/ready"))
+            if status == 200:
+                return
+        except (OSError, asyncio.IncompleteReadError, ValueError):
+            pass
+        finally:
+            client.close()
+        await asyncio.sleep(0.2)
+    sys.exit("the service does not answer")
 
 
 def under_load(service: Service) -> None:
@@ -232,7 +236,7 @@ def under_load(service: Service) -> None:
     }
     web = service.start("serve")
     try:
-        wait_until_ready(service)
+        asyncio.run(ready(service, {"serve": web}))
         rates = {}
         for name, request in cases.items():
             asyncio.run(hammer(service, request, 1.0, given.connections))
@@ -250,10 +254,12 @@ def under_load(service: Service) -> None:
         web.wait()
 
 
-async def say_wishes(service: Service, seconds: float, kept: list[dict[str, object]], number: int) -> None:
-    """Say wishes until the time is over, whatever is killed; keep what was acknowledged."""
-    client, lots, end = Client(service.port), random.Random(number), time.monotonic() + seconds
-    while time.monotonic() < end:
+async def say_wishes(
+    service: Service, over: asyncio.Event, kept: list[dict[str, object]], number: int
+) -> None:
+    """Say wishes until it is over, whatever is killed; keep what was acknowledged."""
+    client, lots = Client(service.port), random.Random(number)
+    while not over.is_set():
         try:
             status, body = await asyncio.wait_for(client.send(put_wish(service, lots)), 20)
         except (OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
@@ -271,13 +277,14 @@ def kills(service: Service, server: postgres.Postgres) -> None:
     lots = random.Random(given.seed)
     acknowledged: list[dict[str, object]] = []
     running = {kind: service.start(kind) for kind in ("serve", "work")}
-    wait_until_ready(service)
 
     async def story() -> None:
-        seconds = given.kills * given.pause
-        talking = [asyncio.create_task(say_wishes(service, seconds, acknowledged, n)) for n in range(8)]
+        await ready(service, running)
+        over = asyncio.Event()
+        talking = [asyncio.create_task(say_wishes(service, over, acknowledged, n)) for n in range(8)]
         for number in range(given.kills):
-            await asyncio.sleep(lots.uniform(0, 2 * given.pause) / 2 + given.pause / 2)
+            await ready(service, running)
+            await asyncio.sleep(lots.uniform(0, 2 * given.pause))
             victim = lots.choice(["serve", "work", "database"])
             if victim == "database":
                 await asyncio.to_thread(server.kill)
@@ -287,6 +294,8 @@ def kills(service: Service, server: postgres.Postgres) -> None:
                 running[victim].wait()
                 running[victim] = service.start(victim)
             print(f"kill {number + 1}: {victim}; {len(acknowledged):,} wishes acknowledged", flush=True)
+        await ready(service, running)
+        over.set()
         await asyncio.gather(*talking)
 
     asyncio.run(story())
@@ -342,7 +351,7 @@ if __name__ == "__main__":
         connections=Option(16, "connections at once"),
         seconds=Option(10.0, "seconds of each measurement", quick=1.0),
         kills=Option(60, "how often something is killed", quick=3),
-        pause=Option(4.0, "seconds between kills, on average"),
+        pause=Option(2.0, "seconds of work between kills, on average"),
         seed=Option(0, "of what is killed when"),
     )
     if postgres.initdb() is None:

@@ -104,6 +104,16 @@ def test_the_run_before_stays_and_the_new_one_is_verified(run: Run, table: pl.Da
     assert again.quality["measured_in"] == run.manifest.mark
 
 
+def test_an_update_may_replace_the_run_before(run: Run, table: pl.DataFrame) -> None:
+    now = log_of(table.filter(pl.col("user") != "u02"))
+    beside = update(run, now, run.folder.parent / "next")
+    inside = update(run, now, run.folder, replace=True)
+    assert differing(beside, inside) == []
+    assert (update_of(inside) or {})["still_hold_withdrawn"] == []
+    third = update(inside, log_of(milder(table, "u03")), run.folder, replace=True)
+    assert in_numbers(history_of(third))["run"].to_list() == ["run", "run"]
+
+
 def test_a_killed_update_goes_on(run: Run, table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     now, out, store = log_of(milder(table, "u05")), run.folder.parent / "next", store_of(run)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from assent.runs.folder import open_run
 from assent.service import interactions, models, wishes
@@ -12,7 +12,7 @@ from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Model, Publication
+from assent.service.tables import Model, Person, Publication
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
 from tests.service.trained import copied, restored
@@ -143,6 +143,21 @@ def test_people_without_anything_disclosed_get_what_most_disclose(service: Servi
             shares = [each.score for each in found.items]
             assert shares == sorted(shares, reverse=True)
             assert ("i01" in [each.item for each in found.items]) == (user == "stranger")
+
+
+def test_whoever_is_erased_and_comes_back_is_somebody_new(service: Service) -> None:
+    database, settings = service
+    server = Server(settings)
+    served(service, server)
+    with database.reading() as session:
+        had = [row.item for row in interactions.page(session, settings, USER, limit=100).rows]
+        version = session.scalars(select(Person.version).where(Person.user == USER)).one()
+    with database.writing() as session:
+        interactions.erase(session, USER)
+        interactions.add(session, [NewInteraction(USER, had[0], 0.0)])
+        session.execute(update(Person).values(version=version).where(Person.user == USER))
+    with database.reading() as session:
+        assert server.recommend(session, USER, 5).basis == "general"
 
 
 def test_a_preview_is_what_becomes(service: Service) -> None:

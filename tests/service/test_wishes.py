@@ -1,7 +1,9 @@
 """What people say, and what follows from it for each interaction."""
 
+import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 
@@ -229,3 +231,40 @@ def test_deleting_and_erasing(database: Database, settings: ServiceSettings, peo
     assert check_ledger(lines, "ledger")[1] == []
     assert "wish requested" in "".join(lines)  # that something was said stays, but not by whom or of what
     assert not any(word in "".join(lines) for word in ("u1", "i1"))
+
+
+def test_uploads_wishes_and_deletions_never_wait_in_a_circle(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    """Everybody changes the same few people, in other orders; a database that gave up would raise."""
+
+    def upload(seed: int) -> None:
+        lots = random.Random(seed)
+        for number in range(6):
+            users = lots.sample(people, 6)
+            rows = [
+                NewInteraction(user, f"new {lots.randrange(4)}", number, f"T{seed}", [lots.choice("ab")])
+                for user in users
+            ]
+            with database.writing() as session:
+                interactions.add(session, rows if seed % 2 else rows[:1])
+
+    def say(seed: int) -> None:
+        lots = random.Random(seed)
+        for _ in range(6):
+            asked = [(user, [Said("item", "i1", lots.random())]) for user in lots.sample(people, 6)]
+            with database.writing() as session:
+                wishes.record(session, settings, asked)
+
+    def remove(seed: int) -> None:
+        lots = random.Random(seed)
+        for user in lots.sample(people, 6):
+            with database.writing() as session, suppress(NotFoundError):
+                interactions.delete(session, user, lots.choice(["i2", "i3", "i4"]))
+
+    with ThreadPoolExecutor(9) as pool:
+        done = [pool.submit(work, seed) for seed in range(3) for work in (upload, say, remove)]
+        for each in done:
+            each.result(60)
+    with database.snapshot() as session:
+        assert check_ledger(export_lines(session), "ledger")[1] == []

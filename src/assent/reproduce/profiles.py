@@ -43,7 +43,7 @@ class Profile(StrEnum):
             anchors, rounds, rate = AUTHORS_GAME[dataset]
             table |= {"rounds": rounds, "step": rate, "update": "mirror", "choose": "likeliest"}
             found |= {"anchors": anchors, "random": {"rate": 0.98}}
-            influence |= AUTHORS_LISSA | {"lissa_scale": AUTHORS_SCALES[dataset]}
+            influence |= {**AUTHORS_LISSA, "lissa_scale": AUTHORS_SCALES[dataset]}
         return found | {"table": table, "influence": influence}
 
     @property

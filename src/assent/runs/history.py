@@ -10,7 +10,7 @@ Of what is withdrawn the history keeps that it was, and not what it was: item an
 who withdraw everything nothing is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from assent.data.interactions import Interactions
 from assent.report.sections import in_words
 from assent.results.words import number, plural
 from assent.runs.changes import Changes
@@ -63,8 +64,23 @@ class Step:
     before: Run
     changes: Changes
     grade: Grade
-    name: str
-    """Of the run that is made: its folder's name."""
+    out: Path
+    """The folder of the run that is made, perhaps that of the run before, which it then replaces."""
+    earlier: pl.DataFrame
+    """What changed up to the run before."""
+    runs_before: Sequence[str]
+    """Folders of the runs that the new one follows, the newest first."""
+    fresh_seconds: float
+    """Seconds that a fit from scratch took, as far as the run before knows."""
+
+    @classmethod
+    def between(cls, before: Run, log: Interactions, grade: Grade, out: Path) -> "Step":
+        """Return the step from a run to the present log; all that the run's folder says is read here."""
+        about = update_of(before)
+        fresh = before.manifest.seconds if about is None else float(about["cost"]["fresh_seconds"])
+        folders = [each for each in runs_before(before) if each != str(out.resolve())]
+        changes = Changes.between(before, log)
+        return cls(before, changes, grade, out, history_of(before), folders, fresh)
 
     def rows(self, selection: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
         """Return what this update changed, given the tables of the run that is made: `SCHEMA`."""
@@ -87,7 +103,7 @@ class Step:
         return (
             told.with_columns(
                 when=pl.lit(_now()),
-                run=pl.lit(self.name),
+                run=pl.lit(self.out.name),
                 grade=pl.lit(self.grade.value),
                 event=event,
                 item=pl.when(~is_gone).then("item"),
@@ -100,8 +116,7 @@ class Step:
 
     def history(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the history up to this update, which changed `rows`, the oldest first."""
-        removed = self.changes.gone
-        earlier = history_of(self.before).filter(~self._is_away).join(removed, on=PAIR, how="anti")
+        earlier = self.earlier.filter(~self._is_away).join(self.changes.gone, on=PAIR, how="anti")
         return pl.concat([earlier, rows])
 
     @property
@@ -133,7 +148,7 @@ class Step:
         return {
             "grade": self.grade.value,
             "before": self.before.manifest.mark,
-            "runs_before": runs_before(self.before),
+            "runs_before": list(self.runs_before),
             "changes": self.changes.counts(),
             "decisions": {
                 "changed": decided.height,
@@ -142,14 +157,8 @@ class Step:
                 "people": decided["user"].n_unique(),
             },
             "cost": dict(cost),
-            "still_hold_withdrawn": runs_before(self.before) if self.takes_away else [],
+            "still_hold_withdrawn": list(self.runs_before) if self.takes_away else [],
         }
-
-    @property
-    def fresh_seconds(self) -> float:
-        """Seconds that a fit from scratch took, as far as the run before knows."""
-        about = update_of(self.before)
-        return self.before.manifest.seconds if about is None else float(about["cost"]["fresh_seconds"])
 
     @property
     def takes_away(self) -> bool:

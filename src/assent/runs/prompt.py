@@ -53,15 +53,15 @@ def prompt_update(
     updated.
     """
     started = time.time()
-    served, changes = Served.of(run, wishes), Changes.between(run, log)
-    applied = served.apply(changes)
+    served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))
+    applied = served.apply(step.changes)
     if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):
         limit = run.settings["closed"]
         raise AssentError(f"{log.name}: turns away other rows than the run would; accepted: closed={limit}")
     aged = drift(run, log) if check else None
     if aged is not None and aged.is_too_old:
         warnings.warn(f"{aged.summary()} Accepted: grade exact, which values all anew", stacklevel=2)
-    base = _base(run, changes, served)
+    base = _base(run, step.changes, served)
     settings = {**run.settings, "grade": Grade.PROMPT.value, "base": base}
     quality = {
         **run.quality,
@@ -86,7 +86,6 @@ def prompt_update(
         files.write_json(QUALITY, quality)
         page = build_report(report_data(settings, tuning, records, [], table, certificate, quality))
         files.write(REPORT, page.encode())
-        step = Step(run, changes, Grade.PROMPT, Path(out).name)
         step.write(files, table, log.sealed, seconds=time.time() - started, fresh=step.fresh_seconds)
         forget_replaced(files.folder)
         spent = time.time() - started

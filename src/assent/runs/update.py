@@ -20,7 +20,6 @@ from assent.data.wishes import PLAIN
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.store import Store
 from assent.runs.calibration import Calibration
-from assent.runs.changes import Changes
 from assent.runs.folder import Run
 from assent.runs.history import Grade, Step
 from assent.runs.plan import plan_of, settings_of
@@ -55,7 +54,7 @@ def update(
     if calibration is not None:  # a comparison of methods needs the split
         plan = dataclasses.replace(plan, points=(), frontier_methods=())
     split, live = problems or problems_of(run, log)
-    step = Step(run, Changes.between(run, log), Grade.EXACT, Path(out).name)
+    step = Step.between(run, log, Grade.EXACT, Path(out))
     return fit(
         log,
         split,

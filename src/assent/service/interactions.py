@@ -17,9 +17,9 @@ from sqlalchemy import (
     case,
     cast,
     func,
-    insert,
     literal,
     select,
+    text,
     tuple_,
     update,
 )
@@ -47,6 +47,8 @@ from assent.support.errors import AssentError
 
 LONGEST: Final = 1024
 """Most characters of an id, a title or a category."""
+_UPLOADING: Final = 7_263_003
+"""The number of PostgreSQL's lock that uploads hold."""
 _SOME: Final = 500
 """Rows in one statement: SQLite takes a bounded number of values."""
 DELETED: Final = "interaction deleted"
@@ -133,11 +135,12 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
     """Add interactions, with people and items that are new; return how many were new."""
     for place, each in enumerate(interactions, 1):
         _check(each, f"interaction {place}")
-    now, added = time(), 0
+    _take_turn(session, alone=len(interactions) > 1)
+    now, added, changed = time(), 0, set[int]()
     for start in range(0, len(interactions), _SOME):
         some = interactions[start : start + _SOME]
         people = _people(session, {each.user for each in some}, now)
-        items = _items(session, some)
+        items = _items(session, some, changed)
         rows: dict[tuple[int, int], dict[str, Any]] = {
             (people[each.user], items[each.item]): {
                 "person_id": people[each.user],
@@ -154,18 +157,26 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
         new = [row for pair, row in sorted(rows.items()) if pair not in known]
         if new:
             _insert_new(session, Interaction, new)
-            touch(session, {row["person_id"] for row in new})
+            changed |= {row["person_id"] for row in new}
         added += len(new)
+    touch(session, changed)
     return Added(added, len(interactions) - added)
+
+
+def _take_turn(session: Session, *, alone: bool) -> None:
+    """Let uploads of several rows, which could wait for each other's rows in a circle, take turns."""
+    if session.get_bind().dialect.name == "postgresql":
+        how = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
+        session.execute(text(f"SELECT {how}(:key)"), {"key": _UPLOADING})
 
 
 def _check(each: NewInteraction, place: str) -> None:
     texts = {"user": each.user, "item": each.item, "title": each.title}
     texts |= {f"category {number}": name for number, name in enumerate(each.categories or (), 1)}
-    for name, text in texts.items():
-        if text is None and name == "title":
+    for name, said in texts.items():
+        if said is None and name == "title":
             continue
-        if not isinstance(text, str) or not 0 < len(text) <= LONGEST or "\0" in text:
+        if not isinstance(said, str) or not 0 < len(said) <= LONGEST or "\0" in said:
             raise AssentError(f"{place}: {name}: accepted: a text of 1 to {LONGEST} characters")
     if not isfinite(each.at) or abs(each.at) > 1e11:
         raise AssentError(f"{place}: at {each.at!r}: accepted: seconds since 1970")
@@ -191,8 +202,11 @@ def _people(session: Session, users: Iterable[str], now: float) -> dict[str, int
     return found
 
 
-def _items(session: Session, some: Sequence[NewInteraction]) -> dict[str, int]:
-    """Return the ids of items, which are added if they are new; given titles and categories replace."""
+def _items(session: Session, some: Sequence[NewInteraction], changed: set[int]) -> dict[str, int]:
+    """Return the ids of items, which are added if they are new; given titles and categories replace.
+
+    People for whom other categories change something are added to `changed`.
+    """
     titles: dict[str, str | None] = {}
     categories: dict[str, Sequence[str]] = {}
     for each in some:
@@ -208,11 +222,11 @@ def _items(session: Session, some: Sequence[NewInteraction]) -> dict[str, int]:
     for item, title in sorted(titles.items()):
         if title is not None and found[item].title != title:
             session.execute(update(Item).values(title=title).where(Item.id == found[item].id))
-    _set_categories(session, {found[item].id: given for item, given in categories.items()})
+    _set_categories(session, {found[item].id: given for item, given in categories.items()}, changed)
     return {item: row.id for item, row in found.items()}
 
 
-def _set_categories(session: Session, given: Mapping[int, Sequence[str]]) -> None:
+def _set_categories(session: Session, given: Mapping[int, Sequence[str]], people: set[int]) -> None:
     if not given:
         return
     there: dict[int, list[str]] = {item: [] for item in given}
@@ -229,9 +243,9 @@ def _set_categories(session: Session, given: Mapping[int, Sequence[str]]) -> Non
         for place, name in enumerate(names)
     ]
     if rows:
-        session.execute(insert(ItemCategory), rows)
+        _insert_new(session, ItemCategory, rows)
     owners = select(Interaction.person_id).where(Interaction.item_id.in_(sorted(changed)))
-    session.execute(update(Person).values(version=Person.version + 1).where(Person.id.in_(owners)))
+    people.update(session.scalars(owners))
 
 
 def delete(session: Session, user: str, item: str) -> None:
@@ -244,9 +258,9 @@ def delete(session: Session, user: str, item: str) -> None:
     ).first()
     if found is None:
         raise NotFoundError("interaction: there is none of this person and item")
+    note(session, DELETED)  # first: whoever writes wishes takes the ledger before people, too
     session.execute(deleting(Interaction).where(Interaction.id == found.id))
     touch(session, [found.person_id])
-    note(session, DELETED)
 
 
 def exists(session: Session, user: str) -> bool:
@@ -263,10 +277,10 @@ def erase(session: Session, user: str) -> None:
     person = session.scalar(select(Person.id).where(Person.user == user))
     if person is None:
         raise NotFoundError("person: nothing is known of them")
+    note(session, ERASED)
     for table in (Link, Visit):
         session.execute(deleting(table).where(table.person == user))
     session.execute(deleting(Person).where(Person.id == person))  # the rest goes with it
-    note(session, ERASED)
 
 
 _IN_SERVICE = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
@@ -386,33 +400,34 @@ def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Ro
     return _shown(row)
 
 
+_WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
+_counts = (
+    select(_state, func.count())
+    .select_from(Interaction)
+    .outerjoin(Decision, _DECIDED)
+    .where(Interaction.person_id == _WHO)
+    .group_by(_state)
+)
+_counts_of_categories = (
+    select(ItemCategory.category, func.count())
+    .join(Interaction, Interaction.item_id == ItemCategory.item_id)
+    .where(Interaction.person_id == _WHO)
+    .group_by(ItemCategory.category)
+)
+_said_of_categories = select(Wish.target, Wish.unwillingness, Wish.requested).where(
+    Wish.person_id == _WHO, Wish.in_force, Wish.scope == "category"
+)
+
+
 def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
-    asked = (
-        select(_state, func.count())
-        .select_from(Interaction)
-        .join(Person, Person.id == Interaction.person_id)
-        .outerjoin(Decision, _DECIDED)
-        .where(Person.user == user)
-        .group_by(_state)
-    )
-    return dict.fromkeys(STATES, 0) | dict(session.execute(asked).all())
+    return dict.fromkeys(STATES, 0) | dict(session.execute(_counts, {"user": user}).all())
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:
     """Return the categories of a person's interactions, most frequent first, and those they wished about."""
-    person = select(Person.id).where(Person.user == user).scalar_subquery()
-    number = (
-        select(ItemCategory.category, func.count().label("count"))
-        .join(Interaction, Interaction.item_id == ItemCategory.item_id)
-        .where(Interaction.person_id == person)
-        .group_by(ItemCategory.category)
-    )
-    counted = dict(session.execute(number).all())
-    spoken = select(Wish.target, Wish.unwillingness, Wish.requested).where(
-        Wish.person_id == person, Wish.in_force, Wish.scope == "category"
-    )
-    said = {row.target: row for row in session.execute(spoken)}
+    counted = dict(session.execute(_counts_of_categories, {"user": user}).all())
+    said = {row.target: row for row in session.execute(_said_of_categories, {"user": user})}
     found = [
         CategoryCount(
             name,

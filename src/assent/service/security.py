@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from sqlalchemy import CursorResult, delete, or_, select, update
+from sqlalchemy import CursorResult, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -222,6 +222,10 @@ def use_link(session: Session, secret: str) -> str:
 
 # Visits
 
+_VISIT: Final = select(Visit.kind, Visit.person, Visit.key_id, Visit.csrf, Visit.seen, Visit.expires).where(
+    Visit.token_hash == bindparam("token_hash")
+)
+
 
 def start_visit(session: Session, *, person: str | None = None, key_id: str | None = None) -> str:
     """Begin the visit of a person, or of the operator with a key, and return the cookie's secret."""
@@ -245,8 +249,8 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
     """Return who holds the cookie's secret; None if there is no such visit, or it ended."""
     if not _TOKEN.fullmatch(secret):
         return None
-    now = time.time()
-    visit = session.get(Visit, hashed(secret))
+    now, token_hash = time.time(), hashed(secret)
+    visit = session.execute(_VISIT, {"token_hash": token_hash}).first()
     if visit is None or visit.expires < now or visit.seen < now - IDLE_SECONDS:
         return None
     if visit.key_id is not None:
@@ -254,7 +258,7 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
         if key is None or not _in_force(key, now):
             return None
     is_stale = visit.seen < now - _SEEN_SECONDS
-    return Visitor(visit.kind, visit.person, visit.key_id, visit.csrf, visit.token_hash, is_stale)
+    return Visitor(visit.kind, visit.person, visit.key_id, visit.csrf, token_hash, is_stale)
 
 
 def note_visit(session: Session, visitor: Visitor) -> None:

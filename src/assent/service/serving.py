@@ -34,7 +34,7 @@ from assent.service.wishes import Said, Standing, check, standing
 from assent.support.errors import AssentError
 
 NO_MODEL: Final = "none"
-_LISTS: Final = 20_000
+_LISTS: Final = 5_000
 """Lists that a process keeps for people of whom nothing changes."""
 _REASONS: Final = 3
 """Items that are named for a recommendation."""
@@ -42,9 +42,11 @@ MOST: Final = 1000
 """Longest list."""
 _PRESENT: Final = select(
     select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
+    select(Person.id).where(Person.user == bindparam("user")).scalar_subquery(),
     select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
 )
 _TITLES: Final = select(Item.item, Item.title).where(Item.item.in_(bindparam("items", expanding=True)))
+_Present = tuple[int | None, ...]
 Vector = npt.NDArray[np.float64]
 
 
@@ -173,7 +175,7 @@ class Server:
         self._loading = Lock()
         self._loaded: _Loaded | None = None
         self._keeping = Lock()
-        self._lists: OrderedDict[tuple[str, int], tuple[int, int, Recommendations]] = OrderedDict()
+        self._lists: OrderedDict[tuple[str, int], tuple[int, _Present, Recommendations]] = OrderedDict()
 
     def warm(self, session: Session) -> None:
         """Load the model in service, so that the first request need not wait for it."""
@@ -225,10 +227,10 @@ class Server:
             return found.unwillingness
         return self._settings.unsaid if row.brought is None else row.brought
 
-    def _present(self, session: Session, user: str) -> tuple[int | None, int]:
-        """Return the model in service and the person's version; -1 if nothing is known of them."""
-        model, found = session.execute(_PRESENT, {"user": user}).one()
-        return model, -1 if found is None else found
+    def _present(self, session: Session, user: str) -> tuple[int | None, _Present]:
+        """Return the model in service, and which person of which version this is, if any is known."""
+        model, *present = session.execute(_PRESENT, {"user": user}).one()
+        return model, tuple(present)
 
     def _model(self, session: Session, id: int) -> _Loaded:
         with self._loading:

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib import resources
 from typing import Final
 
@@ -79,7 +80,11 @@ class Texts:
 
     def day(self, moment: float) -> str:
         """Return the day of a moment."""
-        at = datetime.fromtimestamp(moment, UTC)
+        return self._day(moment // 86_400)
+
+    @lru_cache(maxsize=10_000)  # noqa: B019  (there is one object per language)
+    def _day(self, days: float) -> str:
+        at = datetime.fromtimestamp(days * 86_400, UTC)
         return f"{at.day} {self(f'month.{at.month}')} {at.year}"
 
     def when(self, moment: float) -> str:

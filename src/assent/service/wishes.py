@@ -277,6 +277,9 @@ def touch(session: Session, people: Iterable[int]) -> None:
     """Count a change of each of these people: what was made of an older version is stale."""
     changed = sorted(people)
     if changed:
+        # Whoever changes several people locks them in the same order: nobody waits in a circle.
+        mine = select(Person.id).where(Person.id.in_(changed)).order_by(Person.id)
+        session.execute(mine.with_for_update(key_share=True)).all()
         session.execute(update(Person).values(version=Person.version + 1).where(Person.id.in_(changed)))
 
 

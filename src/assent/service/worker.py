@@ -6,6 +6,7 @@ on after the last step that is there.
 """
 
 import logging
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -63,6 +64,7 @@ _TIDY: Final = 3600.0
 """Seconds between two times that links, visits and the like are deleted that are over."""
 _AFTER_FAILURE: Final = 600.0
 """Seconds in which a job that failed for good is not asked for again, but by hand."""
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
 
 log = logging.getLogger("assent.service")
@@ -110,7 +112,8 @@ def work_once(
         log.info("job %d: put back", taken.id)
         return True
     except Exception as error:
-        said = str(error) if isinstance(error, AssentError) else f"{type(error).__name__}: {error}"
+        # Operators see counts and no rows: what an error quotes may be an id.
+        said = _QUOTED.sub("'…'", str(error)) if isinstance(error, AssentError) else type(error).__name__
         log.error("job %d (%s): failed (%s)", taken.id, taken.kind, type(error).__name__)
         with database.writing() as session, suppress(LostJobError):
             jobs.fail(session, taken, said)

@@ -3,24 +3,23 @@
 from typing import Annotated
 
 from fastapi import Query
+from fastapi.responses import Response
 
 from assent.service import interactions
 from assent.service.access import Caller, KeyFor
 from assent.service.interactions import NewInteraction
-from assent.service.routes.repeat import ONCE, api_router
+from assent.service.routes.repeat import ONCE, api_router, as_json
 from assent.service.schemas import (
     AddedOut,
     Category,
     Cursor,
     InteractionIn,
-    InteractionOut,
     InteractionsIn,
     InteractionsOut,
     ItemId,
     Limit,
     UserId,
     moment,
-    source_of,
 )
 from assent.service.texts import Texts
 
@@ -58,31 +57,36 @@ def _add(caller: Caller, rows: list[InteractionIn]) -> AddedOut:
     return AddedOut(added=found.added, known=found.known)
 
 
-@router.get("/interactions")
+@router.get("/interactions", response_model=InteractionsOut)
 def list_some(
     caller: Platform,
     user: Annotated[UserId, Query()],
     category: Annotated[Category | None, Query()] = None,
     cursor: Annotated[Cursor, Query()] = None,
     limit: Annotated[Limit, Query()] = 50,
-) -> InteractionsOut:
+) -> Response:
     """List a person's interactions, latest first."""
     settings = caller.service.settings
     with caller.service.database.reading() as session:
         found = interactions.page(session, settings, user, category=category, cursor=cursor, limit=limit)
     rows = [
-        InteractionOut(
-            item=row.item,
-            title=row.title,
-            categories=list(row.categories),
-            time=moment(row.at),
-            unwillingness=row.unwillingness,
-            because=source_of(row, _TEXTS.source(row, settings.controller.name)),
-            state=row.state,
-        )
+        {
+            "item": row.item,
+            "title": row.title,
+            "categories": row.categories,
+            "time": moment(row.at),
+            "unwillingness": row.unwillingness,
+            "because": {
+                "source": row.source,
+                "category": row.source_target,
+                "said": moment(row.said),
+                "explained": _TEXTS.source(row, settings.controller.name),
+            },
+            "state": row.state,
+        }
         for row in found.rows
     ]
-    return InteractionsOut(interactions=rows, next=found.next)
+    return as_json({"interactions": rows, "next": found.next})
 
 
 @router.delete("/interactions", status_code=204, dependencies=[ONCE])

@@ -213,6 +213,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("model_id", "person_id", "item_id", name="pk_decision"),
     )
+    op.create_index("ix_decision_person_id", "decision", ["person_id"], unique=False)
     op.create_table(
         "publication",
         sa.Column("id", NUMBER, nullable=False),
