@@ -28,21 +28,12 @@ import numpy as np
 from assent.data.door import assign
 from assent.data.interactions import Interactions
 from assent.data.live import live_problem
-from assent.data.problem import Problem, Protocol, make_problem
+from assent.data.problem import Protocol, make_problem
 from assent.runs.folder import Run
 from assent.runs.plan import RunPlan
 from assent.runs.run import fit
 from assent.runs.update import update
 from common import Option, load_log, read_options, seconds, settings_of, verdict, with_error
-
-PROTOCOLS = {"gowalla": Protocol.FULL}
-"""How test rows are ranked, where that is not among 100 items."""
-
-
-def problems(name: str, log: Interactions, seed: int) -> tuple[Problem, Problem]:
-    """Return the split and the live problem of a log."""
-    split = make_problem(log, PROTOCOLS.get(name, Protocol.PAPER_TABLES), seed=seed)
-    return split, live_problem(log, seed=seed)
 
 
 def without_one(log: Interactions, run: Run) -> Interactions:
@@ -59,7 +50,7 @@ def measured(name: str, model: str, shards: int, seed: int) -> dict[str, Any]:
     settings, runs = settings_of(model, quick=given.quick), list[Run]()
 
     def fitted(out: Path) -> None:
-        split, live = problems(name, log, seed)
+        split, live = make_problem(log, Protocol.PAPER_TABLES, seed=seed), live_problem(log, seed=seed)
         runs.append(fit(log, split, out, plan, settings, live=live))
 
     with tempfile.TemporaryDirectory() as folder:
