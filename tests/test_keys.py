@@ -67,10 +67,18 @@ def labs() -> Iterator[Lab]:
     yield replace(lab, settings=Settings(model="neumf", training=QUICK.training))
 
 
+UNSEEN = {
+    **dict.fromkeys(("training", "anchor", "attempt"), 4),
+    **dict.fromkeys(("influence", "effects", "explored", "measured"), 2),
+    "record": 0,
+}
+"""In how many other problems a task sees no difference: what people wish and, for a training, candidates."""
+
+
 @pytest.mark.parametrize("kind", TASKS)
-def test_labs_that_differ_share_no_entry(kind: str) -> None:
+def test_labs_share_an_entry_only_where_a_task_sees_no_difference(kind: str) -> None:
     found = [digest(TASKS[kind](lab).key(lab)) for lab in labs()]
-    assert len(set(found)) == len(found)
+    assert len(set(found)) == len(found) - UNSEEN[kind]
 
 
 def test_tasks_of_different_kinds_share_no_entry() -> None:
@@ -168,6 +176,6 @@ def test_a_search_for_settings_is_kept_apart(change: str) -> None:
     assert len(known) == len(once.attempts)
     other: tuple[Lab, Bools] = (lab, some_of(PROBLEM, 0.9))
     if change == "problem":
-        other = (replace(lab, problem=next(other_problems())), rows)
+        other = (replace(lab, problem=list(other_problems())[-1]), rows)
     again = tuned(*other)
     assert len(set(entries(lab.store, "attempt"))) == len(known) + len(again.attempts)

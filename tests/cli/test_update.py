@@ -32,7 +32,8 @@ def said(folder: Path, *lines: str) -> Path:
     return file
 
 
-def test_the_whole_story(folder: Path, assent: Assent) -> None:
+def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
+    folder = shutil.copytree(folder, tmp_path / "story")
     first = pl.read_csv(folder / "log.csv").filter(pl.col("user") == "u05").row(0, named=True)["item"]
     now = said(folder, "u03,*,withdraw", f"u05,{first},1")
     update = ["update", folder / "run", "--data", folder / "log.csv", "--wishes", now, "--jobs", "1"]
@@ -61,9 +62,9 @@ def test_the_whole_story(folder: Path, assent: Assent) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["update", "run-2"], "--data: missing"),
+        (["update", "run"], "--data: missing"),
         (
-            ["update", "run-2", "--data", "log.csv", "--grade", "prompt", "--keep-calibration"],
+            ["update", "run", "--data", "log.csv", "--grade", "prompt", "--keep-calibration"],
             "--grade prompt",
         ),
         (["update", "nothing", "--data", "log.csv"], "no such run folder"),
@@ -72,7 +73,7 @@ def test_the_whole_story(folder: Path, assent: Assent) -> None:
 def test_what_cannot_be_meant_is_refused(
     folder: Path, assent: Assent, arguments: list[str], message: str
 ) -> None:
-    placed = [folder / each if each in ("run-2", "nothing", "log.csv") else each for each in arguments]
+    placed = [folder / each if each in ("run", "nothing", "log.csv") else each for each in arguments]
     code, _, err = assent(*placed)
     assert code == 2
     assert message in err

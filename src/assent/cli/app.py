@@ -47,7 +47,11 @@ COMMANDS = {
         "export_command",
         "Write the model for programs that serve it: vectors, ONNX, an index.",
     ),
-    "verify": Lazy("verify_command", "verify_command", "Check that a run, or a ledger, is what was written."),
+    "verify": Lazy(
+        "verify_command",
+        "verify_command",
+        "Check that a run's files, or a ledger, are what the fit wrote.",
+    ),
     "serve": Lazy(
         "service_commands", "serve_command", "Serve the API and the pages of people and operators."
     ),

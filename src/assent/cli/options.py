@@ -195,11 +195,13 @@ class ProblemOptions(LogOptions):
     ) -> tuple[Interactions, Problem, str]:
         """Return the log with unwillingness, its problem, and the source of the unwillingness."""
         log = self.log(progress)
-        return log, self.split(log, progress, wishes), self.unwillingness or OWN_COLUMN
+        problem = self.split(log, progress, wishes)
+        self.tell(log)
+        return log, problem, self.unwillingness or OWN_COLUMN
 
     def log(self, progress: Progress) -> Interactions:
         """Return the log with unwillingness."""
-        log = self.read(
+        return self.read(
             progress,
             unwillingness=self.unwillingness or OWN_COLUMN,
             wishes=self.wishes,
@@ -209,6 +211,9 @@ class ProblemOptions(LogOptions):
             seed=self.seed,
             allow_unmatched=self.allow_unmatched,
         )
+
+    def tell(self, log: Interactions) -> None:
+        """Say what was noticed when the log was read."""
         if log.table["time"].null_count() == log.table.height:
             notice(f"{log.name}: no column of times was found; the order of rows counts")
         never = int((log.sealed["reason"] == NEVER).sum())
@@ -216,7 +221,6 @@ class ProblemOptions(LogOptions):
             notice(f"{log.name}: {never} interactions are never to be used and were left out before all else")
         if unread := log.sealed.height - never:
             notice(f"{log.name}: {unread} interactions are above --closed {self.closed:g}: withheld unread")
-        return log
 
     def split(self, log: Interactions, progress: Progress, wishes: WishOptions | None = None) -> Problem:
         """Return the log's split, with the wishes."""

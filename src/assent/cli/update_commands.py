@@ -109,6 +109,7 @@ def update_command(
             problems = None
             if grade is Grade.EXACT:
                 problems = given.split(log, progress, wishes), given.live(log, wishes)
+            given.tell(log)
 
         def exact(before: Run, out: Path, *, keep: bool, kept: Store | None = None) -> Run:
             return update(
