@@ -72,6 +72,8 @@ class Step:
     """Folders of the runs that the new one follows, the newest first."""
     fresh_seconds: float
     """Seconds that a fit from scratch took, as far as the run before knows."""
+    shards: Mapping[str, str]
+    """The entries of the shards of the run before, with their hashes."""
 
     @classmethod
     def between(cls, before: Run, log: Interactions, grade: Grade, out: Path) -> "Step":
@@ -80,7 +82,8 @@ class Step:
         fresh = before.manifest.seconds if about is None else float(about["cost"]["fresh_seconds"])
         folders = [each for each in runs_before(before) if each != str(out.resolve())]
         changes = Changes.between(before, log)
-        return cls(before, changes, grade, out, history_of(before), folders, fresh)
+        shards = {each["entry"]: each["hash"] for each in before.shards}
+        return cls(before, changes, grade, out, history_of(before), folders, fresh, shards)
 
     def rows(self, selection: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
         """Return what this update changed, given the tables of the run that is made: `SCHEMA`."""

@@ -142,8 +142,7 @@ def _fit(
     if live is not None and plan.shards is not None:
         from assent.runs.shards import fit_shards  # which trains the final model as here
 
-        before, kept = None if after is None else after.before, Store(files.folder / SHARDS)
-        sharded = fit_shards(lab, live, plan, kept, before, phase)
+        sharded = fit_shards(lab, live, plan, Store(files.folder / SHARDS), after, phase)
         decided, calibration, spared = sharded.decided, sharded.calibration, sharded.spared
         table = described(sharded.table, log)
         files.write_json(SHARDS_FILE, sharded.facts)
