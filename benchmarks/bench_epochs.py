@@ -4,12 +4,18 @@ The loop by hand is the usual one: a Dataset that draws a negative in `__getitem
 shuffles, nn.Embedding tables, Adam on binary cross-entropy, the same batch size, dimensions and layers. CPU
 time counts. The loop and assent run in processes of their own with one thread: assent asks the C library to
 keep freed memory, and a loop in the same process would gain from that.
+
+Of NeuMF's step a roofline is printed: the bytes that it moves and the operations that it makes, how long they
+take at this machine's bandwidth and speed, one thread, and what share of its time that is.
 """
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,12 +26,16 @@ from assent import training
 from assent.data.problem import Problem
 from assent.lab import everything
 from assent.models import MODELS
+from assent.models.neumf import NeuMFSettings
 from assent.support.runtime import one_thread
 from assent.training import Settings, disclose
 from common import REAL, Option, load, read_options, seconds, settings_of, train, verdict
 
+T = TypeVar("T")
 REPEATS = 4
 """Measurements, the shortest of which counts: when nothing else interferes."""
+BATCH, SMALL = 2048, 32
+"""Rows of a batch, and of one so small that its step is all fixed cost."""
 
 
 class Pairs(Dataset[tuple[int, int, int]]):
@@ -75,7 +85,7 @@ def by_hand(problem: Problem, dimension: int, deep: int, layers: tuple[int, ...]
     """Return the CPU seconds of an epoch."""
     model = Plain(problem, dimension, deep, layers)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    loader = DataLoader(Pairs(problem), batch_size=2048, shuffle=True)
+    loader = DataLoader(Pairs(problem), batch_size=BATCH, shuffle=True)
 
     def epoch() -> None:
         for users, items, negatives in loader:
@@ -89,9 +99,9 @@ def by_hand(problem: Problem, dimension: int, deep: int, layers: tuple[int, ...]
     return min(seconds(epoch) for _ in range(REPEATS))
 
 
-def by_assent(problem: Problem, model: str, epochs: int) -> float:
+def by_assent(problem: Problem, model: str, epochs: int, batch: int = BATCH) -> float:
     """Return the CPU seconds of an epoch, validation included; one negative per row, as by hand."""
-    settings = settings_of(model, epochs=epochs, patience=epochs, negatives=1, batch_size=2048)
+    settings = settings_of(model, epochs=epochs, patience=epochs, negatives=1, batch_size=batch)
     data = disclose(problem, everything(problem))
 
     def work() -> None:
@@ -106,7 +116,7 @@ def by_assent(problem: Problem, model: str, epochs: int) -> float:
     return min(seconds(work) for _ in range(REPEATS)) / epochs
 
 
-def alone(measurement: Callable[..., float], *arguments: object) -> float:
+def alone(measurement: Callable[..., T], *arguments: object) -> T:
     """Return what a measurement gives in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measurement, *arguments).result()
@@ -120,6 +130,85 @@ def against_hand(name: str, problem: Problem, epochs: int) -> None:
         hand = alone(by_hand, problem, settings["dimension"], deep, widths)
         print(f"{name}, {model}: {1000 * ours:.1f} ms of CPU an epoch, {1000 * hand:.1f} ms by hand")
         verdict(f"{name}, {model}, by hand / assent", hand / ours, 5, at_most=False)
+        if model == "neumf":
+            roofline(name, problem, ours)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a part of a step has to do."""
+
+    floats: float
+    """Numbers read or written, each once per pass over them."""
+    multiplied: float
+    """Multiplications with an addition, in layers and products."""
+    divided: float
+    """Square roots, divisions and exponentials."""
+
+
+def work_of_neumf(problem: Problem, batch: int) -> dict[str, Work]:
+    """Return what NeuMF's step has to do for a batch with one negative per row, by part."""
+    settings = NeuMFSettings()
+    wide, narrow, hidden = settings.dimension, settings.perceptron_dimension, settings.hidden
+    rng = np.random.default_rng(0)
+    some = rng.choice(len(problem.train), size=min(batch, len(problem.train)), replace=False)
+    drawn = rng.integers(problem.n_items, size=len(some))
+    users = len(np.unique(problem.train.users[some]))
+    items = len(np.unique(np.concatenate([problem.train.items[some], drawn])))
+    samples, rows, every = 2 * len(some), users + items, problem.n_users + problem.n_items
+    units, pairs = sum(hidden), sum(a * b for a, b in pairwise((*hidden, 1)))
+    return {
+        # Parameters and both moments are read and written when a row catches up, and when it moves.
+        "Adam on rows of the product": Work(rows * wide * (6 + 6 + 1), rows * wide * 8, rows * wide * 4),
+        "Adam on the perceptron's tables": Work(
+            every * narrow * (6 + 2), every * narrow * 5, every * narrow * 2
+        ),
+        # A user's and an item's vector are read, forwards and backwards; gradients are added to.
+        "products": Work(samples * wide * (2 + 2 + 2) + rows * wide * 2, samples * wide * 4, 0),
+        # A layer's input and output, forwards; its output, its slope and its input's, backwards.
+        "layers": Work(
+            samples * units * 8 + rows * 2 * narrow,
+            3 * (samples * pairs + rows * narrow * hidden[0]),
+            samples * units * 2,
+        ),
+    }
+
+
+def speeds() -> tuple[float, float, float]:
+    """Return this machine's numbers moved, multiplied and divided per second, in arrays that caches hold."""
+    x, y, a = np.ones(2**20, np.float32), np.ones(2**20, np.float32), np.ones((512, 512), np.float32)
+
+    def often(work: Callable[[], object], times: int) -> float:
+        return min(seconds(lambda: [work() for _ in range(times)]) for _ in range(5)) / times
+
+    return (
+        2 * len(x) / often(lambda: np.copyto(x, y), 200),
+        512**3 / often(lambda: a @ a, 20),
+        2 * len(x) / often(lambda: np.divide(np.sqrt(x, out=y), y, out=y), 50),
+    )
+
+
+def roofline(name: str, problem: Problem, epoch: float) -> None:
+    """Print how far NeuMF's step, of an epoch of so many seconds, is from what its work must take."""
+    moved, multiplied, divided = alone(speeds)
+    print(
+        f"one thread: {4e-9 * moved:.0f} GB/s, {2e-9 * multiplied:.0f} GFlop/s, "
+        f"{1e-9 * divided:.1f} G roots or divisions/s"
+    )
+    least = 0.0
+    for part, work in work_of_neumf(problem, BATCH).items():
+        times = work.floats / moved, work.multiplied / multiplied, work.divided / divided
+        least += max(times)
+        print(f"  {part}: {', '.join(f'{1e6 * each:.0f}' for each in times)} µs to move, multiply, divide")
+    rows = len(problem.train)
+    step, fixed = (
+        1e6 * each / math.ceil(rows / batch)
+        for each, batch in ((epoch, BATCH), (alone(by_assent, problem, "neumf", 1, SMALL), SMALL))
+    )
+    print(
+        f"{name}, neumf: a step takes {step:.0f} µs; its work must take {1e6 * least:.0f} µs, "
+        f"{1e6 * least / step:.0%} of that; a step of {SMALL} rows takes {fixed:.0f} µs"
+    )
 
 
 def against_mf(name: str, problem: Problem, epochs: int) -> None:

@@ -215,6 +215,12 @@ async def ready(service: Service, processes: "dict[str, subprocess.Popen[bytes]]
     sys.exit("the service does not answer")
 
 
+def cpu_seconds(process: int) -> float:
+    """Return the seconds of CPU that a process has used."""
+    used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
 def under_load(service: Service) -> None:
     """Print rates and percentiles."""
     database = service.database
@@ -240,9 +246,12 @@ def under_load(service: Service) -> None:
         rates = {}
         for name, request in cases.items():
             asyncio.run(hammer(service, request, 1.0, given.connections))
+            before = cpu_seconds(web.pid)
             rates[name], slowest = asyncio.run(hammer(service, request, given.seconds, given.connections))
+            cpu = (cpu_seconds(web.pid) - before) / (rates[name] * given.seconds) * 1000
             share = rates[name] / rates["ping"]
-            print(f"{name:18} {rates[name]:8.0f}/s  {share:5.2f} of ping  p99 {slowest:6.1f} ms", flush=True)
+            told = f"{share:5.2f} of ping  p99 {slowest:6.1f} ms  {cpu:5.2f} ms of CPU each"
+            print(f"{name:18} {rates[name]:8.0f}/s  {told}", flush=True)
             if name in ("a person's page", "recommendations"):
                 verdict(f"{name}: share of ping's rate", share, 0.2, at_most=False)
                 verdict(f"{name}: p99 in ms", slowest, 50.0)

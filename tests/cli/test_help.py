@@ -43,7 +43,8 @@ def test_all_commands_are_here() -> None:
     assert words == {
         "demo", "fit", "update", "history", "forget", "frontier", "compare", "lds", "reproduce",
         "recommend", "explain", "export", "verify", "simulate", "settings", "store", "data describe",
-        "serve", "work", "ledger", "backup", "restore", "keys create", "keys list", "keys rotate", "keys revoke",
+        "serve", "work", "ledger", "backup", "restore", "keys create", "keys list", "keys rotate",
+        "keys revoke",
     }  # fmt: skip
 
 

@@ -451,6 +451,7 @@ def test_a_fingerprint_names_every_input_of_a_problem() -> None:
         "name": ["another"],
         "protocol": ["another"],
         "seed": [problem.seed + 1],
+        "negatives": [problem.negatives + 1],
         "user_ids": [np.char.add(problem.user_ids, "x")],
         "item_ids": [np.char.add(problem.item_ids, "x")],
         "unwillingness": [

@@ -385,7 +385,7 @@ def another(value: Any, annotation: Any) -> Any:
         case int():
             return value + 1
         case float():
-            return value / 2
+            return value / 2 or 0.5
         case None | ():
             weights = dict.fromkeys(Kind, 1 / 3)
             others = {

@@ -133,7 +133,7 @@ def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(AssentError, match="holds a finished run; choose another folder, or replace=True"):
         updated(run, log, tmp_path / "next")
     first = open_run(tmp_path / "next")
-    second = prompt_update(first, log_of(), tmp_path / "next", check=False, replace=True)
+    second = prompt_update(first, log_of(), tmp_path / "second", check=False)
     assert second.settings["base"]["updates"] == 2
     assert "u04" in second.selection["user"]
     files = {each.name for each in run.folder.iterdir()} | {UPDATE, HISTORY}

@@ -154,16 +154,6 @@ def test_an_update_touches_one_shard(log: Interactions, run: Run, tmp_path: Path
     assert cost["fresh_seconds"] > cost["seconds"]
 
 
-def test_an_update_may_stand_in_the_place_of_the_run_before(
-    log: Interactions, light: Run, tmp_path: Path
-) -> None:
-    before = open_run(shutil.copytree(light.folder, tmp_path / "run"))
-    updated = update(before, without(log, 7), before.folder, replace=True)
-    then, now, touched = entries(light), entries(updated), shard_of(log, 7)
-    assert [then[n] == now[n] for n in range(SHARDS)] == [n != touched for n in range(SHARDS)]
-    assert verify(updated.folder) == []
-
-
 def test_forgetting_deletes_the_shards_of_the_run_before(
     log: Interactions, light: Run, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """An exact update is byte for byte what a fit on the present log gives, at what has changed alone."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -9,11 +10,14 @@ import polars as pl
 import pytest
 
 from assent import AssentError, Store, open_run
+from assent.data.wishes import Wishes
 from assent.methods import make_method
 from assent.models import MODELS
+from assent.runs.calibration import Calibration
 from assent.runs.folder import Run
 from assent.runs.forget import forget
 from assent.runs.history import Event, history_of, in_numbers, in_sentences, update_of
+from assent.runs.plan import plan_of
 from assent.runs.run import fit
 from assent.runs.update import problems_of, update
 from assent.runs.verify import verify
@@ -60,7 +64,10 @@ def made(table: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def run(made: Run, tmp_path: Path) -> Run:
     """A copy of the run with its store, which a test may change."""
     shutil.copytree(made.folder.parent, tmp_path / "made")
-    return open_run(tmp_path / "made" / "run")
+    manifest = tmp_path / "made" / "run" / "manifest.json"
+    about = json.loads(manifest.read_text()) | {"store": str(tmp_path / "made" / "store")}
+    manifest.write_text(json.dumps(about))
+    return open_run(manifest.parent)
 
 
 def store_of(run: Run) -> Store:
@@ -104,14 +111,10 @@ def test_the_run_before_stays_and_the_new_one_is_verified(run: Run, table: pl.Da
     assert again.quality["measured_in"] == run.manifest.mark
 
 
-def test_an_update_may_replace_the_run_before(run: Run, table: pl.DataFrame) -> None:
-    now = log_of(table.filter(pl.col("user") != "u02"))
-    beside = update(run, now, run.folder.parent / "next")
-    inside = update(run, now, run.folder, replace=True)
-    assert differing(beside, inside) == []
-    assert (update_of(inside) or {})["still_hold_withdrawn"] == []
-    third = update(inside, log_of(milder(table, "u03")), run.folder, replace=True)
-    assert in_numbers(history_of(third))["run"].to_list() == ["run", "run"]
+def test_an_update_does_not_replace_the_run_before(run: Run, table: pl.DataFrame) -> None:
+    with pytest.raises(AssentError, match="the run that is updated; accepted: another folder"):
+        update(run, log_of(table), run.folder, replace=True)
+    assert verify(run.folder) == []
 
 
 def test_a_killed_update_goes_on(run: Run, table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +153,9 @@ def test_history_tells_each_person_what_changed(run: Run, table: pl.DataFrame) -
     assert "new" not in history_of(further)["item"].to_list()
     assert in_numbers(history_of(further))["run"].to_list() == ["next", "third"]
     about = update_of(further) or {}
-    assert about["before"] == after.manifest.mark
-    assert about["runs_before"] == [str(each.folder.resolve()) for each in (after, run)]
+    followed = [(str(each.folder.resolve()), each.manifest.mark) for each in (after, run)]
+    assert [(each["folder"], each["mark"]) for each in about["runs_before"]] == followed
+    assert about["still_hold_withdrawn"] == [folder for folder, _ in followed]
     assert about["changes"]["gone"] == 1
 
 
@@ -162,12 +166,12 @@ def test_forgetting_deletes_and_finds_nothing_left(run: Run, table: pl.DataFrame
     about = update_of(after) or {}
     assert about["still_hold_withdrawn"] == [str(run.folder.resolve())]
     found = forget(after)
-    assert found.runs == (run.folder.resolve(),)
+    assert found.runs == (str(run.folder.resolve()),)
     assert found.found == ()
     assert found.people == 1
     assert found.entries > 0
     assert not run.folder.exists()
-    assert {file.stem for file in store.folder.glob("*.json")} <= {*about["store"]["entries"]}
+    assert {file.stem for file in store.folder.glob("*.json")} <= {*about["entries"]}
     assert all(b"u04" not in file.read_bytes() for file in after.folder.iterdir())
     assert verify(after.folder) == []
     alone = fresh(now, run.folder.parent / "alone", Way(QUICK.settings, make_method("worth", folds=2)))
@@ -179,9 +183,9 @@ def test_what_is_left_behind_is_found(run: Run, table: pl.DataFrame) -> None:
     after = update(
         run, log_of(table.filter(pl.col("user") != "u04")), run.folder.parent / "next", store=store
     )
-    forged = Path((update_of(after) or {})["store"]["folder"]) / f"{'0' * 32}.json"
+    forged = store.folder.resolve() / f"{'0' * 32}.json"
     about = json.loads((after.folder / "update.json").read_text())
-    about["store"]["entries"].append(forged.stem)
+    about["entries"].append(forged.stem)
     forged.write_text(json.dumps({"user_ids": ["u03", "u04"]}))
     (after.folder / "update.json").write_text(json.dumps(about))
     manifest = json.loads((after.folder / "manifest.json").read_text())
@@ -190,6 +194,50 @@ def test_what_is_left_behind_is_found(run: Run, table: pl.DataFrame) -> None:
     manifest["files"]["update.json"] = sha256((after.folder / "update.json").read_bytes()).hexdigest()
     (after.folder / "manifest.json").write_text(json.dumps(manifest))
     assert forget(open_run(after.folder)).found == (str(forged),)
+    forged.unlink()
+    again = forget(open_run(after.folder))
+    assert (again.found, again.people) == ((), 1)
+
+
+def test_forgetting_deletes_no_other_run_that_is_there_now(run: Run, table: pl.DataFrame) -> None:
+    after = update(run, log_of(table.filter(pl.col("user") != "u04")), run.folder.parent / "next")
+    shutil.rmtree(run.folder)
+    fresh(table, run.folder, QUICK)
+    found = forget(after)
+    assert found.runs == ()
+    assert str(run.folder.resolve()) in found.untouched
+    assert run.folder.exists()
+
+
+def test_the_store_of_the_first_fit_is_forgotten_too(run: Run, table: pl.DataFrame) -> None:
+    after = update(run, log_of(table.filter(pl.col("user") != "u04")), run.folder.parent / "next")
+    found = forget(after)
+    assert found.entries > 0
+    assert not [*store_of(run).folder.glob("*.json")]
+
+
+def test_a_calibration_is_for_what_it_was_found_for(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
+    log = log_of(table)
+    split, live = problems_of(run, log)
+    plan = dataclasses.replace(plan_of(run), budget=0.1)
+    with pytest.raises(AssentError, match=r"was found for budget 0\.5, and 0\.1 is asked"):
+        fit(log, split, tmp_path / "out", plan, QUICK.settings, live=live, calibration=Calibration.of(run))
+
+
+def test_limits_are_not_forgotten(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
+    log = log_of(table)
+    split, live = (
+        dataclasses.replace(each, wishes=Wishes(budget=np.full(each.n_users, 2.0)))
+        for each in problems_of(run, log)
+    )
+    limited = fit(log, split, tmp_path / "limited", QUICK.plan, QUICK.settings, live=live)
+    with pytest.raises(AssentError, match="has people's own limits"):
+        update(limited, log, tmp_path / "next", problems=problems_of(run, log))
+    closed = dataclasses.replace(QUICK.plan, closed=0.8)
+    split, live = problems_of(run, log)
+    shut = fit(log, split, tmp_path / "shut", closed, QUICK.settings, live=live)
+    with pytest.raises(AssentError, match=r"closed=0\.9: the run before had 0\.8"):
+        update(shut, log, tmp_path / "wider", closed=0.9)
 
 
 def test_what_cannot_be_updated_is_refused(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
@@ -199,6 +247,6 @@ def test_what_cannot_be_updated_is_refused(run: Run, table: pl.DataFrame, tmp_pa
     with pytest.raises(AssentError, match="an experiment; accepted: a live run"):
         update(tried, log, tmp_path / "out")
     with pytest.raises(AssentError, match="holds a finished run"):
-        update(run, log, run.folder, problems=(problem, live))
+        update(run, log, tried.folder, problems=(problem, live))
     with pytest.raises(AssentError, match="follows no run"):
         forget(run)

@@ -194,10 +194,14 @@ class ProblemOptions(LogOptions):
         self, progress: Progress, wishes: WishOptions | None = None
     ) -> tuple[Interactions, Problem, str]:
         """Return the log with unwillingness, its problem, and the source of the unwillingness."""
-        source = self.unwillingness or OWN_COLUMN
+        log = self.log(progress)
+        return log, self.split(log, progress, wishes), self.unwillingness or OWN_COLUMN
+
+    def log(self, progress: Progress) -> Interactions:
+        """Return the log with unwillingness."""
         log = self.read(
             progress,
-            unwillingness=source,
+            unwillingness=self.unwillingness or OWN_COLUMN,
             wishes=self.wishes,
             wishes_columns=parse_columns(self.wishes_columns, "--wishes-columns", WISH_ROLES),
             rest=self.rest,
@@ -205,10 +209,6 @@ class ProblemOptions(LogOptions):
             seed=self.seed,
             allow_unmatched=self.allow_unmatched,
         )
-        with progress.task("splitting", 1):
-            problem = self._split(log)
-            if wishes:
-                problem = wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
         if log.table["time"].null_count() == log.table.height:
             notice(f"{log.name}: no column of times was found; the order of rows counts")
         never = int((log.sealed["reason"] == NEVER).sum())
@@ -216,7 +216,15 @@ class ProblemOptions(LogOptions):
             notice(f"{log.name}: {never} interactions are never to be used and were left out before all else")
         if unread := log.sealed.height - never:
             notice(f"{log.name}: {unread} interactions are above --closed {self.closed:g}: withheld unread")
-        return log, problem, source
+        return log
+
+    def split(self, log: Interactions, progress: Progress, wishes: WishOptions | None = None) -> Problem:
+        """Return the log's split, with the wishes."""
+        with progress.task("splitting", 1):
+            problem = self._split(log)
+            if wishes:
+                problem = wishes.added(log, problem, allow_unmatched=self.allow_unmatched)
+        return problem
 
     def live(self, log: Interactions, wishes: WishOptions) -> Problem:
         """Return the log's live problem, with the wishes."""

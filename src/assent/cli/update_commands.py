@@ -14,7 +14,7 @@ from assent.cli.console import notice, say, show_table, watcher
 from assent.cli.how import StoreOption, WorkOptions
 from assent.cli.options import ProblemOptions, WishOptions
 from assent.cli.run_commands import OwnModel, RunFolder
-from assent.data.interactions import Interactions
+from assent.data.interactions import OWN_COLUMN, Interactions
 from assent.data.problem import Protocol
 from assent.data.rules import read_wishes
 from assent.data.wishes import PLAIN
@@ -23,9 +23,10 @@ from assent.report.facts import headline
 from assent.results.words import minded, plural
 from assent.runs.claim import check_out
 from assent.runs.drift import Drift
-from assent.runs.folder import REPORT, Run, open_run
+from assent.runs.folder import MARKER, REPORT, Run, open_run
 from assent.runs.forget import forget
 from assent.runs.history import Event, Grade, history_of, in_numbers, in_sentences, update_of
+from assent.runs.manifest import MANIFEST
 from assent.runs.prompt import prompt_update
 from assent.runs.run import report_of
 from assent.runs.update import update
@@ -103,9 +104,11 @@ def update_command(
     weights = {"reading": 1.0, "updating": 20.0 if grade is Grade.EXACT else 2.0}
     with phases(progress, weights) as phase, work.executor() as executor:
         with phase("reading"):
-            log, problem, source = given.make(progress, wishes)
+            log, source = given.log(progress), given.unwillingness or OWN_COLUMN
             said = {"unwillingness": source, "rest": given.rest, "closed": given.closed}
-            problems = problem, given.live(log, wishes)
+            problems = None
+            if grade is Grade.EXACT:
+                problems = given.split(log, progress, wishes), given.live(log, wishes)
 
         def exact(before: Run, out: Path, *, keep: bool, kept: Store | None = None) -> Run:
             return update(
@@ -130,7 +133,7 @@ def update_command(
                 if _is_too_old(made[0]):
                     _show_update(made[0])
                     notice("Values are too old to decide by: an exact update follows.")
-                    made.append(exact(made[0], _next_to(folder), keep=True))
+                    made.append(exact(made[0], _next_to(folder), keep=False))
     _show_update(made[-1])
     output.write([update_of(each) or {} for each in made])
 
@@ -151,20 +154,33 @@ def _is_too_old(run: Run) -> bool:
 
 
 def _as_fitted(given: PresentLog, run: Run) -> PresentLog:
-    """The options with the split of the run that is updated."""
+    """The options with the split, the limit and the rest of the run that is updated."""
     said = run.settings
-    protocol = Protocol(said["protocol"].removeprefix("given, "))
-    return replace(given, protocol=protocol, seed=said["split_seed"], negatives=said["negatives_asked"])
+    if given.unwillingness is None and said["unwillingness"] != OWN_COLUMN:
+        source = f"the fit took unwillingness from {said['unwillingness']}"
+        raise AssentError(f"--unwillingness: missing, and {source}; accepted: where it comes from now")
+    return replace(
+        given,
+        protocol=Protocol(said["protocol"].removeprefix("given, ")),
+        seed=said["split_seed"],
+        negatives=said["negatives_asked"],
+        closed=said["closed"] if given.closed is None else given.closed,
+        rest=said["rest"] if given.rest is None else given.rest,
+    )
 
 
 def _next_to(run: Path) -> Path:
-    """The first folder of RUN-2, RUN-3, ... that is not there, or is an unfinished run."""
-    stem, _, number = run.name.rpartition("-")
-    base, first = (stem, int(number) + 1) if stem and number.isdigit() else (run.name, 2)
-    place = run.resolve().parent
-    while (place / f"{base}-{first}" / "manifest.json").exists():
+    """The first folder of RUN-2, RUN-3, ... that is not there, or has an unfinished run."""
+    place = run.resolve()
+    stem, _, number = place.name.rpartition("-")
+    base, first = (stem, int(number) + 1) if stem and number.isdecimal() else (place.name, 2)
+    while (found := place.with_name(f"{base}-{first}")).exists() and not _is_unfinished(found):
         first += 1
-    return run.parent / f"{base}-{first}"
+    return found if run.is_absolute() or run.name in ("", ".", "..") else run.with_name(found.name)
+
+
+def _is_unfinished(folder: Path) -> bool:
+    return (folder / MARKER).exists() and not (folder / MANIFEST).exists()
 
 
 def _show_update(run: Run) -> None:
@@ -265,8 +281,11 @@ def forget_command(
     say(f"Searched {plural(found.searched, 'file')}; something of that was found in {len(found.found)}.")
     for file in found.found:
         say(file)
-    notice("Exports, lists of recommendations and backups are yours to delete.")
-    facts = vars(found) | {"runs": list(map(str, found.runs)), "found": list(found.found)}
-    output.write([facts])
+    for place in found.untouched:
+        say(f"Not touched, since it is not there or holds something else now: {place}")
+    if found.calibration is not None:
+        say(f"The settings and weights of run {found.calibration} are kept, which knew what is gone.")
+    notice("Other updates of the same run, exports, lists and backups are yours to delete.")
+    output.write([vars(found)])
     if found.found:
         raise typer.Exit(1)

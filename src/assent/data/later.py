@@ -94,4 +94,4 @@ def read_later(path: str | Path, consent: Consent) -> Later:
     said = pl.repeat(modified(origin), len(users), dtype=pl.String, eager=True)
     said = said if time is None else said_at(table.times(time), origin)
     lines = pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said})
-    return Later(origin, once_each(lines, origin))
+    return Later(origin, once_each(lines, origin, {_GONE: WITHDRAW}))

@@ -126,7 +126,7 @@ class Problem:
 
     def fingerprint(self) -> str:
         """Hash of this problem, the same on every machine."""
-        named = json.dumps([self.name, self.protocol, self.seed, self.rows_fingerprint]).encode()
+        named = json.dumps([self.name, self.protocol, self.negatives, self.rows_fingerprint]).encode()
         return hash_arrays(named + self.wishes.mark(), self.unwillingness)
 
     @cached_property

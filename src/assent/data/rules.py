@@ -247,10 +247,10 @@ def _of_text(text: str, origin: str, quantity: Quantity) -> list[_Entry]:
     return entries
 
 
-def once_each(wishes: pl.DataFrame, origin: str) -> pl.DataFrame:
+def once_each(wishes: pl.DataFrame, origin: str, words: Mapping[float, str] | None = None) -> pl.DataFrame:
     """Each pair of `wishes` (user, item, unwillingness, perhaps more) once, as on its first row.
 
-    Rows about a pair may repeat, not contradict, each other.
+    Rows about a pair may repeat, not contradict, each other. `words` are what some values are written as.
     """
     pair, value = ["user", "item"], pl.col("unwillingness")
     rows = wishes.with_row_index("row", offset=1).select("row", *pair, "unwillingness")
@@ -258,7 +258,8 @@ def once_each(wishes: pl.DataFrame, origin: str) -> pl.DataFrame:
     if differing.height:
         row, user, item, first = differing.row(0)
         other, _, _, second = differing.filter(value != first, user=user, item=item).row(0)
-        say = f"rows {row} and {other} say {first!r} and {second!r}"
+        one, two = ((words or {}).get(each, repr(each)) for each in (first, second))
+        say = f"rows {row} and {other} say {one} and {two}"
         about = f"about user {quoted(user)} and item {quoted(item)}"
         raise AssentError(f"{origin}: {say} {about}; accepted: one value for each pair")
     return wishes.unique(pair, keep="first", maintain_order=True)

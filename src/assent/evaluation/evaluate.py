@@ -11,6 +11,7 @@ from assent.data.problem import Problem, Protocol, Rows, samples_of
 from assent.evaluation.metrics import checked_cutoffs, mean_metrics, metrics_at, rewards, top_hits
 from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, positions, slices, sum_by
+from assent.support.compiled import compiled
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
 from assent.training import Trained
@@ -167,19 +168,22 @@ def _metrics_among(
 ) -> dict[str, Floats]:
     """Return the metrics of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n] each."""
     scores = candidate_scores(problem, trained, rows.users, candidates)
-    scores[_repeated(candidates)] = -np.inf
+    scores[_repeated(candidates, problem.n_items)] = -np.inf
     relevant = np.zeros(scores.shape, dtype=np.bool_)
     relevant[:, 0] = True
     hits = top_hits(scores, relevant, rows.users, k=max(ks), seed=problem.seed)
     return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
 
 
-def _repeated(candidates: Ints) -> Bools:
+@compiled
+def _repeated(candidates: Ints, n_items: int) -> Bools:
     """Which of `candidates[n, m]` stand in their row before: they make up the number, and rank nowhere."""
-    order = np.argsort(candidates, axis=1, kind="stable")
     again = np.zeros(candidates.shape, dtype=np.bool_)
-    ordered = np.take_along_axis(candidates, order, axis=1)
-    np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+    met = np.full(n_items + 1, -1, dtype=np.int64)  # the last row that has an item; -1 counts as an item too
+    for n in range(candidates.shape[0]):
+        for j in range(candidates.shape[1]):
+            again[n, j] = met[candidates[n, j] + 1] == n
+            met[candidates[n, j] + 1] = n
     return again
 
 

@@ -259,12 +259,8 @@ def _loss(scores: Array, moved: Array, by: float, judged: Judged, first: int, is
 
     The sum of log(1 + eˣ) is that of max(x, 0) and the logarithm of the product of 1 + e^−|x|.
     """
-    m, total, zero, one = (
-        judged.items.shape[1],
-        scores.dtype.type(0),
-        scores.dtype.type(0),
-        scores.dtype.type(1),
-    )
+    m, zero, one = judged.items.shape[1], scores.dtype.type(0), scores.dtype.type(1)
+    total = zero
     for n in range(len(scores) // m):
         at, slope, offset = n * m, judged.a[first + n], judged.b[first + n]
         own, loss, product = slope * (scores[at] + by * moved[at]) + offset, zero, one

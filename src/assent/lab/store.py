@@ -34,7 +34,7 @@ from safetensors.numpy import save as as_bytes
 from assent.support.cost import NO_COST, Cost
 from assent.support.errors import AssentError
 from assent.support.files import locked, parse_json, read_own, write_bytes, write_json
-from assent.support.runtime import code_state
+from assent.support.runtime import code_state, made_with
 from assent.support.temporary import TemporaryFolder
 
 FORMAT = 5
@@ -240,10 +240,13 @@ class Store:
 
     def keep_only(self, names: Collection[str]) -> int:
         """Delete all entries but those with these digests; returns how many were deleted."""
-        gone = {name: files for name, files in self._files().items() if name not in names}
-        for files in gone.values():
-            _delete(files)
-        return len(gone)
+        gone = 0
+        for name, files in self._files().items():
+            if name not in names:
+                with self._held(name, wait=True):
+                    _delete(files)
+                gone += 1
+        return gone
 
     def sweep(self) -> None:
         """Delete half-written files that killed processes left a day ago or earlier."""
@@ -283,8 +286,8 @@ def _delete(files: Sequence[Path]) -> None:
 
 
 def digest(key: Key) -> str:
-    """A short name for a key, this version of assent and the format of its entries."""
-    described = json.dumps([FORMAT, _version(), _plain(key)], sort_keys=True, allow_nan=False)
+    """A short name for a key, the format of entries, and the versions and the processor that make them."""
+    described = json.dumps([FORMAT, _made_with(), _plain(key)], sort_keys=True, allow_nan=False)
     return blake2b(described.encode(), digest_size=16).hexdigest()
 
 
@@ -301,6 +304,11 @@ def _hash_of(about: Mapping[str, Any]) -> str:
 @cache
 def _version() -> str:
     return version("assent")
+
+
+@cache
+def _made_with() -> dict[str, str]:
+    return {"assent": _version(), **made_with()}
 
 
 def _plain(key: Key) -> Any:

@@ -26,6 +26,13 @@ from assent.training import Settings, Tune
 
 CHECKED: Final = ("predicted_reward", "true_reward", "prediction_error", "reward_loss", "reward_form")
 """Figures of a certificate that need rows which no model has seen: those of the split."""
+_QUALITY: Final = ("seeds", "people", "reached", "kept", "above_nothing", "measured_in", "operating_point")
+"""What is measured; a prompt update adds its age, which is not kept."""
+_ASKED: Final = (
+    "method", "objective", "method_settings", "price", "budget", "keep_quality", "confidence", "k", "model",
+    "model_settings", "training",
+)  # fmt: skip
+"""What a calibration is found for."""
 MEASURED_IN: Final = "measured_in"
 """Names the run that measured the quality, in its description; null: the run itself."""
 
@@ -45,6 +52,8 @@ class Calibration:
     """How good the recommendations are, with intervals, and the operating point."""
     certificate: Mapping[str, Any]
     """The figures `CHECKED`, as far as there are any."""
+    asked: Mapping[str, Any] | None = None
+    """What the run was asked for that found it; None: the run that decides by it."""
 
     @classmethod
     def of(cls, run: Run) -> "Calibration":
@@ -56,7 +65,7 @@ class Calibration:
         model = type(asked.model_settings).model_validate(found["found"])
         settings = asked.model_copy(update={"model_settings": model, "tune": Tune.NONE})
         decided = Choice(np.ones(0, np.bool_), None, run.certificate)
-        quality = dict(run.quality)
+        quality = {name: run.quality[name] for name in _QUALITY}
         return cls(
             settings=settings,
             method=plan_of(run).method.as_found(decided),
@@ -65,7 +74,15 @@ class Calibration:
             records=run.records,
             quality=quality | {MEASURED_IN: quality[MEASURED_IN] or run.manifest.mark},
             certificate={name: run.certificate[name] for name in CHECKED if name in run.certificate},
+            asked={name: run.settings[name] for name in _ASKED},
         )
+
+    def check(self, description: Mapping[str, Any]) -> None:
+        """Refuse a run that is asked for something else than the run which found the calibration."""
+        for name, found in (self.asked or {}).items():
+            if description[name] != found:
+                other = f"was found for {name} {found}, and {description[name]} is asked for"
+                raise AssentError(f"calibration: {other}; accepted: the same, or a calibration of its own")
 
     @property
     def mark(self) -> str:

@@ -123,8 +123,13 @@ class Changes:
     @property
     def people(self) -> list[str]:
         """The ids of all whom the changes are about, sorted."""
-        tables = (self.added, self.minds, self.gone)
+        tables = (self.added, self.said, self.gone)
         return sorted({*self.withdrawn, *(user for table in tables for user in table["user"])})
+
+    @property
+    def said(self) -> pl.DataFrame:
+        """The changed minds that somebody spoke of: a mean that stands for silence changes with others."""
+        return self.minds.filter(~pl.col("source").str.starts_with("rest:"))
 
     @property
     def is_empty(self) -> bool:
@@ -133,10 +138,10 @@ class Changes:
 
     def counts(self) -> dict[str, int]:
         """How many of each, for records: no ids."""
-        never = int((self.minds["after"] == 1).sum())
+        never = int((self.said["after"] == 1).sum())
         return {
             "added": self.added.height,
-            "changed": self.minds.height - never,
+            "changed": self.said.height - never,
             "never": never,
             "gone": self.gone.height,
             "people_withdrawn": len(self.withdrawn),

@@ -1,44 +1,51 @@
 """Forgetting: after an update, delete what still holds withdrawn interactions, and search what is left.
 
-The runs before an exact update, and the entries of the store that only they used, hold what was withdrawn
+The runs before an exact update, and the entries of their stores that it did not use, hold what was withdrawn
 since. `forget` deletes both. Then it searches every file of the run, and of the store, for the ids of what is
-gone: pairs of user and item in tables, people and items that are in the log no more wherever text stands.
-Entries of the store are named by all that they were computed from: those that are left are the ones which the
-run itself asked for, and the run never saw what was withdrawn.
+gone: pairs of user and item in tables, people and items that are in the log no more wherever ids stand.
+Entries of the store are named by all that they were computed from: those that are left are the ones which
+the run itself asked for, and the run never saw what was withdrawn. What is gone is noted in the run's folder
+until the search has found nothing, so that a killed `forget` can be repeated.
 
-Copies that assent does not know of (exports, lists of recommendations, backups) are its user's to delete.
+Where another run is in the place of one before, it is not touched, and named. Copies that assent does not
+know of (other updates of the same run, exports, lists, backups) are its user's to delete.
 """
 
 import json
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from re import compile as pattern
+from typing import Any, Final
 
 import polars as pl
 
 from assent.lab.store import Store
 from assent.runs.changes import PAIR
 from assent.runs.claim import delete_run
-from assent.runs.folder import SHARDS, Run, open_run
-from assent.runs.history import Grade, runs_before, update_of
+from assent.runs.folder import SHARDS, Run
+from assent.runs.history import Grade, update_of
+from assent.runs.manifest import MANIFEST, read_manifest
 from assent.support.errors import AssentError
-from assent.support.files import read_own
+from assent.support.files import read_own, write_bytes
 
-_TAGS = re.compile(rb"<[^>]*>")
+NOTED: Final = ".forgotten"
+"""What is gone, while the rest is searched for it."""
+_TAGS: Final = pattern(rb"<[^>]*>")
+_TABLES: Final = ("selection.parquet", "held_out.parquet", "sealed.parquet")
+_LISTS: Final = {"user_ids": "user", "item_ids": "item"}
 
 
 @dataclass(frozen=True)
 class Forgotten:
     """What was deleted, and what a search of the rest found."""
 
-    runs: tuple[Path, ...]
+    runs: tuple[str, ...]
     """Folders whose run was deleted."""
     entries: int
-    """Entries of the store that were deleted."""
+    """Entries of stores that were deleted."""
     pairs: int
     """Interactions that are gone from the log since the runs that were deleted."""
     people: int
@@ -47,25 +54,35 @@ class Forgotten:
     """Files that were searched."""
     found: tuple[str, ...]
     """Files in which something of that was found: there should be none."""
+    untouched: tuple[str, ...]
+    """Folders of runs and stores that are not there any more, or hold something else now."""
+    calibration: str | None
+    """The run whose settings and weights are kept, which knew what is gone; None: there is none."""
 
 
 @dataclass(frozen=True)
 class _Gone:
-    """What may be nowhere any more."""
+    """What may be nowhere any more: pairs, and people and items of whom no pair is left."""
 
     pairs: pl.DataFrame
-    people: frozenset[str]
-    items: frozenset[str]
+    ids: dict[str, frozenset[str]]
+
+    @classmethod
+    def since(cls, now: pl.DataFrame, before: Sequence[pl.DataFrame]) -> "_Gone":
+        known = pl.concat([now.clear(), *before]).unique()
+        ids = {name: frozenset(known[name]) - frozenset(now[name]) for name in PAIR}
+        return cls(known.join(now, on=PAIR, how="anti"), ids)
 
     @property
-    def ids(self) -> frozenset[str]:
-        return self.people | self.items
+    def telling(self) -> frozenset[str]:
+        """Ids that are no plain numbers, which also stand where no id is meant."""
+        return frozenset(each for ids in self.ids.values() for each in ids if not each.isdecimal())
 
 
 def forget(run: Run, store: Store | None = None) -> Forgotten:
-    """Delete the runs that `run` follows and what a store holds for them alone; search what is left.
+    """Delete the runs that `run` follows and what their stores hold for them alone; search what is left.
 
-    Without a `store` it is the one that the update was made with, if there was one.
+    `store` names one of these stores, where it was moved since.
     """
     about = update_of(run)
     if about is None:
@@ -75,34 +92,56 @@ def forget(run: Run, store: Store | None = None) -> Forgotten:
         raise AssentError(
             f"{run.folder}: of grade {about['grade']}: {rests}; accepted: an exact update of it"
         )
-    folders = [Path(folder) for folder in runs_before(run)[1:]]
-    gone = _gone(run, [open_run(folder, run.model) for folder in folders])
-    for folder in folders:
-        delete_run(folder)
-    kept = about["store"] or {"folder": None, "entries": []}
-    if store is None and kept["folder"] is not None:
-        store = Store(kept["folder"])
-    entries = 0
+    there = [each for each in about["runs_before"] if _is_there(each)]
+    now, noted = _rows(run.folder), run.folder / NOTED
+    before = [_rows(Path(each["folder"])) for each in there]
+    before += [pl.read_parquet(BytesIO(read_own(noted)))] if noted.exists() else []
+    gone = _Gone.since(now, before)
+    content = BytesIO()
+    gone.pairs.write_parquet(content)
+    write_bytes(noted, content.getvalue(), private=True)
+    for each in there:
+        delete_run(Path(each["folder"]))
+    places = {each["store"] for each in (*about["runs_before"], {"store": run.manifest.store})} - {None}
+    stores = {Path(place): Store(place) for place in sorted(places)}
     if store is not None:
-        is_own = str(store.folder.resolve()) == kept["folder"]
-        entries = store.keep_only(kept["entries"] if is_own else ())
+        stores[store.folder.resolve()] = store
+    own = None if run.manifest.store is None else Path(run.manifest.store)
+    entries = sum(
+        each.keep_only(about["entries"] if place == own or store is each else ())
+        for place, each in stores.items()
+    )
     files = [run.folder / name for name in sorted(run.manifest.files)]
-    files += sorted((run.folder / SHARDS).glob("*.json"))
-    files += sorted(store.folder.glob("*.json")) if store is not None else []
-    found = [str(file) for file in files if _holds(file, gone)]
-    return Forgotten(tuple(folders), entries, gone.pairs.height, len(gone.people), len(files), tuple(found))
+    kept = (run.folder / SHARDS, *(each.folder for each in stores.values()))
+    files += [file for folder in kept for file in sorted(folder.glob("*.json"))]
+    found = tuple(str(file) for file in files if _holds(file, gone))
+    if not found:
+        noted.unlink()
+    lost = [each["folder"] for each in about["runs_before"] if each not in there]
+    lost += [str(place) for place in stores if not place.is_dir()]
+    return Forgotten(
+        runs=tuple(each["folder"] for each in there),
+        entries=entries,
+        pairs=gone.pairs.height,
+        people=len(gone.ids["user"]),
+        searched=len(files),
+        found=found,
+        untouched=tuple(lost),
+        calibration=about["calibration"],
+    )
 
 
-def _gone(run: Run, earlier: Collection[Run]) -> _Gone:
-    """What runs before knew and the present run does not."""
-    now = _rows(run)
-    before = pl.concat([now.clear(), *(_rows(each) for each in earlier)]).unique()
-    people, items = (frozenset(before[name].to_list()) - frozenset(now[name].to_list()) for name in PAIR)
-    return _Gone(before.join(now, on=PAIR, how="anti"), people, items)
+def _is_there(before: dict[str, Any]) -> bool:
+    """Whether a folder still holds the run that the update followed, and no other."""
+    folder = Path(before["folder"])
+    return (folder / MANIFEST).exists() and read_manifest(folder).mark == before["mark"]
 
 
-def _rows(run: Run) -> pl.DataFrame:
-    return pl.concat(each.select(PAIR) for each in (run.selection, run.held_out, run.sealed)).unique()
+def _rows(folder: Path) -> pl.DataFrame:
+    """Every pair that the run in a folder knows."""
+    manifest = read_manifest(folder)
+    tables = (pl.read_parquet(BytesIO(manifest.read(name)), columns=PAIR) for name in _TABLES)
+    return pl.concat(tables).unique()
 
 
 def _holds(file: Path, gone: _Gone) -> bool:
@@ -112,31 +151,37 @@ def _holds(file: Path, gone: _Gone) -> bool:
         case ".parquet":
             return _table_holds(pl.read_parquet(BytesIO(content)), gone)
         case ".json":
-            return any(text in gone.ids for text in _texts(json.loads(content)))
+            return _value_holds(json.loads(content), gone)
         case ".html":
             words = unescape(_TAGS.sub(b"\n", content).decode()).splitlines()
-            return any(word.strip() in gone.ids for word in words)
-    return any(f'"{each}"'.encode() in content for each in gone.ids)  # names in a header, as JSON
+            return any(word.strip() in gone.telling for word in words)
+    return any(f'"{each}"'.encode() in content for each in gone.telling)  # names in a header, as JSON
 
 
 def _table_holds(table: pl.DataFrame, gone: _Gone) -> bool:
-    ids = pl.Series(sorted(gone.ids), dtype=pl.String)
-    if any(
-        table[name].is_in(ids.implode()).any() for name in table.columns if table.schema[name] == pl.String
-    ):
-        return True
+    for name in {*PAIR} & {*table.columns}:
+        if table[name].is_in(pl.Series(sorted(gone.ids[name]), dtype=pl.String).implode()).any():
+            return True
     return {*PAIR} <= {*table.columns} and bool(table.join(gone.pairs, on=PAIR, how="semi").height)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value, keys too."""
-    match value:
-        case str():
-            yield value
-        case list():
-            for each in value:
-                yield from _texts(each)
-        case dict():
-            for key, each in value.items():
-                yield key
-                yield from _texts(each)
+def _value_holds(value: Any, gone: _Gone) -> bool:
+    """Whether a JSON value lists a person or an item that is gone, or has a telling id anywhere."""
+    for key, each in _parts(value):
+        if key in _LISTS and isinstance(each, list) and not gone.ids[_LISTS[key]].isdisjoint(map(str, each)):
+            return True
+        if isinstance(each, str) and each in gone.telling:
+            return True
+    return False
+
+
+def _parts(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """A JSON value and all that is in it, each with the key under which it stands."""
+    yield key, value
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield "", name
+            yield from _parts(each, name)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _parts(each)

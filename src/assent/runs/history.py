@@ -22,13 +22,12 @@ import polars as pl
 from assent.data.interactions import Interactions
 from assent.report.sections import in_words
 from assent.results.words import number, plural
-from assent.runs.changes import Changes
+from assent.runs.changes import PAIR, Changes
 from assent.runs.folder import HISTORY, UPDATE, Run, read_mapping
 from assent.runs.manifest import RunFiles
+from assent.runs.recommend import DISCLOSED, WITHHELD
+from assent.support.errors import AssentError
 
-PAIR: Final = ["user", "item"]
-DISCLOSED: Final = "disclosed"
-WITHHELD: Final = "withheld"
 _BEFORE: Final = {"unwillingness_before": pl.Float64, "state_before": pl.String}
 _AFTER: Final = {"unwillingness_after": pl.Float64, "state_after": pl.String, "why": pl.String}
 SCHEMA: Final = {
@@ -65,25 +64,26 @@ class Step:
     changes: Changes
     grade: Grade
     out: Path
-    """The folder of the run that is made, perhaps that of the run before, which it then replaces."""
+    """The folder of the run that is made."""
     earlier: pl.DataFrame
     """What changed up to the run before."""
-    runs_before: Sequence[str]
-    """Folders of the runs that the new one follows, the newest first."""
+    runs_before: Sequence[Mapping[str, Any]]
+    """The runs that the new one follows, the newest first: folder, mark, and the store of each."""
+    had_taken_away: bool
+    """Whether runs before still hold something that was withdrawn earlier."""
     fresh_seconds: float
     """Seconds that a fit from scratch took, as far as the run before knows."""
-    shards: Mapping[str, str]
-    """The entries of the shards of the run before, with their hashes."""
 
     @classmethod
     def between(cls, before: Run, log: Interactions, grade: Grade, out: Path) -> "Step":
         """Return the step from a run to the present log; all that the run's folder says is read here."""
-        about = update_of(before)
-        fresh = before.manifest.seconds if about is None else float(about["cost"]["fresh_seconds"])
-        folders = [each for each in runs_before(before) if each != str(out.resolve())]
-        changes = Changes.between(before, log)
-        shards = {each["entry"]: each["hash"] for each in before.shards}
-        return cls(before, changes, grade, out, history_of(before), folders, fresh, shards)
+        if out.resolve() == before.folder.resolve():
+            stays = "the run before stays until the new one is whole"
+            raise AssentError(f"{out}: the run that is updated; accepted: another folder, since {stays}")
+        about = update_of(before) or {}
+        fresh = float(about["cost"]["fresh_seconds"]) if about else before.manifest.seconds
+        there, had = runs_before(before), bool(about.get("still_hold_withdrawn"))
+        return cls(before, Changes.between(before, log), grade, out, history_of(before), there, had, fresh)
 
     def rows(self, selection: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
         """Return what this update changed, given the tables of the run that is made: `SCHEMA`."""
@@ -91,7 +91,8 @@ class Step:
         new = _states(selection, sealed, "after")
         both = old.join(new, on=PAIR, how="full", coalesce=True)
         is_new, is_gone = pl.col("state_before").is_null(), pl.col("state_after").is_null()
-        minds = pl.col("unwillingness_before") != pl.col("unwillingness_after")
+        is_given = pl.col("given_before") | pl.col("given_after")  # else a mean over others changed
+        minds = is_given & (pl.col("unwillingness_before") != pl.col("unwillingness_after"))
         moved = pl.col("state_before") != pl.col("state_after")
         changed = both.filter(is_new | is_gone | minds | moved)
         rows = selection.join(changed, on=PAIR, how="semi")
@@ -110,17 +111,21 @@ class Step:
                 grade=pl.lit(self.grade.value),
                 event=event,
                 item=pl.when(~is_gone).then("item"),
-                title=pl.when(~is_gone).then(pl.coalesce("title", "title_right")),
+                title="title_after",
                 unwillingness_before=pl.when(~is_gone).then("unwillingness_before"),
             )
             .select(*SCHEMA)
             .sort("user", "item", nulls_last=True)
         )
 
-    def history(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the history up to this update, which changed `rows`, the oldest first."""
+    def history(self, rows: pl.DataFrame, titles: pl.DataFrame) -> pl.DataFrame:
+        """Return the history up to this update, which changed `rows`, the oldest first.
+
+        `titles` are the present ones (item, title): an earlier one may come from a row that is gone.
+        """
         earlier = self.earlier.filter(~self._is_away).join(self.changes.gone, on=PAIR, how="anti")
-        return pl.concat([earlier, rows])
+        named = earlier.drop("title").join(titles, on="item", how="left", maintain_order="left")
+        return pl.concat([named.select(*SCHEMA), rows])
 
     @property
     def _is_away(self) -> pl.Expr:
@@ -139,9 +144,11 @@ class Step:
     ) -> None:
         """Write `history.parquet` and `update.json`; `seconds` is what it took, `fresh` what a fit would."""
         rows = self.rows(selection, sealed)
-        files.write_table(HISTORY, self.history(rows))
+        titles = pl.concat(each.select("item", "title") for each in (selection, sealed))
+        files.write_table(HISTORY, self.history(rows, titles.unique("item", keep="first")))
         cost = {"seconds": seconds, "fresh_seconds": fresh}
-        files.write_json(UPDATE, self._facts(rows, cost) | {"calibration": "kept", "store": None} | more)
+        about = {"calibration": self.before.manifest.mark, "entries": []}
+        files.write_json(UPDATE, self._facts(rows, cost) | about | more)
 
     def _facts(self, rows: pl.DataFrame, cost: Mapping[str, Any]) -> dict[str, Any]:
         """The content of `update.json`, given what the update changed; counts, no ids."""
@@ -150,8 +157,7 @@ class Step:
         own = decided["user"].is_in(self.changes.people)
         return {
             "grade": self.grade.value,
-            "before": self.before.manifest.mark,
-            "runs_before": list(self.runs_before),
+            "runs_before": [dict(each) for each in self.runs_before],
             "changes": self.changes.counts(),
             "decisions": {
                 "changed": decided.height,
@@ -160,23 +166,24 @@ class Step:
                 "people": decided["user"].n_unique(),
             },
             "cost": dict(cost),
-            "still_hold_withdrawn": list(self.runs_before) if self.takes_away else [],
+            "still_hold_withdrawn": self._holders(rows),
         }
 
-    @property
-    def takes_away(self) -> bool:
-        """Whether something is withdrawn or never now: then the runs before still hold it."""
-        counts = self.changes.counts()
-        return bool(counts["never"] or counts["gone"] or counts["people_withdrawn"])
+    def _holders(self, rows: pl.DataFrame) -> list[str]:
+        """Folders of runs before, if these could read something that may not be read any more."""
+        read = [DISCLOSED, WITHHELD]
+        away = pl.col("state_before").is_in(read) & ~pl.col("state_after").is_in(read).fill_null(value=False)
+        taken = bool(rows.filter(away).height or self.changes.withdrawn or self.had_taken_away)
+        return [each["folder"] for each in self.runs_before] if taken else []
 
 
 def _states(selection: pl.DataFrame, sealed: pl.DataFrame, when: str) -> pl.DataFrame:
     """Every interaction with its unwillingness and its state: disclosed, withheld, never or closed."""
     state = pl.when("disclosed").then(pl.lit(DISCLOSED)).otherwise(pl.lit(WITHHELD))
-    decided = selection.select(*PAIR, "title", "unwillingness", state=state)
-    unread = sealed.select(*PAIR, "title", "unwillingness", state="reason")
+    decided = selection.select(*PAIR, "title", "unwillingness", "given", state=state)
+    unread = sealed.select(*PAIR, "title", "unwillingness", given=pl.lit(value=True), state="reason")
     table = pl.concat([decided, unread])
-    return table.rename({name: f"{name}_{when}" for name in ("unwillingness", "state")})
+    return table.rename({name: f"{name}_{when}" for name in ("title", "unwillingness", "given", "state")})
 
 
 def history_of(run: Run) -> pl.DataFrame:
@@ -189,12 +196,11 @@ def update_of(run: Run) -> dict[str, Any] | None:
     return read_mapping(run.manifest, UPDATE) if UPDATE in run.manifest.files else None
 
 
-def runs_before(run: Run) -> list[str]:
-    """Return the folder of a run and of those that it follows, the newest first, as far as they are there."""
+def runs_before(run: Run) -> list[dict[str, Any]]:
+    """Return a run and those that it follows, the newest first: folder, mark and store of each."""
+    own = {"folder": str(run.folder.resolve()), "mark": run.manifest.mark, "store": run.manifest.store}
     about = update_of(run)
-    earlier = [] if about is None else about["runs_before"]
-    here = [str(run.folder.resolve()), *earlier]
-    return [folder for folder in here if Path(folder).exists()]
+    return [own, *([] if about is None else about["runs_before"])]
 
 
 def in_numbers(history: pl.DataFrame) -> pl.DataFrame:
@@ -217,17 +223,19 @@ def in_sentences(about: Mapping[str, Any]) -> list[str]:
     if changes["people_withdrawn"]:
         told.append(f"{plural(changes['people_withdrawn'], 'person', 'people')} withdrawn altogether")
     own, others = decisions["of_people_who_changed"], decisions["of_others"]
+    kept = "" if about["calibration"] is None else f", by the calibration of run {about['calibration']}"
     sentences = [
-        f"Grade: {about['grade']}. {', '.join(told) or 'Nothing changed'}.",
+        f"Grade: {about['grade']}{kept}. {', '.join(told) or 'Nothing changed'}.",
         f"{plural(decisions['changed'], 'decision')} changed: {own:,} of people who changed something, "
         f"{others:,} of others.",
     ]
     spent, fresh = cost["seconds"], cost["fresh_seconds"]
     sentences.append(f"It took {number(spent)} seconds; a fit from scratch about {number(fresh)}.")
     if there := [folder for folder in about["still_hold_withdrawn"] if Path(folder).exists()]:
-        stored = " and in the store" if about.get("store") else ""
+        stores = {each["store"] for each in about["runs_before"] if each["store"]}
         sentences.append(
-            f"What is withdrawn is still in {', '.join(there)}{stored}; assent forget deletes it there."
+            f"What is withdrawn is still in {', '.join([*there, *sorted(stores)])}; "
+            "assent forget deletes it there."
         )
     return sentences
 

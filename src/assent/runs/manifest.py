@@ -7,17 +7,15 @@
     problem                the fingerprint of the problem
     decisions              a hash of who disclosed what, whatever the order of the rows
     seconds                how long all that it rests on took
+    store                  the folder that keeps what it was computed from; null where that is deleted
     files                  the SHA-256 of every file, as `sha256sum` prints it
 
 Whoever can write to the folder can write a manifest too. It shows accidents and edits; against forgers, keep
 a copy of it elsewhere.
 """
 
-import platform
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
@@ -28,13 +26,11 @@ import polars as pl
 
 from assent.support.errors import AssentError
 from assent.support.files import as_json, check_format, parse_json, read_own, write_bytes
-from assent.support.runtime import code_state
+from assent.support.runtime import code_state, made_with
 
 FORMAT = 2
 """Raised whenever a manifest written before could not be read any more."""
 MANIFEST = "manifest.json"
-_LIBRARIES = ("numpy", "torch", "polars", "numba", "scipy", "safetensors", "pydantic", "matplotlib")
-"""The libraries that a run's bytes depend on."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,8 @@ class Manifest:
     """The hash of who disclosed what (`hash_of_decisions`)."""
     seconds: float
     """How long all that the run rests on took."""
+    store: str | None
+    """The folder that keeps what the run was computed from."""
     files: Mapping[str, str]
     """The SHA-256 of each file, by name."""
 
@@ -99,7 +97,7 @@ class RunFiles:
         table.write_parquet(content)
         self.write(name, content.getvalue())
 
-    def finish(self, *, problem: str, decisions: str, seconds: float) -> None:
+    def finish(self, *, problem: str, decisions: str, seconds: float, store: str | None = None) -> None:
         """Write the manifest, which marks the run as finished."""
         about = {
             "format": FORMAT,
@@ -109,6 +107,7 @@ class RunFiles:
             "problem": problem,
             "decisions": decisions,
             "seconds": seconds,
+            "store": store,
             "files": dict(sorted(self.hashes.items())),
         }
         write_bytes(self.folder / MANIFEST, as_json(about), private=True)
@@ -121,11 +120,12 @@ def read_manifest(folder: Path) -> Manifest:
     check_format(file, about, FORMAT)
     match about:
         case {"assent": str(), "code": str(), "problem": str(), "decisions": str(),
-              "seconds": int() | float() as seconds, "made_with": dict(made), "files": dict(files)} if all(
+              "seconds": int() | float() as seconds, "store": None | str() as store,
+              "made_with": dict(made), "files": dict(files)} if all(
                   isinstance(each, str) for each in (*made.values(), *files.values())
               ):  # fmt: skip
             texts = {key: about[key] for key in ("assent", "code", "problem", "decisions")}
-            return Manifest(folder, **texts, made_with=made, seconds=float(seconds), files=files)
+            return Manifest(folder, **texts, made_with=made, seconds=float(seconds), store=store, files=files)
     raise AssentError(f"{file}: damaged; run the fit again")
 
 
@@ -138,26 +138,3 @@ def hash_of_decisions(selection: pl.DataFrame) -> str:
         found.update("".join(table[column]).encode())
     found.update(table["disclosed"].cast(pl.UInt8).to_numpy().tobytes())
     return found.hexdigest()
-
-
-@cache
-def made_with() -> dict[str, str]:
-    """Return what bytes may depend on here: versions of Python and libraries, system and processor."""
-    import torch
-
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in _LIBRARIES},
-        "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-    }
-
-
-def _processor() -> str:
-    """Return the name of the processor, as far as the system tells it."""
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor()

@@ -49,8 +49,7 @@ def prompt_update(
 
     `log` is the present one, read as for the fit. `wishes` reads people's own limits, for a run that had
     some. With `check`, a sample of the rows is valued again, and a warning says if values are too old to
-    decide by; an exact update values all anew. `replace` may replace a run in `out`, also the one that is
-    updated.
+    decide by; an exact update values all anew. `replace` may replace another run in `out`.
     """
     started = time.time()
     served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))

@@ -39,11 +39,13 @@ from assent.runs.claim import claimed, forget_replaced
 from assent.runs.compare import frontier
 from assent.runs.folder import (
     FRONTIER,
+    HISTORY,
     QUALITY,
     REPORT,
     SHARDS,
     SHARDS_FILE,
     TUNING,
+    UPDATE,
     WORK,
     Run,
     open_run,
@@ -99,6 +101,8 @@ def fit(
             plan.check(each, settings.model)
     kept = None if calibration is None else calibration.mark
     description = describe(problem, plan, settings, live, kept)
+    if calibration is not None:
+        calibration.check(description)
     with claimed(folder, description, replace=replace) as files:
         lab = Lab(problem, settings, plan.seed, store or Store(folder / WORK), executor, progress)
         weights = _weights(plan, live=live is not None, calibrated=calibration is not None)
@@ -142,7 +146,8 @@ def _fit(
     if live is not None and plan.shards is not None:
         from assent.runs.shards import fit_shards  # which trains the final model as here
 
-        sharded = fit_shards(lab, live, plan, Store(files.folder / SHARDS), after, phase)
+        before, kept = None if after is None else after.before, Store(files.folder / SHARDS)
+        sharded = fit_shards(lab, live, plan, kept, before, phase)
         decided, calibration, spared = sharded.decided, sharded.calibration, sharded.spared
         table = described(sharded.table, log)
         files.write_json(SHARDS_FILE, sharded.facts)
@@ -176,7 +181,10 @@ def _fit(
             report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
         )
     files.write(REPORT, page.encode())
-    if after is not None:
+    if after is None:  # what an update left that was killed here
+        for name in (UPDATE, HISTORY):
+            (files.folder / name).unlink(missing_ok=True)
+    else:
         own = calibration.is_own
         _write_history(files, after, table, log, lab.store, started, spared, kept=not own)
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The
@@ -184,7 +192,9 @@ def _fit(
     seconds = time.time() - started + lab.store.saved(started) + spared
     Store(files.folder / WORK).clear()
     forget_replaced(files.folder)
-    files.finish(problem=description["fingerprint"], decisions=hash_of_decisions(table), seconds=seconds)
+    place = str(lab.store.folder.resolve()) if _is_kept(lab.store, files) else None
+    marks = {"problem": description["fingerprint"], "decisions": hash_of_decisions(table)}
+    files.finish(**marks, seconds=seconds, store=place)
     return open_run(files.folder, lab.settings.model)
 
 
@@ -203,10 +213,14 @@ def _write_history(
     seconds = time.time() - started
     fresh = seconds + store.saved(started) + spared
     fresh = max(fresh, after.fresh_seconds) if kept else fresh
-    is_kept = store.folder != files.folder / WORK
-    stored = {"folder": str(store.folder.resolve()), "entries": sorted(store.used)} if is_kept else None
-    how = {"calibration": "kept" if kept else "own", "store": stored}
-    after.write(files, table, log.sealed, seconds=seconds, fresh=fresh, **how)
+    how = {} if kept else {"calibration": None}
+    entries = sorted(store.used) if _is_kept(store, files) else []
+    after.write(files, table, log.sealed, seconds=seconds, fresh=fresh, entries=entries, **how)
+
+
+def _is_kept(store: Store, files: RunFiles) -> bool:
+    """Whether what was computed outlives the run."""
+    return store.folder != files.folder / WORK
 
 
 @dataclass(frozen=True)

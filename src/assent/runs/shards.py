@@ -33,8 +33,7 @@ from assent.lab.store import Entry, Found, Key, Store, digest
 from assent.lab.tuning import Tuned, tuned
 from assent.methods import Choice, Method, make_method
 from assent.runs.calibration import CHECKED, MEASURED_IN, Calibration
-from assent.runs.folder import REPLACED, SHARDS
-from assent.runs.history import Step
+from assent.runs.folder import SHARDS, Run
 from assent.runs.measure import certificate_of, quality_by_person, record
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Quality, quality_of
@@ -68,11 +67,11 @@ class Sharded:
 
 
 def fit_shards(
-    lab: Lab, live: Problem, plan: RunPlan, kept: Store, after: Step | None, phase: Phase
+    lab: Lab, live: Problem, plan: RunPlan, kept: Store, before: Run | None, phase: Phase
 ) -> Sharded:
     """Decide shard by shard, then train and measure one model of what all of them disclose.
 
-    Shards that `kept` or the run before has are not decided on again.
+    Shards that `kept` or the run `before` has are not decided on again.
     """
     assert plan.shards is not None
     shards, alone = shards_of(lab.problem, live, plan.shards, plan.seed), replace(plan, shards=None)
@@ -83,7 +82,7 @@ def fit_shards(
     for number, shard in enumerate(shards, 1):
         with phase(f"shard {number} of {len(shards)}"):
             key = _key_of(shard, alone, lab.settings)
-            is_known = kept.get(key) is not None or _take_over(key, kept, after)
+            is_known = kept.get(key) is not None or _take_over(key, kept, before)
             if not is_known:
                 found = _decide(replace(lab, problem=shard.split), shard.live, alone)
                 kept.put(key, found, seconds=0.0)  # what it rests on has all that it took
@@ -127,16 +126,16 @@ def _key_of(shard: Shard, plan: RunPlan, settings: Settings) -> Key:
     return {"kind": "shard", **{name: value for name, value in about.items() if name not in _RECORDED}}
 
 
-def _take_over(key: Key, kept: Store, after: Step | None) -> bool:
+def _take_over(key: Key, kept: Store, before: Run | None) -> bool:
     """Copy a shard of the run before, if it has it unchanged and it was made by what is at work here."""
-    if after is None or not after.before.manifest.is_made_here:
+    if before is None or not before.manifest.is_made_here:
         return False
-    folder = after.before.folder
-    for theirs in (Store(folder / SHARDS), Store(folder / REPLACED / SHARDS)):  # the latter is set aside
-        entry = theirs.get(key)
-        if entry is not None and after.shards.get(digest(key)) == hash_of_entry(entry):
-            return kept.take_over(key, theirs)
-    return False
+    listed = {each["entry"]: each["hash"] for each in before.shards}
+    theirs = Store(before.folder / SHARDS)
+    entry = theirs.get(key)
+    if entry is None or listed.get(digest(key)) != hash_of_entry(entry):
+        return False
+    return kept.take_over(key, theirs)
 
 
 def _read_back(key: Key, kept: Store) -> Entry:

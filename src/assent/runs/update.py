@@ -22,7 +22,7 @@ from assent.lab.store import Store
 from assent.runs.calibration import Calibration
 from assent.runs.folder import Run
 from assent.runs.history import Grade, Step
-from assent.runs.plan import plan_of, settings_of
+from assent.runs.plan import RunPlan, plan_of, settings_of
 from assent.runs.run import fit
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
@@ -54,6 +54,7 @@ def update(
     if calibration is not None:  # a comparison of methods needs the split
         plan = dataclasses.replace(plan, points=(), frontier_methods=())
     split, live = problems or problems_of(run, log)
+    _check_alike(run, live, plan)
     step = Step.between(run, log, Grade.EXACT, Path(out))
     return fit(
         log,
@@ -69,6 +70,19 @@ def update(
         executor=executor,
         progress=progress,
     )
+
+
+def _check_alike(run: Run, live: Problem, plan: RunPlan) -> None:
+    """Refuse a log that was read with less regard for people than the run's: without their limits."""
+    before, now = run.settings["wishes"], live.wishes.summary()
+    for name in ("groups", "users_with_budget", "users_with_floor"):
+        if before[name] is not None and now[name] is None:
+            kept = "has people's own limits or groups, and the present log was read without"
+            raise AssentError(f"{run.folder}: {kept} ({name}); accepted: the same wishes as the fit had")
+    limit = run.settings["closed"]
+    if limit is not None and (plan.closed is None or plan.closed > limit):
+        less = f"closed={plan.closed}: the run before had {limit:g}, above which nothing is read"
+        raise AssentError(f"{less}; accepted: at most that")
 
 
 def problems_of(run: Run, log: Interactions) -> tuple[Problem, Problem]:

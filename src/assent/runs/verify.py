@@ -56,14 +56,14 @@ from assent.runs.folder import (
     read_shards,
 )
 from assent.runs.history import Grade
-from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, made_with, read_manifest
+from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, read_manifest
 from assent.runs.run import report_data, stopped_after
 from assent.runs.shards import hash_of_entry
 from assent.runs.tables import described, held_out_table
 from assent.support.arrays import positions, string_keys
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
-from assent.support.runtime import one_thread
+from assent.support.runtime import made_with, one_thread
 from assent.training import Settings, Trained
 from assent.training.stored import as_files, from_files
 

@@ -105,14 +105,18 @@ def take_turn(session: Session) -> Turn:
     """Wait until nobody else appends, and return where this transaction may."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _APPENDING})
-    ledger = session.scalar(select(Meta.value).where(Meta.name == "ledger"))
-    assert ledger is not None
-    last = session.execute(
-        select(Seal.number, Seal.first, Seal.count, Seal.head).order_by(Seal.number.desc()).limit(1)
-    ).first()
-    if last is None:
-        return Turn(ledger, 0, 0, first_head(ledger))
-    return Turn(ledger, last.first + last.count, last.number + 1, last.head)
+    last: Any = session.execute(_LAST).one()
+    if last.number is None:
+        return Turn(last.value, 0, 0, first_head(last.value))
+    return Turn(last.value, last.first + last.size, last.number + 1, last.head)
+
+
+_LAST: Final = (
+    select(Meta.value, Seal.number, Seal.first, Seal.count.label("size"), Seal.head)
+    .select_from(Meta)
+    .outerjoin(Seal, Seal.number == select(func.max(Seal.number)).scalar_subquery())
+    .where(Meta.name == "ledger")
+)
 
 
 def append(session: Session, turn: Turn, events: Sequence[Event], at: str) -> list[Sealed]:

@@ -276,11 +276,15 @@ def _end_earlier(
 def touch(session: Session, people: Iterable[int]) -> None:
     """Count a change of each of these people: what was made of an older version is stale."""
     changed = sorted(people)
-    if changed:
+    if not changed:
+        return
+    mine = select(Person.id).where(Person.id.in_(changed))
+    if session.get_bind().dialect.name == "postgresql":
         # Whoever changes several people locks them in the same order: nobody waits in a circle.
-        mine = select(Person.id).where(Person.id.in_(changed)).order_by(Person.id)
-        session.execute(mine.with_for_update(key_share=True)).all()
-        session.execute(update(Person).values(version=Person.version + 1).where(Person.id.in_(changed)))
+        locked = mine.order_by(Person.id).with_for_update(key_share=True).cte("locked")
+        mine = select(locked.c.id)
+    counted = update(Person).values(version=Person.version + 1).where(Person.id.in_(mine))
+    session.execute(counted, execution_options={"synchronize_session": False})
 
 
 def _event(

@@ -38,9 +38,9 @@ def _compiled(function: F, **how: Any) -> F:
 
 @compiled
 def grouped(keys: Ints, rows: npt.NDArray[np.int32], length: int) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Return where each of `length` keys starts, [length + 1], and `rows[n]` by `keys[rows]`, in the order given.
+    """Return where each of `length` keys starts, [length + 1], and `rows[n]` sorted by `keys[rows]`.
 
-    It is a stable sort in one pass over the rows.
+    Rows with equal keys stay in the order given. It takes one pass over the rows.
     """
     starts, order = np.zeros(length + 1, dtype=np.int64), np.empty_like(rows)
     for key in keys:
@@ -56,6 +56,6 @@ def grouped(keys: Ints, rows: npt.NDArray[np.int32], length: int) -> tuple[Ints,
 def grouped_twice(
     keys: Ints, others: Ints, length: int, other_length: int
 ) -> tuple[Ints, npt.NDArray[np.int32]]:
-    """Return where each of `keys[n]` starts, [length + 1], and the places of rows by key, then by `others[n]`."""
+    """Return where each of `keys[n]` starts, [length + 1], and places sorted by key, then by `others[n]`."""
     places = np.arange(len(keys), dtype=np.int32)
     return grouped(keys, grouped(others, places, other_length)[1], length)

@@ -10,12 +10,15 @@ torch and threadpoolctl are imported where they are needed: asking for the numbe
 import ctypes
 import errno
 import os
+import platform
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 
 from assent.support.errors import AssentError
@@ -29,6 +32,33 @@ def code_state() -> str:
     for file in sorted(package.rglob("*.py")):
         found.update(f"{file.relative_to(package)}\0".encode() + file.read_bytes())
     return found.hexdigest()
+
+
+_LIBRARIES = ("numpy", "torch", "polars", "numba", "scipy", "safetensors", "pydantic", "matplotlib")
+"""The libraries that results depend on."""
+
+
+@cache
+def made_with() -> dict[str, str]:
+    """Return what bytes may depend on here: versions of Python and libraries, system and processor."""
+    import torch
+
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def _processor() -> str:
+    """Return the name of the processor, as far as the system tells it."""
+    try:
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1].strip() if found else platform.processor()
 
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")

@@ -120,9 +120,8 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     reference = model_of_everything(lab, settings)
     lab.run([*fold_trainings(lab, settings), reference], "training without each fold")
     [whole] = lab.train([reference])
-    cost = whole.cost
     with clock:
-        losses = validation_losses(problem, whole, settings.influence.loss)
+        losses, cost = validation_losses(problem, whole, settings.influence.loss), whole.cost
 
     if source is not Source.STRUCTURE:
         # 2. Measure influence at the fold models.
@@ -143,8 +142,8 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     structure: dict[Objective, trial.Opinion] = {}
     if source is not Source.CROSS_FITTED and trial.may_hear(trial.Kind.STRUCTURE, settings.trials):
         # 4. Count paths.
-        with clock, threads_for_rows(lab.executor.workers):
-            paths = find_paths(rows, problem.user_keys, problem.item_keys, seed=lab.seed)
+        with clock:
+            paths = _paths_of(lab)
             structure = {
                 Objective.NASH: trial.by_paths(paths, Paths.own, Paths.own_variance),
                 Objective.WELFARE: trial.by_paths(paths, Paths.social, Paths.social_variance),
@@ -156,10 +155,8 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     if source is Source.COMBINED:
         # 5. Try each source.
         with clock:
-            said = {level: trial.opinions(measured[level], structure.get(level)) for level in Objective}
-            means = {level: each.mean for level, each in measured.items()}
-            measured.clear()
-            structure.clear()
+            said = {level: trial.opinions(measured[level], structure.pop(level, None)) for level in Objective}
+            means = {level: measured.pop(level).mean for level in Objective}
         trials, cost = _tried(lab, settings, said[objective], clock, cost)
         said = {level: trial.heard(each, trials) for level, each in said.items()}
         facts["value_trials"] = [each.facts() for each in trials]
@@ -186,6 +183,13 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     arrays = {"own": values[Objective.NASH], "social": values[Objective.WELFARE]}
     arrays |= {"error_own": errors[Objective.NASH], "error_social": errors[Objective.WELFARE]}
     return Found(arrays | {"losses": losses * weights}, facts, rests_on=cost), clock
+
+
+def _paths_of(lab: Lab) -> Paths:
+    """Return the paths among the training rows; the lab's workers are threads meanwhile."""
+    problem = lab.problem
+    with threads_for_rows(lab.executor.workers):
+        return find_paths(problem.train, problem.user_keys, problem.item_keys, seed=lab.seed)
 
 
 def check_folds(folds: int, problem: Problem) -> None:

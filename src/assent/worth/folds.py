@@ -123,8 +123,9 @@ def pool(
     pairs = anchors * (anchors - 1)
     sums = valid * held
     joint = np.divide(sums - both, pairs, out=sums, where=pairs > 0)
-    for each in (valid, held, n_withheld):
-        each /= anchors
+    valid /= anchors
+    held /= anchors
+    n_withheld /= anchors
     return Twice(valid, held, joint, n_valid, n_withheld, n_valid if counted is None else counted)
 
 
