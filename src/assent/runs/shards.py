@@ -127,7 +127,7 @@ def _key_of(shard: Shard, plan: RunPlan, settings: Settings) -> Key:
 
 
 def _take_over(key: Key, kept: Store, before: Run | None) -> bool:
-    """Copy a shard of an earlier run, if it has it unchanged and it was made by what is at work here."""
+    """Copy a shard of the run before, if it has it unchanged and it was made by what is at work here."""
     if before is None or not before.manifest.is_made_here:
         return False
     listed = {each["entry"]: each["hash"] for each in before.shards}
