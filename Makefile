@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install dev demo test lint types docs chromium browser benchmarks clean
+.PHONY: help install dev demo test lint types docs chromium postgresql browser benchmarks clean
 
 help:  ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ docs: dev  ## Build the pages of docs/ as a site; says where it is
 chromium:  ## Install Chromium (Debian's package, as root), unless there is a browser
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || \
 		(apt-get update --quiet && apt-get install --yes --quiet chromium)
+
+postgresql:  ## Install PostgreSQL (Debian's package, as root), unless it is there
+	@command -v initdb || ls /usr/lib/postgresql/*/bin/initdb || \
+		(apt-get update --quiet && apt-get install --yes --quiet postgresql)
 
 browser: dev chromium  ## Test the reproduction's page and the service's pages in a browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/reproduce/test_page.py tests/service/test_browser.py
