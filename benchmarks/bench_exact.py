@@ -7,17 +7,17 @@
 sequences    random sequences of add, change, never, withdraw, leave and return on small logs, with every
              model: files of the updated run that differ from those of a fit on the present log
 long         the same on whole data sets, with ials and worth, over several steps
-withdrawal   one person withdraws one disclosed interaction: CPU seconds of the exact update, with and without
-             the calibration kept, against those of a fit, in one run
+withdrawal   one person withdraws one disclosed interaction: seconds of the exact update, with and without the
+             calibration kept, against those of a fit, in one run
 """
 
-import resource
 import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 from assent.data.door import assign
 from assent.data.interactions import Interactions
@@ -79,14 +79,14 @@ def withdrawal() -> None:
             folder, plan = Path(place), RunPlan(budget=0.5)
             kept = Store(folder / "store")
             first = partial(fit, log, split, folder / "run", plan, settings, live=live, store=kept)
-            fresh, run = _cpu(first)
-            print(f"{name}: a fit takes {fresh:.0f} CPU seconds", flush=True)
+            fresh, run = _timed(first)
+            print(f"{name}: a fit takes {fresh:.0f} seconds", flush=True)
             gone = run.selection.filter("disclosed").select("user", "item").sample(1, seed=SEED)
             table = log.table.join(gone, on=["user", "item"], how="anti", maintain_order="left")
             now = replace(log, table=table)
             for words, limit in (("with the calibration kept", 0.5), ("with a calibration of its own", 1.05)):
                 out, store = folder / words, Store(folder / "store")
-                spent, made = _cpu(partial(update, run, now, out, keep_calibration=limit < 1, store=store))
+                spent, made = _timed(partial(update, run, now, out, keep_calibration=limit < 1, store=store))
                 verdict(f"{name}: an exact update {words}, of a fit", spent / fresh, limit, "times")
                 both = made.selection.join(run.selection, on=["user", "item"])
                 changed = int((both["disclosed"] != both["disclosed_right"]).sum())
@@ -97,17 +97,12 @@ def _minded(name: str) -> Interactions:
     return assign(load_log(name, quick=given.quick), "random", SEED)
 
 
-def _cpu(work: Callable[..., Run]) -> tuple[float, Run]:
-    """CPU seconds of this process and of its workers, and what the work returns."""
-    before = _spent()
+def _timed(work: Callable[..., Run]) -> tuple[float, Run]:
+    """Seconds on a quiet machine, and what the work returns."""
+    started = perf_counter()
     with workers(given.jobs) as executor:
         made = work(executor=executor)
-    return _spent() - before, made
-
-
-def _spent() -> float:
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(each.ru_utime + each.ru_stime for each in map(resource.getrusage, kinds))
+    return perf_counter() - started, made
 
 
 CASES = {"sequences": sequences, "long": long, "withdrawal": withdrawal}
