@@ -21,8 +21,8 @@ class Factors(Linearised):
     """
 
     model: MF | IALS
-    samples_at_once: int = 2**18
-    """Samples per block: 64 MB per gathered embedding table at dimension 64."""
+    samples_at_once: int = 2**14
+    """Samples per block: 4 MB per gathered embedding table at dimension 64, so that caches hold it."""
 
     @property
     def n_users(self) -> int:

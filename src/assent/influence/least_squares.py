@@ -357,12 +357,7 @@ def _flip(
     table, d, low = rows.table, rows.table.shape[1], judged.starts[u]
     one, zero, scale = table.dtype.type(1), table.dtype.type(0), np.empty(d, table.dtype)
     n = scale_entries(rows, u, sign * l2, scale, entries)
-    inverse, y = _inverse(entries[:n]), np.zeros(d, table.dtype)
-    for i in range(d):
-        for j in range(d):
-            inverse[i, j] *= scale[i] * scale[j]
-    if n > 0:
-        y = solution(entries[:n], np.ones(n, table.dtype), scale)
+    inverse, y = _inverse(entries[:n], scale)
     scores = np.dot(candidates, y)
     near = _loss(scores, scores, zero, judged, low, is_bce)
     slopes = y if is_exact else np.dot(_slopes(scores, judged, low, is_bce), candidates)
@@ -387,11 +382,20 @@ def _flip(
 
 
 @kernel
-def _inverse(U: Array) -> Any:
-    """Return (I + Uᵀ U)⁻¹ for `U[n, d]`: [d, d]."""
+def _inverse(U: Array, scale: Array) -> Any:
+    """Return B⁻¹, [d, d], and the solution B⁻¹ b, [d], from scaled entries `U[n, d]` of weight 1."""
     n, d = U.shape
     if n >= d:
-        return np.ascontiguousarray(np.linalg.inv(plus_identity(np.dot(U.T, U))))
-    if n == 0:
-        return np.eye(d, dtype=U.dtype)
-    return plus_identity(-np.dot(U.T, np.dot(np.linalg.inv(plus_identity(np.dot(U, U.T))), U)))
+        inverse = np.ascontiguousarray(np.linalg.inv(plus_identity(np.dot(U.T, U))))
+        y = np.dot(inverse, U.sum(axis=0))
+    elif n > 0:
+        small = np.ascontiguousarray(np.linalg.inv(plus_identity(np.dot(U, U.T))))
+        inverse = plus_identity(-np.dot(U.T, np.dot(small, U)))
+        y = np.dot(small.sum(axis=1), U)
+    else:
+        inverse, y = np.eye(d, dtype=U.dtype), np.zeros(d, U.dtype)
+    for i in range(d):
+        y[i] *= scale[i]
+        for j in range(d):
+            inverse[i, j] *= scale[i] * scale[j]
+    return inverse, y
