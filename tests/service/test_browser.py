@@ -226,13 +226,13 @@ def test_pages_are_used_by_keyboard(browser: Any, demo: tuple[str, str]) -> None
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Come in as a person"
         come_in(page, *demo)
+        page.wait_for_load_state("load")  # the styles too
         page.locator("input[type=radio]").first.focus()
         for _ in range(5):
             page.keyboard.press("ArrowDown")
         assert page.evaluate("document.activeElement.value") == "1"
-        assert (
-            page.evaluate("getComputedStyle(document.activeElement.closest('label')).outlineStyle") == "solid"
-        )
+        outline = "getComputedStyle(document.activeElement.closest('label')).outlineStyle"
+        assert page.evaluate(outline) == "solid"
 
 
 def test_the_script_counts_what_is_not_saved(browser: Any, demo: tuple[str, str]) -> None:
