@@ -9,6 +9,7 @@ import pytest
 from assent.service.database import Database
 from assent.service.settings import ServiceSettings
 from tests.service import postgres
+from tests.service.trained import Service, restored
 
 KINDS = ("sqlite", "postgresql")
 _numbers = count(1)
@@ -66,6 +67,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
         opened.migrate()
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def service(url: str, tmp_path: Path) -> Iterator[Service]:
+    """A service whose first model is in service."""
+    database, settings = restored(url, tmp_path / "data")
+    yield database, settings
+    database.close()
 
 
 @pytest.fixture

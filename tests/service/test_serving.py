@@ -1,8 +1,5 @@
 """What is served: from what is disclosed now, whoever changed it, in whichever process."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import select, update
 
@@ -15,24 +12,9 @@ from assent.service.settings import ServiceSettings
 from assent.service.tables import Model, Person, Publication
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
-from tests.service.trained import copied, restored
+from tests.service.trained import Service, copied, say
 
-Service = tuple[Database, ServiceSettings]
 USER = "u00"
-
-
-@pytest.fixture
-def service(url: str, tmp_path: Path) -> Iterator[Service]:
-    """A service whose first model is in service."""
-    database, settings = restored(url, tmp_path / "data")
-    yield database, settings
-    database.close()
-
-
-def say(service: Service, user: str, *said: Said) -> None:
-    with service[0].writing() as session:
-        [found] = wishes.record(session, service[1], [(user, said)])
-    assert isinstance(found, list)
 
 
 def used(service: Service, user: str) -> list[str]:

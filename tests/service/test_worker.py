@@ -1,7 +1,6 @@
 """From wishes to a model in service: decisions, states with receipts, publishing, rolling back, backups."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,28 +15,10 @@ from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
 from assent.service.ledger_check import check_ledger
 from assent.service.serving import Server
-from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Item, Job, Model, Person
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
-from tests.service.trained import copied, restored
-
-Service = tuple[Database, ServiceSettings]
-
-
-@pytest.fixture
-def service(url: str, tmp_path: Path) -> Iterator[Service]:
-    """A service whose first model is in service."""
-    database, settings = restored(url, tmp_path / "data")
-    yield database, settings
-    database.close()
-
-
-def say(service: Service, user: str, *said: Said) -> int:
-    with service[0].writing() as session:
-        [found] = wishes.record(session, service[1], [(user, said)])
-    assert isinstance(found, list)
-    return found[-1].wish
+from tests.service.trained import Service, copied, say
 
 
 def test_a_training_decides_on_all_and_every_wish_has_its_receipts(service: Service) -> None:

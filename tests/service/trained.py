@@ -17,8 +17,17 @@ from assent.service.tables import Model
 from assent.service.wishes import Said
 from assent.service.worker import work_once
 
+Service = tuple[Database, ServiceSettings]
 QUICK = {"seeds": 1, "unsaid": 0.3, "k": 5}
 GENRES = ("comedy", "crime", "health")
+
+
+def say(service: Service, user: str, *said: Said) -> int:
+    """Let somebody say something; the last wish's number."""
+    with service[0].writing() as session:
+        [found] = wishes.record(session, service[1], [(user, said)])
+    assert isinstance(found, list)
+    return found[-1].wish
 
 
 def rows() -> list[NewInteraction]:

@@ -61,8 +61,15 @@ def assign(
         column if COLUMN in table.columns else None,
         lambda: Kinds.of_items(table["item"], interactions.items),
     )
-    named = dict(wishes_columns or {})
-    consent = Consent(source, seed, rest, closed, Scale(scale), allow_unmatched, columns=named)
+    consent = Consent.asked(
+        source,
+        scale=scale,
+        wishes_columns=wishes_columns,
+        seed=seed,
+        rest=rest,
+        closed=closed,
+        allow_unmatched=allow_unmatched,
+    )
     return interactions.judged(judge(rows, consent))
 
 

@@ -81,16 +81,16 @@ def read_interactions(
     kept row has the largest unwillingness of all of them, so that nobody becomes more willing.
     """
     roles = Roles(dict(columns or {}), "columns={{{role!r}: {name!r}}}")
-    consent = Consent(
+    consent = Consent.asked(
         unwillingness,
-        seed,
-        rest,
-        closed,
-        Scale(scale),
-        allow_unmatched,
+        scale=scale,
+        wishes_columns=wishes_columns,
+        wishes=wishes,
+        seed=seed,
+        rest=rest,
+        closed=closed,
+        allow_unmatched=allow_unmatched,
         gaps=gaps,
-        columns=dict(wishes_columns or {}),
-        later=None if wishes is None else str(wishes),
     )
     changed = None
     if isinstance(path, str) and is_url(path):
@@ -153,16 +153,16 @@ def from_frame(
     }
     roles = Roles({role: each for role, each in named.items() if each is not None}, "{role}={name!r}")
     known = None if items is None else table_of(items, f"{name} items")
-    consent = Consent(
+    consent = Consent.asked(
         source,
-        seed,
-        rest,
-        closed,
-        Scale(scale),
-        allow_unmatched,
+        scale=scale,
+        wishes_columns=wishes_columns,
+        wishes=wishes,
+        seed=seed,
+        rest=rest,
+        closed=closed,
+        allow_unmatched=allow_unmatched,
         gaps=gaps,
-        columns=dict(wishes_columns or {}),
-        later=None if wishes is None else str(wishes),
     )
     return _interactions(name, table_of(frame, name), known, roles, duplicates, consent, None, min_rating)
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -66,6 +66,20 @@ class Consent:
     """Columns of files of wishes that the caller named, by role, one of `WISH_ROLES`."""
     later: str | None = None
     """A file of wishes that came later, over what the source says (`data.later`)."""
+
+    @classmethod
+    def asked(
+        cls,
+        source: str | None,
+        *,
+        scale: Scale | str = Scale.UNIT,
+        wishes_columns: Mapping[str, str] | None = None,
+        wishes: str | Path | None = None,
+        **how: Any,
+    ) -> "Consent":
+        """Return what a caller asks for, by the names that readers have; `how` are fields as they are."""
+        later = None if wishes is None else str(wishes)
+        return cls(source, scale=Scale(scale), columns=dict(wishes_columns or {}), later=later, **how)
 
     @property
     def is_demanded(self) -> bool:

@@ -27,11 +27,11 @@ from assent.data.wishes import Wishes
 from assent.game.players import Players
 from assent.game.prices import break_even_prices
 from assent.game.reasons import reasons_of
-from assent.methods import METHODS, GameMethod, Method
 from assent.models import IALS
 from assent.results.words import number, plural
 from assent.runs.changes import PAIR, Changes
 from assent.runs.folder import Run
+from assent.runs.plan import plan_of
 from assent.runs.recommend import DISCLOSED, GENERAL, KINDS, OWN, WITHHELD
 from assent.runs.standing import (
     ERROR_OWN,
@@ -367,7 +367,7 @@ def operating_point(run: Run, wishes: Ask | None = None) -> OperatingPoint:
     settings, now = run.settings, run.quality["operating_point"]
     base = settings.get("base")
     return OperatingPoint(
-        method=_method(run),
+        method=plan_of(run).method,
         name=settings["dataset"],
         seed=settings["seed"],
         price=now["price"] if base is None else base["price"],
@@ -375,13 +375,6 @@ def operating_point(run: Run, wishes: Ask | None = None) -> OperatingPoint:
         closed=settings["closed"],
         ask=wishes,
     )
-
-
-def _method(run: Run) -> Method:
-    kind, given = METHODS[run.settings["method"]], dict(run.settings["method_settings"])
-    if issubclass(kind, GameMethod):
-        given["objective"] = run.settings["objective"]
-    return kind.model_validate(given)
 
 
 def _standing(run: Run, model_items: Strings) -> tuple[Standing, Bools]:
