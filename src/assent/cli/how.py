@@ -1,7 +1,7 @@
 """The options that say how: the base model, the methods and their settings, metrics, workers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import ValidationError
 
 from assent.cli.command import option
+from assent.cli.console import notice
 from assent.game.estimates import Objective
 from assent.influence.inverse import Estimator
 from assent.lab.executor import SERIAL, Executor, Processes
@@ -21,6 +22,7 @@ from assent.support.runtime import cores
 from assent.training import Settings, Tune
 from assent.worth.estimate import Source
 
+EXECUTORS = "serial, processes, ray, or ray://HOST:PORT"
 BASE = ("model_settings", "training")
 """Settings of the base model; the others belong to methods."""
 T = TypeVar("T")
@@ -58,6 +60,14 @@ StoreOption = Annotated[
     _how("A folder that keeps trainings for later runs. It knows withheld interactions: guard it."),
 ]
 Jobs = Annotated[int | None, _how("Processes at once. Default: the cores.", min=1)]
+On = Annotated[
+    str | None,
+    _how(
+        "What runs the work: serial, processes, ray (an instance of Ray on this machine), or ray://HOST:PORT "
+        "(a cluster that this machine has joined). Default: processes.",
+        "--executor",
+    ),
+]
 Methods = Annotated[
     str | None,
     _how(
@@ -72,16 +82,39 @@ class WorkOptions:
     """Where work is done."""
 
     jobs: Jobs = None
+    on: On = None
 
     @contextmanager
-    def executor(self) -> Iterator[Executor]:
-        """Yield what runs the work; worker processes end afterwards."""
-        count = self.jobs or cores()
+    def executor(self, usual: str = "processes") -> Iterator[Executor]:
+        """Yield what runs the work, `usual` if nobody asked; worker processes end afterwards."""
+        on = self.on or usual
+        if on.startswith("ray"):
+            with self._ray(on) as ray:
+                yield ray
+            return
+        if on not in ("serial", "processes"):
+            raise AssentError(f"--executor {on}: accepted: {EXECUTORS}")
+        count = 1 if on == "serial" else self.jobs or cores()
+        if on == "serial" and self.jobs not in (None, 1):
+            raise AssentError(f"--jobs {self.jobs}: --executor serial has one; accepted: --jobs 1, or none")
         if count == 1:
             yield SERIAL
             return
         with Processes(count) as processes:
             yield processes
+
+    def _ray(self, on: str) -> AbstractContextManager[Executor]:
+        kind, separator, address = on.partition("://")
+        host, _, port = address.rpartition(":")
+        if kind != "ray" or (separator and not (host and port.isdecimal())):
+            raise AssentError(f"--executor {on}: accepted: {EXECUTORS}")
+        if address and self.jobs is not None:
+            raise AssentError(
+                f"--jobs {self.jobs}: the cluster at {address} has its own number; leave it out"
+            )
+        from assent.lab.cluster import Ray
+
+        return Ray(address or None, self.jobs, notice)
 
 
 @dataclass(frozen=True)

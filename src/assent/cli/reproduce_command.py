@@ -12,7 +12,7 @@ import typer
 from assent.cli.command import LogJson, option
 from assent.cli.compare_commands import check_result, no_file
 from assent.cli.console import notice, say, show_table, watcher
-from assent.cli.how import BASE, Asked, Jobs, Set, WorkOptions, checked, read_pairs
+from assent.cli.how import BASE, Asked, Jobs, On, Set, WorkOptions, checked, read_pairs
 from assent.methods import merged
 from assent.reproduce import (
     ITEMS,
@@ -55,6 +55,7 @@ def reproduce_command(
     ] = Profile.ASSENT,
     repeats: Annotated[int | None, _option("Default: 2 (quick), 10 (full).", min=1)] = None,
     jobs: Jobs = None,
+    on: On = None,
     data_dir: Annotated[
         Path | None,
         _option("Folder with the data sets diginetica, steam, amazon_video_games. Default: ASSENT_DATA."),
@@ -102,7 +103,7 @@ def reproduce_command(
     no_file(out)
     plan = _plan(scale, profile, repeats, set_, datasets=datasets, models=models, users=users)
     check_result(out, PAGE, replace=replace)
-    with WorkOptions(jobs).executor() as executor:
+    with WorkOptions(jobs, on).executor() as executor:
         found = reproduce(
             [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
             plan,

@@ -19,6 +19,8 @@ import typer
 
 from assent.cli.command import LogJson, OutputOptions, spread
 from assent.cli.console import notice, say, show_table
+from assent.cli.how import WorkOptions
+from assent.lab.executor import SERIAL, Executor
 from assent.results.words import plural
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_with
@@ -220,6 +222,7 @@ def work_by_settings() -> None:
 def work_command(
     *,
     once: Annotated[bool, typer.Option("--once", help="Do the jobs that wait, and leave.")] = False,
+    work: WorkOptions,
     place: PlaceOptions,
     log_json: LogJson = False,
 ) -> None:
@@ -232,6 +235,7 @@ def work_command(
     ```
     assent work --settings service.yaml
     assent work --once
+    assent work --executor ray://10.0.0.1:6379
     ```
     """
     settings, stop = place.read(), Event()
@@ -239,19 +243,21 @@ def work_command(
     if not once:
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, lambda *_: stop.set())
-    _work(settings, stop, once=once)
+    usual = "serial" if work.jobs is None else "processes"
+    with work.executor(usual) as executor:
+        _work(settings, stop, once=once, executor=executor)
 
 
-def _work(settings: ServiceSettings, stop: Event, *, once: bool = False) -> None:
+def _work(settings: ServiceSettings, stop: Event, *, once: bool = False, executor: Executor = SERIAL) -> None:
     with _opened(settings) as database:
         from assent.service.worker import work, work_once
 
         name = f"{socket.gethostname()}:{os.getpid()}"
         if once:
-            while work_once(database, settings, worker=name, stop=stop):
+            while work_once(database, settings, worker=name, stop=stop, executor=executor):
                 pass
             return
-        work(database, settings, worker=name, stop=stop)
+        work(database, settings, worker=name, stop=stop, executor=executor)
 
 
 keys_command = typer.Typer(help="Create, list, rotate and revoke a platform's keys.", no_args_is_help=True)

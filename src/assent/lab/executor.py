@@ -24,7 +24,7 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 """Workers are forked from a clean server process that has loaded the libraries once, with one thread."""
 _PRELOADED = ["assent.api", "torch._dynamo"]
 """Loaded once for all workers; the latter is what the first optimizer of a process loads, in two seconds."""
-_GO_ON = "finished work is kept: repeat the command to go on, with fewer jobs if memory is short"
+GO_ON = "finished work is kept: repeat the command to go on, with fewer jobs if memory is short"
 _PATIENCE = 5.0
 """Seconds to wait for how a worker ended, once its pipe has."""
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -59,7 +59,7 @@ class Serial:
     def map(self, work: Work[S, T, R], items: Sequence[T], shared: S, tell: Advance) -> list[R]:
         """Return the results, one after the other."""
         with one_thread():
-            return [_done(work, item, shared, tell) for item in items]
+            return [done(work, item, shared, tell) for item in items]
 
 
 SERIAL: Executor = Serial()
@@ -142,7 +142,7 @@ class Processes:
                 theirs.close()  # so that the pipe ends with the worker
                 ours.send(shared)
             except (EOFError, ConnectionError):
-                raise AssentError(f"a worker process could not be started; {_GO_ON}") from None
+                raise AssentError(f"a worker process could not be started; {GO_ON}") from None
             self._running[ours] = process
         return list(self._running)[:wanted]
 
@@ -156,7 +156,7 @@ class Processes:
             code = self._running[pipe].exitcode or 0
             how = f"was ended from outside by {signal.Signals(-code).name}" if code < 0 else "ended"
             why = f"its worker process {how}, perhaps for lack of memory"
-            raise AssentError(f"{_name(item)}: {why}; {_GO_ON}") from None
+            raise AssentError(f"{name_of(item)}: {why}; {GO_ON}") from None
 
 
 @contextmanager
@@ -209,24 +209,25 @@ def _serve(pipe: Connection) -> None:
 def _answer(pipe: Connection, work: Work[S, T, R], item: T, shared: S) -> tuple[str, R | Exception]:
     """Return the result, or the error instead."""
     try:
-        return "result", _done(work, item, shared, lambda: pipe.send(("step", None)))
+        return "result", done(work, item, shared, lambda: pipe.send(("step", None)))
     except Exception as error:
         if not isinstance(error, AssentError):
             error.add_note(f"in a worker process: {traceback.format_exc()}")
         return "error", error
 
 
-def _done(work: Work[S, T, R], item: T, shared: S, tell: Advance) -> R:
+def done(work: Work[S, T, R], item: T, shared: S, tell: Advance) -> R:
     """Return the result of an item; where memory is short, the error names the item."""
     try:
         return work(shared, item, tell)
     except Exception as error:
         if lacks_memory(error):
-            raise AssentError(f"{_name(item)}: {NO_MEMORY}; {_GO_ON}") from None
+            raise AssentError(f"{name_of(item)}: {NO_MEMORY}; {GO_ON}") from None
         raise
 
 
-def _name(item: object) -> str:
+def name_of(item: object) -> str:
+    """Return what errors call an item: its label, if it has one."""
     return str(getattr(item, "label", item))
 
 

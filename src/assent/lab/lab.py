@@ -22,7 +22,7 @@ from assent.models import code_of
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Progress
-from assent.support.runtime import threads_for_rows
+from assent.support.runtime import cores, threads_for_rows
 from assent.training import Disclosed, Settings, Trained, disclose, train
 from assent.training.stored import tensors_of, trained_from
 
@@ -119,7 +119,7 @@ class Lab:
             with self.progress.task(label or missing[0].label, len(missing)) as advance, threads_for_rows(1):
                 executor.map(_compute_one, missing, lab, advance)
         elif missing:
-            with threads_for_rows(self.executor.workers):  # one task may use them all
+            with threads_for_rows(min(self.executor.workers, cores())):  # one task may use them all
                 SERIAL.map(_compute_one, missing, self, lambda: None)
         return [entry or self._computed(task, key)
                 for key, task, entry in zip(keys, tasks, found, strict=True)]  # fmt: skip

@@ -17,7 +17,7 @@ needs it any more.
 import json
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -37,7 +37,7 @@ from assent.support.files import locked, parse_json, read_own, write_bytes, writ
 from assent.support.runtime import code_state, made_with
 from assent.support.temporary import TemporaryFolder
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever an entry computed before would come out differently."""
 _DAY = 24 * 3600.0
 _OWN = re.compile(r"\.?([0-9a-f]{32})\.(json|safetensors|progress(\.seconds)?|lock)(\.\w{8}\.tmp)?")
@@ -120,8 +120,8 @@ class Store:
         owned = TemporaryFolder()
         return cls(owned.path, owned)
 
-    def __reduce__(self) -> tuple[type["Store"], tuple[Path]]:
-        return Store, (self.folder,)
+    def __reduce__(self) -> tuple[Callable[[Path], "Store"], tuple[Path]]:
+        return _received, (self.folder,)
 
     def get(self, key: Key) -> Entry | None:
         """Return an entry; None where it is missing or damaged."""
@@ -278,6 +278,20 @@ class Store:
 
     def _file(self, key: Key, kind: str) -> Path:
         return self.folder / f"{digest(key)}.{kind}"
+
+
+_opening: Callable[[Path], Store] = Store
+"""Makes the stores that this process receives from others."""
+
+
+def open_received(make: Callable[[Path], Store]) -> None:
+    """Let `make` open the stores that this process receives: their folders may be on another machine."""
+    global _opening  # noqa: PLW0603
+    _opening = make
+
+
+def _received(folder: Path) -> Store:
+    return _opening(folder)
 
 
 def _delete(files: Sequence[Path]) -> None:

@@ -26,6 +26,7 @@ from sqlalchemy.orm import Session
 from assent.data.interactions import NEVER, Interactions, turned_away
 from assent.data.live import live_problem
 from assent.data.problem import Protocol, make_problem
+from assent.lab.executor import SERIAL, Executor
 from assent.methods import make_method
 from assent.runs.folder import Run, open_run
 from assent.runs.manifest import MANIFEST
@@ -70,7 +71,9 @@ _NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
 log = logging.getLogger("assent.service")
 
 
-def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Flag) -> None:
+def work(
+    database: Database, settings: ServiceSettings, *, worker: str, stop: Flag, executor: Executor = SERIAL
+) -> None:
     """Do jobs until `stop` is set, and ask for more whenever wishes have waited long enough."""
     tidied = -_TIDY
     while not stop.is_set():
@@ -81,7 +84,7 @@ def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Fl
                 tidied = monotonic()
             ask_for_work(database, settings)
             settle(database, settings)
-            if work_once(database, settings, worker=worker, stop=stop):
+            if work_once(database, settings, worker=worker, stop=stop, executor=executor):
                 continue
         except AssentError:
             raise
@@ -91,9 +94,17 @@ def work(database: Database, settings: ServiceSettings, *, worker: str, stop: Fl
 
 
 def work_once(
-    database: Database, settings: ServiceSettings, *, worker: str, stop: Flag | None = None
+    database: Database,
+    settings: ServiceSettings,
+    *,
+    worker: str,
+    stop: Flag | None = None,
+    executor: Executor = SERIAL,
 ) -> bool:
-    """Take and do one job; return False if there is none. Once `stop` is set, the job is put back."""
+    """Take and do one job; return False if there is none. Once `stop` is set, the job is put back.
+
+    `executor` runs the trainings.
+    """
     with database.writing() as session:
         taken = jobs.take(session, worker)
     if taken is None:
@@ -102,7 +113,7 @@ def work_once(
     began = monotonic()
     try:
         with _kept(database, taken, stop or Flag()) as watch:
-            result = _do(database, settings, taken, watch)
+            result = _do(database, settings, taken, watch, executor)
     except LostJobError:
         log.warning("job %d: another worker has it", taken.id)
         return True
@@ -173,7 +184,9 @@ def _kept(database: Database, taken: Taken, stop: Flag) -> Iterator[_Watch]:
         thread.join()
 
 
-def _do(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> dict[str, Any]:
+def _do(
+    database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch, executor: Executor
+) -> dict[str, Any]:
     """Do a job, and return its result."""
     if taken.kind == "publish":
         with database.writing() as session:
@@ -184,8 +197,10 @@ def _do(database: Database, settings: ServiceSettings, taken: Taken, watch: _Wat
     with database.reading() as session:
         made = session.scalar(select(Model.id).where(Model.job_id == taken.id))
     if made is None:
-        make = {"train": _trained, "update": _updated}[taken.kind]
-        made = make(database, settings, taken, watch)
+        if taken.kind == "train":
+            made = _trained(database, settings, taken, watch, executor)
+        else:
+            made = _updated(database, settings, taken)
     honour(database, settings, made)
     with database.writing() as session:
         jobs.hold(session, taken)
@@ -273,7 +288,9 @@ def plan_of(settings: ServiceSettings) -> RunPlan:
     )
 
 
-def _trained(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
+def _trained(
+    database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch, executor: Executor
+) -> int:
     """Train on the present log, and write the model with its decisions; return its id."""
     log_now, upto = _present(database, settings)
     with warnings.catch_warnings():
@@ -281,11 +298,11 @@ def _trained(database: Database, settings: ServiceSettings, taken: Taken, watch:
         problem = make_problem(log_now, Protocol.PAPER_TABLES, seed=settings.seed)
         live = live_problem(log_now, seed=settings.seed)
         out = _new_folder(settings, taken)
-        run = fit(log_now, problem, out, plan_of(settings), live=live, progress=watch)
+        run = fit(log_now, problem, out, plan_of(settings), live=live, executor=executor, progress=watch)
     return write_model(database, run, taken, upto=upto)
 
 
-def _updated(database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch) -> int:
+def _updated(database: Database, settings: ServiceSettings, taken: Taken) -> int:
     """Decide anew on the present log by what the last training measured; return the model's id."""
     with database.reading() as session:
         base = models.last_trained(session)

@@ -31,7 +31,7 @@ from assent.models.losses import Loss
 from assent.support.arrays import Bools, Floats, Ints, mixed, sum_by
 from assent.support.cost import Clock, Cost
 from assent.support.errors import AssentError
-from assent.support.runtime import threads_for_rows
+from assent.support.runtime import cores, threads_for_rows
 from assent.worth import trial
 from assent.worth.folds import Measured, deal, measure, pooled, targets
 from assent.worth.paths import Paths, find_paths
@@ -188,7 +188,7 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
 def _paths_of(lab: Lab) -> Paths:
     """Return the paths among the training rows; the lab's workers are threads meanwhile."""
     problem = lab.problem
-    with threads_for_rows(lab.executor.workers):
+    with threads_for_rows(min(lab.executor.workers, cores())):
         return find_paths(problem.train, problem.user_keys, problem.item_keys, seed=lab.seed)
 
 

@@ -1,0 +1,250 @@
+"""Work on Ray: two nodes of the tests' own, on this machine, which they start and end by process id.
+
+The node that the tests are not attached to reaches their stores through the desk, as another machine would.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assent.data.problem import Problem
+from assent.lab import SERIAL, Executor, Lab, Processes, Store, Training
+from assent.lab.lab import compute
+from assent.support.errors import AssentError
+from assent.support.progress import Advance
+from assent.training import Settings
+from tests.lab.test_executor import fail, process, refuse, solved
+from tests.small import small_problem, some_of
+
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'assent[ray]'")
+pytestmark = pytest.mark.xdist_group("ray")
+
+from assent.lab.cluster import Ray  # noqa: E402
+
+HERE = "127.0.0.1"
+FAST = {"health_check_period_ms": 500, "health_check_failure_threshold": 3, "health_check_timeout_ms": 1000}
+"""A lost node is noticed within seconds."""
+
+
+class Nodes:
+    """A head, which the tests are attached to, and other nodes, with one processor each, as processes."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind((HERE, 0))
+            port = free.getsockname()[1]
+        self.address, self._folder = f"{HERE}:{port}", folder
+        config = ["--system-config", json.dumps(FAST), "--temp-dir", str(folder)]
+        self.running = [self._start("--head", "--port", str(port), "--include-dashboard", "false", *config)]
+
+    def add(self) -> subprocess.Popen[bytes]:
+        """Start another node, and wait until it has joined."""
+        made = self._start("--address", self.address)
+        self.running.append(made)
+        return made
+
+    def kill(self, node: subprocess.Popen[bytes]) -> None:
+        """End all processes of a node at once, as a loss of power would."""
+        for pid in [node.pid, *descendants(node.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        node.wait()
+        self.running.remove(node)
+
+    def end(self) -> None:
+        for node in reversed(self.running.copy()):
+            self.kill(node)
+
+    def _start(self, *how: str) -> subprocess.Popen[bytes]:
+        start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus", "1"]
+        about = ["--node-ip-address", HERE, "--object-store-memory", str(10**8), "--disable-usage-stats"]
+        log = self._folder / f"node-{len(list(self._folder.glob('node-*')))}"
+        with log.open("wb") as file:
+            made = subprocess.Popen([*start, *about, *how], stdout=file, stderr=file, start_new_session=True)
+        deadline = time.monotonic() + 60
+        while b"Ray runtime started" not in log.read_bytes():
+            assert made.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        return made
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    try:
+        listed = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+    return [each for child in listed for each in (child, *descendants(child))]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # sockets have short names
+        made = Nodes(Path(folder))
+        try:
+            made.add()
+            yield made
+        finally:
+            made.end()
+
+
+@dataclass
+class Joined:
+    executor: Ray
+    nodes: Nodes
+    said: list[str]
+
+
+@pytest.fixture(scope="module")
+def joined(nodes: Nodes) -> Iterator[Joined]:
+    said: list[str] = []
+    with Ray(nodes.address, say=said.append) as executor:
+        yield Joined(executor, nodes, said)
+
+
+def test_two_nodes_return_the_bytes_of_one_process_in_order(joined: Joined) -> None:
+    shared, told = np.eye(200), list[int]()
+    here = SERIAL.map(solved, range(7), shared, lambda: None)
+    assert joined.executor.workers == 2
+    assert joined.executor.map(solved, range(7), shared, lambda: told.append(1)) == here
+    assert len(told) == 7
+    assert joined.executor.map(solved, [4, 2], shared, lambda: None) == [here[4], here[2]]
+    assert re.match(r"Ray at \S+: 2 machines, 2 processors, ready after \d+ s$", joined.said[0])
+
+
+def test_every_job_has_one_thread_and_a_single_one_stays_here(joined: Joined) -> None:
+    found = joined.executor.map(process, range(6), None, lambda: None)
+    assert {each[1:] for each in found} == {("1", 1)}
+    assert os.getpid() not in {pid for pid, *_ in found}
+    assert joined.executor.map(process, [0], None, lambda: None)[0][0] == os.getpid()
+    assert joined.executor.map(process, [], None, lambda: None) == []
+
+
+def test_an_error_names_its_machine(joined: Joined, tmp_path: Path) -> None:
+    with pytest.raises(AssentError, match=r"^item 1: refused; accepted: 0 and 2 \(on [\d.]+/\w{6}\)$"):
+        joined.executor.map(refuse, [0, 1, 2], tmp_path, lambda: None)
+    with pytest.raises(ZeroDivisionError) as caught:
+        joined.executor.map(fail, [1, 0], None, lambda: None)
+    assert any("in a worker on" in note for note in caught.value.__notes__)
+    assert joined.executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
+
+
+def die_once(folder: Path, item: int, tell: Advance) -> int:
+    mark = folder / f"{item}"
+    if item == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell()
+    return item
+
+
+def test_a_killed_worker_is_replaced(joined: Joined, tmp_path: Path) -> None:
+    told = list[int]()
+    assert joined.executor.map(die_once, [0, 1, 2], tmp_path, lambda: told.append(1)) == [0, 1, 2]
+    assert len(told) == 3
+    assert any(each.startswith("1: its worker on") for each in joined.said)
+
+
+def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
+    (folder / f"{item}").write_text(f"{os.getpid()}")
+    tell()
+    time.sleep(300)
+
+
+def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        joined.executor.map(wait_for_long, [0, 1], tmp_path, interrupt)
+    pids = [int(file.read_text()) for file in tmp_path.iterdir()]
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert joined.executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
+
+
+def trainings(problem: Problem) -> list[Training]:
+    return [Training(some_of(problem, 0.7, seed)) for seed in range(4)]
+
+
+def digest_of(lab: Lab) -> str:
+    """Train four models and hash all that the store then has, but for what the clock said."""
+    found = lab.train(trainings(lab.problem))
+    digest = blake2b()
+    for trained in found:
+        for name, value in sorted(trained.model.state_dict().items()):
+            digest.update(name.encode() + value.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def lab_of(problem: Problem, folder: Path, executor: Executor) -> Lab:
+    settings = Settings.model_validate({"model": "mf", "training": {"epochs": 3}})
+    return Lab(problem, settings, 0, Store(folder), executor)
+
+
+def test_models_have_the_same_digest_whoever_trains_them(joined: Joined, tmp_path: Path) -> None:
+    problem = small_problem()
+    digests = {digest_of(lab_of(problem, tmp_path / "serial", SERIAL))}
+    with Processes(2) as processes:
+        digests.add(digest_of(lab_of(problem, tmp_path / "processes", processes)))
+    digests.add(digest_of(lab_of(problem, tmp_path / "two", joined.executor)))
+    assert len(digests) == 1
+    assert sorted(file.name for file in (tmp_path / "two").iterdir()) == sorted(
+        file.name for file in (tmp_path / "serial").iterdir()
+    )
+
+
+def train_once_killed(shared: tuple[Lab, Path], training: Training, tell: Advance) -> None:
+    """Train after a node was killed: until then, jobs wait in the midst of their work."""
+    lab, marks = shared
+    (marks / f"begun-{os.getpid()}").touch()
+    while not (marks / "killed").exists():
+        time.sleep(0.05)
+    compute(lab, training)
+    tell()
+
+
+def test_a_node_that_is_killed_half_way_changes_no_byte_and_a_new_one_is_used(
+    joined: Joined, tmp_path: Path
+) -> None:
+    problem = small_problem()
+    here = digest_of(lab_of(problem, tmp_path / "here", SERIAL))
+    lab, marks = lab_of(problem, tmp_path / "there", SERIAL), tmp_path / "marks"
+    marks.mkdir()
+
+    def kill_when_both_have_begun() -> None:
+        while len(list(marks.glob("begun-*"))) < 2:
+            time.sleep(0.05)
+        joined.nodes.kill(joined.nodes.running[-1])
+        (marks / "killed").touch()
+
+    killer = threading.Thread(target=kill_when_both_have_begun)
+    killer.start()
+    told = list[int]()
+    joined.executor.map(train_once_killed, trainings(problem), (lab, marks), lambda: told.append(1))
+    killer.join()
+    assert len(told) == 4
+    assert sum("was lost; begun again on" in each for each in joined.said) >= 1
+    assert len(list((tmp_path / "there").glob("*.json"))) == 4  # all there is to hash
+    assert digest_of(lab) == here
+    joined.nodes.add()
+    assert joined.executor.workers == 2
+    assert digest_of(lab_of(problem, tmp_path / "again", joined.executor)) == here
