@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import polars as pl
 import typer
 
 from assent.cli import options as o
 from assent.cli.command import OutputOptions, between, spread
 from assent.cli.console import notice, say, show_table, watcher
-from assent.data.interactions import describe
-from assent.data.simulate import Preference, simulate
+from assent.data.interactions import Interactions, describe
+from assent.data.simulate import Preference, simulate, simulate_parts
 from assent.lab.store import Store
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_with
@@ -62,7 +63,10 @@ def simulate_command(
     *,
     to: Annotated[
         Path,
-        typer.Option(help="The csv or parquet file to write; large logs want .parquet.", show_default=False),
+        typer.Option(
+            help="The csv or parquet file to write; large logs want .parquet. With --partitions, a folder.",
+            show_default=False,
+        ),
     ],
     preference: Annotated[
         Preference,
@@ -76,6 +80,12 @@ def simulate_command(
             min=5,
             help="Interactions, exactly: 5 or more per user, heavy-tailed (learnable). For large logs.",
             show_default="5 to 20 per user",
+        ),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Parquet files to write, one after the other: logs of any size. Needs --rows."
         ),
     ] = None,
     eta: Annotated[
@@ -96,23 +106,21 @@ def simulate_command(
     ```
     assent simulate --to sim.parquet
     assent simulate --users 300000 --items 100000 --rows 10000000 --to large.parquet
+    assent simulate --users 3000000 --items 100000 --rows 100000000 --partitions 100 --to large
     assent simulate --preference paper --eta 0.3 --sensitivity 0.6,2,1.2 --to paper.csv
     ```
     """
     output.check()
     refuse_to_overwrite(to, replace=output.replace)
-    log = simulate(
-        preference=preference,
-        users=users,
-        items=items,
-        rows=rows,
-        eta=eta,
-        noise=noise,
-        sensitivity=_three_numbers(sensitivity),
-        seed=seed,
-    )
-    said = log.table.select("user", "item", "time", "unwillingness")
-    table = said.join(log.items, on="item", how="left", maintain_order="left")
+    about: dict[str, Any] = {"users": users, "items": items, "eta": eta, "noise": noise, "seed": seed}
+    about["sensitivity"] = _three_numbers(sensitivity)
+    if partitions is not None:
+        if rows is None or preference != "learnable":
+            raise AssentError("--partitions: accepted with --rows, for --preference learnable")
+        _write_parts(to, partitions, rows, about)
+        return
+    log = simulate(preference=preference, rows=rows, **about)
+    table = _whole(log)
     if to.suffix == ".parquet":
         write_with(to, table.write_parquet)
     elif to.suffix == ".csv":
@@ -125,6 +133,24 @@ def simulate_command(
     say(f"{count:,} interactions of {people:,} users with {things:,} items")
     notice(f"Written: {to}")
     output.write([figures])
+
+
+def _whole(log: Interactions) -> pl.DataFrame:
+    """A log with what is known of its items, as one table."""
+    said = log.table.select("user", "item", "time", "unwillingness")
+    return said.join(log.items, on="item", how="left", maintain_order="left")
+
+
+def _write_parts(to: Path, parts: int, rows: int, about: dict[str, Any]) -> None:
+    """Write a log as Parquet files, one after the other."""
+    for file in to.glob("*.parquet") if to.is_dir() else ():
+        file.unlink()
+    with watcher().task("partitions", parts) as advance:
+        for number, log in enumerate(simulate_parts(parts, rows=rows, **about)):
+            write_with(to / f"part-{number:05}.parquet", _whole(log).write_parquet)
+            advance()
+    say(f"{rows:,} interactions of {about['users']:,} users")
+    notice(f"Written: {to}")
 
 
 def _three_numbers(text: str) -> tuple[float, float, float]:

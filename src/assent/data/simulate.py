@@ -4,6 +4,9 @@ Without `rows`, every pair of user and item is scored. With `rows`, logs may be 
 linear in the rows.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, pairwise
 from typing import Final, Literal, get_args
 
@@ -63,33 +66,160 @@ def simulate(
 
     Time counts the interactions of a user. The category of an item is the largest of its features.
     """
-    _refuse_impossible(
-        preference, users=users, items=items, features=features, eta=eta, noise=noise, rows=rows
-    )
-    user_ids, item_ids = _ids("u", users), _ids("i", items)
-    e_u = draw_features(user_ids, "user", seed, features)
-    e_v = draw_features(item_ids, "item", seed, features)
-    rng = np.random.default_rng(seed)
-    popularity = POPULARITY * rng.standard_normal(items)
-    if rows is None:
-        owners, chosen = _met_by_score(preference, e_u, e_v, popularity, eta=eta, noise=noise, rng=rng)
-    else:
-        counts = _activity(users, items, rows, rng)
-        owners = np.repeat(np.arange(users), counts)
-        chosen = _met_by_cell(counts, e_u, _Cells(e_v, popularity), eta=eta, noise=noise, seed=seed)
-    if not len(owners):
+    how = _How(preference, users, items, features, eta, noise, sensitivity, rows, seed)
+    met = how.met_by_score() if rows is None else how.met_by_cell(slice(0, users))
+    if not len(met[0]):
         accepted = "a smaller eta or more users"
         raise AssentError(f"simulation with eta {eta:g} has no interaction; accepted: {accepted}")
-    table = pl.DataFrame({"user": user_ids[owners], "item": item_ids[chosen]})
-    table = table.with_columns(time=pl.int_range(pl.len()).over("user").cast(pl.Float64))
-    known = {
-        "item": item_ids,
-        "title": [f"item {number}" for number in range(1, items + 1)],
-        "category": [[f"genre-{largest + 1}"] for largest in e_v.argmax(axis=1)],
-    }
-    log = Interactions(f"simulated-{preference}", table, pl.DataFrame(known))
-    minded = simulated(table["user"], table["item"], seed, sensitivity=sensitivity, features=features)
-    return log.with_unwillingness(minded, "simulated:{:g},{:g},{:g}".format(*sensitivity))
+    return how.log(*met)
+
+
+def simulate_parts(
+    parts: int,
+    *,
+    users: int,
+    items: int,
+    rows: int,
+    features: int = 4,
+    eta: float = 0.5,
+    noise: float = 0.2,
+    sensitivity: Sensitivity = PAPER_SENSITIVITY,
+    seed: int = 0,
+) -> Iterator[Interactions]:
+    """Simulate the log of `simulate` with `rows`, in parts of whole users and about equally many rows.
+
+    One part is in memory at a time. Together they have the rows of the log that is not cut.
+    """
+    how = _How("learnable", users, items, features, eta, noise, sensitivity, rows, seed)
+    if not 1 <= parts <= users:
+        raise AssentError(f"{parts} parts of {users} users; accepted: from 1 to {users}")
+    ends = np.cumsum(how.counts)
+    inner = np.searchsorted(ends, np.linspace(0, rows, parts + 1)[1:-1]) + 1
+    cuts = np.maximum.accumulate([0, *inner, users])
+    for start, end in pairwise(cuts.tolist()):
+        if start < end:
+            yield how.log(*how.met_by_cell(slice(start, end)))
+
+
+class _Cells:
+    """Items in cells of about the same direction of e_v, to be drawn by popularity within a cell."""
+
+    def __init__(self, e_v: Floats, popularity: Floats) -> None:
+        self.features, direction = e_v, _direction(e_v)
+        # Features are independent between items, so that the first items are a random choice of centres.
+        self.centres = direction[: max(1, min(CELLS, len(e_v) // MOST))]
+        cell = np.concatenate(
+            [_products(direction[some], self.centres).argmax(axis=1) for some in slices(len(e_v), 2**12)]
+        )
+        self.order = np.argsort(cell, kind="stable")
+        self.starts = np.searchsorted(cell[self.order], np.arange(len(self.centres) + 1))
+        self.sums = np.concatenate([[0.0], np.cumsum(np.exp(popularity[self.order]))])
+        """[items + 1], cumulative weights of the items in order of their cells."""
+
+    def chances(self, e_u: Floats) -> Ints:
+        """Cumulative chances of the cells out of 2³², plus n · 2³² for user n: [users · cells], rising.
+
+        They are integers, so that rounding does not depend on n.
+        """
+        weights = np.exp(TASTE * (_products(_direction(e_u), self.centres) - 1))
+        sums = np.cumsum(weights * np.diff(self.sums[self.starts]), axis=1)
+        chances = np.rint(2.0**32 * (sums / sums[:, -1:])).astype(np.int64)
+        return np.ravel(chances + (np.arange(len(e_u)) << 32)[:, None])
+
+    def draw(self, chances: Ints, users: Ints, lots: Floats) -> Ints:
+        """One item for each of `users[n]`, with `chances` and random numbers `lots[n, 2]`: [n]."""
+        drawn = (users << 32) + (2.0**32 * lots[:, 0]).astype(np.int64)
+        cell = np.searchsorted(chances, drawn, side="right") - users * len(self.centres)
+        first, end = self.starts[cell], self.starts[cell + 1]
+        low, high = self.sums[first], self.sums[end]
+        place = np.searchsorted(self.sums, low + lots[:, 1] * (high - low), side="right") - 1
+        items: Ints = self.order[np.clip(place, first, end - 1)]
+        return items
+
+
+@dataclass(frozen=True)
+class _How:
+    """What is simulated, and what its parts have in common."""
+
+    preference: Preference
+    users: int
+    items: int
+    features: int
+    eta: float
+    noise: float
+    sensitivity: Sensitivity
+    rows: int | None
+    seed: int
+
+    def __post_init__(self) -> None:
+        _refuse_impossible(
+            self.preference,
+            users=self.users,
+            items=self.items,
+            features=self.features,
+            eta=self.eta,
+            noise=self.noise,
+            rows=self.rows,
+        )
+
+    @cached_property
+    def user_ids(self) -> pl.Series:
+        return _ids("u", self.users)
+
+    @cached_property
+    def item_ids(self) -> pl.Series:
+        return _ids("i", self.items)
+
+    @cached_property
+    def e_v(self) -> Floats:
+        return draw_features(self.item_ids, "item", self.seed, self.features)
+
+    @cached_property
+    def _drawn(self) -> tuple[Floats, np.random.Generator]:
+        """The popularity of items, and the generator that comes after it."""
+        rng = np.random.default_rng(self.seed)
+        return POPULARITY * rng.standard_normal(self.items), rng
+
+    @cached_property
+    def counts(self) -> Ints:
+        """With `rows`: how many interactions each user has."""
+        assert self.rows is not None
+        return _activity(self.users, self.items, self.rows, self._drawn[1])
+
+    @cached_property
+    def _cells(self) -> _Cells:
+        return _Cells(self.e_v, self._drawn[0])
+
+    def met_by_score(self) -> tuple[Ints, Ints]:
+        """The user and the item of each interaction, by scores of all pairs: [rows] each."""
+        e_u = draw_features(self.user_ids, "user", self.seed, self.features)
+        popularity, rng = self._drawn
+        return _met_by_score(
+            self.preference, e_u, self.e_v, popularity, eta=self.eta, noise=self.noise, rng=rng
+        )
+
+    def met_by_cell(self, some: slice) -> tuple[Ints, Ints]:
+        """The user and the item of each interaction of some users, by cells of items: [rows] each."""
+        e_u = draw_features(self.user_ids[some], "user", self.seed, self.features)
+        counts, first = self.counts[some], int(self.counts[: some.start].sum())
+        owners = np.repeat(np.arange(some.start, some.stop), counts)
+        about = {"eta": self.eta, "noise": self.noise}
+        return owners, _met_by_cell(counts, e_u, self._cells, first=first, seed=self.seed, **about)
+
+    def log(self, owners: Ints, chosen: Ints) -> Interactions:
+        """The log of these interactions."""
+        table = pl.DataFrame({"user": self.user_ids[owners], "item": self.item_ids[chosen]})
+        table = table.with_columns(time=pl.int_range(pl.len()).over("user").cast(pl.Float64))
+        known = {
+            "item": self.item_ids,
+            "title": [f"item {number}" for number in range(1, self.items + 1)],
+            "category": [[f"genre-{largest + 1}"] for largest in self.e_v.argmax(axis=1)],
+        }
+        log = Interactions(f"simulated-{self.preference}", table, pl.DataFrame(known))
+        minded = simulated(
+            table["user"], table["item"], self.seed, sensitivity=self.sensitivity, features=self.features
+        )
+        return log.with_unwillingness(minded, "simulated:{:g},{:g},{:g}".format(*self.sensitivity))
 
 
 def _met_by_score(
@@ -168,55 +298,23 @@ def _activity(users: int, items: int, rows: int, rng: np.random.Generator) -> In
     return numbers
 
 
-class _Cells:
-    """Items in cells of about the same direction of e_v, to be drawn by popularity within a cell."""
-
-    def __init__(self, e_v: Floats, popularity: Floats) -> None:
-        self.features, direction = e_v, _direction(e_v)
-        # Features are independent between items, so that the first items are a random choice of centres.
-        self.centres = direction[: max(1, min(CELLS, len(e_v) // MOST))]
-        cell = np.concatenate(
-            [_products(direction[some], self.centres).argmax(axis=1) for some in slices(len(e_v), 2**12)]
-        )
-        self.order = np.argsort(cell, kind="stable")
-        self.starts = np.searchsorted(cell[self.order], np.arange(len(self.centres) + 1))
-        self.sums = np.concatenate([[0.0], np.cumsum(np.exp(popularity[self.order]))])
-        """[items + 1], cumulative weights of the items in order of their cells."""
-
-    def chances(self, e_u: Floats) -> Ints:
-        """Cumulative chances of the cells out of 2³², plus n · 2³² for user n: [users · cells], rising.
-
-        They are integers, so that rounding does not depend on n.
-        """
-        weights = np.exp(TASTE * (_products(_direction(e_u), self.centres) - 1))
-        sums = np.cumsum(weights * np.diff(self.sums[self.starts]), axis=1)
-        chances = np.rint(2.0**32 * (sums / sums[:, -1:])).astype(np.int64)
-        return np.ravel(chances + (np.arange(len(e_u)) << 32)[:, None])
-
-    def draw(self, chances: Ints, users: Ints, lots: Floats) -> Ints:
-        """One item for each of `users[n]`, with `chances` and random numbers `lots[n, 2]`: [n]."""
-        drawn = (users << 32) + (2.0**32 * lots[:, 0]).astype(np.int64)
-        cell = np.searchsorted(chances, drawn, side="right") - users * len(self.centres)
-        first, end = self.starts[cell], self.starts[cell + 1]
-        low, high = self.sums[first], self.sums[end]
-        place = np.searchsorted(self.sums, low + lots[:, 1] * (high - low), side="right") - 1
-        items: Ints = self.order[np.clip(place, first, end - 1)]
-        return items
-
-
-def _met_by_cell(counts: Ints, e_u: Floats, cells: _Cells, *, eta: float, noise: float, seed: int) -> Ints:
+def _met_by_cell(
+    counts: Ints, e_u: Floats, cells: _Cells, *, eta: float, noise: float, seed: int, first: int
+) -> Ints:
     """The items that each user interacts with, `counts[users]` each, in order of time: [rows].
 
+    `first` is the number of rows of users before these.
     Users are taken in blocks to bound memory. Random numbers belong to slots, so that blocks do not matter.
     """
     ends = np.cumsum(counts)
     parts = np.flatnonzero(np.diff(np.cumsum(counts + len(cells.centres)) // BLOCK)) + 1
     chosen = np.empty(ends[-1], dtype=np.int64)
     for start, end in pairwise([0, *parts.tolist(), len(counts)]):
-        slots = np.arange(ends[start] - counts[start], ends[end - 1])
+        here = slice(ends[start] - counts[start], ends[end - 1])
+        slots = first + np.arange(here.start, here.stop)
         owners = np.repeat(np.arange(end - start), counts[start:end])
         items = _filled(slots, owners, e_u[start:end], cells, eta=eta, noise=noise, seed=seed)
-        chosen[slots] = items[np.lexsort((uniform(mix(seed, 1, slots)), owners))]
+        chosen[here] = items[np.lexsort((uniform(mix(seed, 1, slots)), owners))]
     return chosen
 
 

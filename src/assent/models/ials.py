@@ -13,11 +13,20 @@ from torch import Tensor, nn
 
 from assent.models.contract import Draws, Evidence, ModelSettings, Recommender, Sizes
 from assent.models.layers import dot, lookup, mean_row, squares, with_ones
-from assent.support.arrays import Floats, mix, slices
+from assent.support.arrays import Floats, Ints, Keys, mix
 from assent.support.draws import Purpose, Urn, some_by_lot
-from assent.support.ridge import Array, Entries, Regressions, improve, inverse_times, solve_rows
+from assent.support.ridge import (
+    Array,
+    Entries,
+    Regressions,
+    gram_parts,
+    improve,
+    inverse_times,
+    solve_rows,
+    summed,
+)
 
-_CALIBRATING = 2000
+CALIBRATING = 2000
 """Interactions that the logits are calibrated on."""
 _PRIOR = 1e-3
 """Weight of the L2 penalty of a, per sample: it keeps a finite where scores tell the labels apart."""
@@ -26,8 +35,6 @@ _LEAST_SLOPE = 1e-3
 _NO_SPREAD = 1e-6
 """Deviation of the scores below which they tell nothing: their vectors have collapsed to 0."""
 _NEWTON_STEPS = 12
-_SUMMED = 2**12
-"""Vectors whose products are summed in their own precision; the sums of these are summed in double."""
 
 
 class IALSSettings(ModelSettings):
@@ -185,11 +192,16 @@ class IALS(Recommender):
 
     def regressions(self, entries: Entries, table: Array) -> Regressions:
         """Return the regressions of users on the items' vectors, or of items on the users': A = α TᵀT + …"""
-        products = (table[rows].T @ table[rows] for rows in slices(len(table), _SUMMED))
-        inner = sum(products, np.zeros((table.shape[1], table.shape[1])))
-        gram = (self.alpha * inner).astype(table.dtype)
-        ridge = self.l2 * (entries.sums + table.dtype.type(self.alpha * len(table)))
-        return entries.regressions(table, gram, ridge)
+        gram = self.gram(summed(gram_parts(table), table.shape[1])).astype(table.dtype)
+        return entries.regressions(table, gram, self.ridge(entries, len(table)))
+
+    def gram(self, inner: Array) -> Array:
+        """Return G = α TᵀT, given TᵀT: [d, d]."""
+        return np.asarray(self.alpha * inner)
+
+    def ridge(self, entries: Entries, columns: int) -> Array:
+        """Return ρ of every row, in a table with so many columns: [n]."""
+        return np.asarray(self.l2 * (entries.sums + entries.weights.dtype.type(self.alpha * columns)))
 
     def _calibrate(self, evidence: Evidence, by_user: Entries, system: Regressions) -> None:
         """Fit a and b by logistic regression on interactions that their user's vector does not know.
@@ -202,12 +214,18 @@ class IALS(Recommender):
             return
         users_of, items_of = evidence.users.numpy()[rows], evidence.items.numpy()[rows]
         keys = mix(self._draws.user_keys[users_of], self._draws.item_keys[items_of])
-        drawn = some_by_lot(keys, _CALIBRATING, 0, Purpose.CALIBRATION)
+        drawn = some_by_lot(keys, CALIBRATING, 0, Purpose.CALIBRATION)
         some, keys = rows[drawn], keys[drawn]
         users, items = evidence.users.numpy()[some], evidence.items.numpy()[some]
+        self.calibrate_on(users, items, keys, by_user.take(users), system.gram, system.ridge[users])
+
+    def calibrate_on(
+        self, users: Ints, items: Ints, keys: Keys, entries: Entries, gram: Array, ridge: Array
+    ) -> None:
+        """Fit a and b on interactions of `users[n]` with `items[n]`; `entries` are those of the users."""
         w, h = self.user_table[:-1].numpy(), self.item_table[:-1].numpy()
         own, theirs = w[users], h[items]
-        few = by_user.take(users).regressions(h, system.gram, system.ridge[users])
+        few = entries.regressions(h, gram, ridge)
         along = inverse_times(few, theirs)
         score, leverage = (own * theirs).sum(1), (along * theirs).sum(1)
         left_out = (score - leverage) / np.maximum(1 - leverage, 1e-3)

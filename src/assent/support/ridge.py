@@ -15,7 +15,7 @@ so that the system of a row with fewer entries than d is as small as the number 
 Rows are independent of each other, so the results are the same bytes whatever the number of threads.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from assent.support.arrays import Ints
+from assent.support.arrays import Ints, slices
 from assent.support.compiled import grouped_twice, kernel
 from assent.support.runtime import row_threads
 
@@ -34,6 +34,8 @@ Array = npt.NDArray[Any]
 """float32 or float64; all arrays of one call have the same precision."""
 STEPS = 3
 """Conjugate-gradient steps of `improve`: enough where it starts from the last epoch's solution."""
+BLOCK = 2**12
+"""Rows of a table whose products are taken at once; sums over blocks are taken in double precision."""
 _TINY = 1e-30
 """Squared residual at which nothing is left to improve."""
 _SYSTEM = 64
@@ -114,22 +116,52 @@ def each_part(starts: Ints, work: Callable[..., None], *arguments: Any) -> None:
             done.result()
 
 
+def in_blocks(table: Array, basis: Array) -> Array:
+    """Return `table[n, d]` @ `basis[d, d]`, by `BLOCK` rows at a time: [n, d].
+
+    The rounding of a product depends on its number of rows. So whole blocks have the same bytes whatever
+    stands before or after them.
+    """
+    found = np.empty_like(table)
+    for rows in slices(len(table), BLOCK):
+        np.matmul(table[rows], basis, out=found[rows])
+    return found
+
+
+def gram_parts(table: Array) -> list[Array]:
+    """Return TᵀT of every `BLOCK` rows of a table; `summed` adds them up."""
+    return [table[rows].T @ table[rows] for rows in slices(len(table), BLOCK)]
+
+
+def summed(parts: Iterable[Array], d: int) -> Array:
+    """Return the sum of matrices [d, d], in double precision, in the order given."""
+    return sum(parts, np.zeros((d, d)))
+
+
+def basis_of(gram: Array, kind: Any) -> tuple[Array, Array]:
+    """Return the eigenvalues of `gram[d, d]`, [d], and the basis of its eigenvectors, [d, d], as `kind`."""
+    values, basis = np.linalg.eigh(gram.astype(np.float64))
+    return np.maximum(values, 0).astype(kind), basis.astype(kind)
+
+
 def turned(rows: Regressions) -> tuple[Regressions, Array]:
     """Return the regressions in the basis of G's eigenvectors, and that basis: [d, d].
 
     A vector x is x @ basis there, and back y @ basis.T.
     """
-    values, basis = np.linalg.eigh(rows.gram.astype(np.float64))
-    basis = basis.astype(rows.table.dtype)
-    gram = np.maximum(values, 0).astype(rows.table.dtype)
-    return rows._replace(table=rows.table @ basis, gram=gram), basis
+    gram, basis = basis_of(rows.gram, rows.table.dtype)
+    return rows._replace(table=in_blocks(rows.table, basis), gram=gram), basis
 
 
 def solve_rows(rows: Regressions, x: Array) -> None:
     """Set each `x[n, d]` to the solution of its regression; rows without entries become 0."""
-    there, basis = turned(rows)
+    solve_turned(*turned(rows), x)
+
+
+def solve_turned(there: Regressions, basis: Array, x: Array) -> None:
+    """Solve regressions that are `turned`."""
     _check_solvable(there)
-    each_part(rows.starts, _solve_rows, there, basis, x)
+    each_part(there.starts, _solve_rows, there, basis, x)
 
 
 def improve(rows: Regressions, x: Array, steps: int = STEPS) -> None:
@@ -137,10 +169,14 @@ def improve(rows: Regressions, x: Array, steps: int = STEPS) -> None:
 
     Rows without entries become 0. A step costs O(entries · d), a solution O(entries · d · min(entries, d)).
     """
-    there, basis = turned(rows)
-    y = x @ basis
-    each_part(rows.starts, _improve, there, y, steps)
-    x[:] = y @ basis.T
+    improve_turned(*turned(rows), x, steps)
+
+
+def improve_turned(there: Regressions, basis: Array, x: Array, steps: int = STEPS) -> None:
+    """Improve regressions that are `turned`."""
+    y = in_blocks(x, basis)
+    each_part(there.starts, _improve, there, y, steps)
+    x[:] = in_blocks(y, basis.T)
 
 
 def inverse_times(rows: Regressions, b: Array) -> Array:

@@ -1,0 +1,120 @@
+"""iALS over shards of a log in partitions: the bytes of the solver that holds everything."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from assent.data.problem import Rows
+from assent.data.simulate import simulate, simulate_parts
+from assent.lab import SERIAL, Executor, Processes
+from assent.lab.partitions import make_shards
+from assent.lab.sharded import train_sharded
+from assent.support.arrays import mix, string_keys
+from assent.support.errors import AssentError
+from assent.training import Settings, Trained, train
+from assent.training.disclosed import Disclosed
+from assent.training.stored import as_files
+
+SIZE: dict[str, Any] = {"users": 9000, "items": 5000, "rows": 60_000}
+"""Three blocks of people, two of items; the last ones are not full."""
+SETTINGS = Settings.model_validate(
+    {"model": "ials", "model_settings": {"dimension": 8}, "training": {"epochs": 3}}
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in four files whose rows are in no order: people are in several of them."""
+    folder = tmp_path_factory.mktemp("log")
+    table = pl.concat([part.table for part in simulate_parts(3, **SIZE)])
+    for number, part in enumerate(table.sample(fraction=1, shuffle=True, seed=1).iter_slices(15_001)):
+        part.with_columns(  # rows of even items of one file are never used
+            unwillingness=pl.when((number == 1) & part["item"].str.ends_with("0"))
+            .then(1.0)
+            .otherwise("unwillingness")
+        ).write_parquet(folder / f"{number}.parquet")
+    return folder
+
+
+def in_memory(source: Path) -> Trained:
+    """Train on the same log by the solver that holds everything."""
+    table = pl.concat([pl.read_parquet(file) for file in sorted(source.iterdir())])
+    table = table.filter(pl.col("unwillingness") < 1).sort("user", "time", maintain_order=True)
+    (user_ids, users), (item_ids, items) = (
+        np.unique(table[name].to_numpy().astype(np.str_), return_inverse=True) for name in ("user", "item")
+    )
+    user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
+    rows, none = Rows(users, items), Rows(users[:0], items[:0])
+    keys = mix(user_keys[users], item_keys[items])
+    about = user_ids, item_ids, user_keys, item_keys, rows, keys, none, keys[:0]
+    how = SETTINGS.model_settings, SETTINGS.training
+    return train(Disclosed(*about), model="ials", model_settings=how[0], settings=how[1], seed=3)
+
+
+def sharded(source: Path, folder: Path, executor: Executor, count: int = 3) -> Trained:
+    shards = make_shards(source, folder, count=count, executor=executor)
+    return train_sharded(shards, SETTINGS, seed=3, executor=executor)
+
+
+def files(trained: Trained) -> dict[str, bytes]:
+    return as_files(trained, "model")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_shards_have_the_bytes_of_the_solver_that_holds_everything(
+    source: Path, tmp_path: Path, count: int
+) -> None:
+    assert files(sharded(source, tmp_path / "shards", SERIAL, count)) == files(in_memory(source))
+
+
+def test_processes_have_the_same_bytes(source: Path, tmp_path: Path) -> None:
+    with Processes(2) as processes:
+        found = files(sharded(source, tmp_path / "two", processes))
+    assert found == files(sharded(source, tmp_path / "one", SERIAL))
+
+
+def test_no_row_that_the_door_turns_away_is_written(source: Path, tmp_path: Path) -> None:
+    shards = make_shards(source, tmp_path / "all", count=2, executor=SERIAL)
+    table = pl.concat([pl.read_parquet(file) for file in source.iterdir()])
+    assert shards.rows == table.filter(pl.col("unwillingness") < 1).height < table.height
+    fewer = make_shards(source, tmp_path / "few", count=2, executor=SERIAL, closed=0.5)
+    assert fewer.rows == table.filter(pl.col("unwillingness") <= 0.5).height
+    fewer.remove()
+    assert not (tmp_path / "few").exists()
+
+
+def write(folder: Path, **columns: list[str | None]) -> Path:
+    folder.mkdir()
+    pl.DataFrame(columns).write_parquet(folder / "a.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"user": ["a"]}, r"a\.parquet: no column item; accepted: user and item"),
+        ({"user": ["a", None], "item": ["x", "y"]}, r"a\.parquet: a row without user or item"),
+        ({"user": ["a", "a"], "item": ["x", "x"]}, "a person has an item twice"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    columns: dict[str, list[str | None]], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(AssentError, match=said):
+        make_shards(write(tmp_path / "log", **columns), tmp_path / "shards", count=2, executor=SERIAL)
+
+
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssentError, match=r"no \.parquet file in it"):
+        make_shards(tmp_path, tmp_path / "shards", count=2, executor=SERIAL)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_parts_of_a_simulation_are_the_simulation(parts: int) -> None:
+    size: dict[str, Any] = {"users": 300, "items": 200, "rows": 4000, "seed": 2}
+    found = list(simulate_parts(parts, **size))
+    assert len(found) == parts
+    assert pl.concat([part.table for part in found]).equals(simulate(**size).table)
