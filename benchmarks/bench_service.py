@@ -1,7 +1,7 @@
 """The service under load, and killed under load: on the loopback, with a PostgreSQL of its own and fsync.
 
     bench_service.py --cases load                    rates and 99th percentiles, beside a plain ping
-    bench_service.py --cases load --dataset gowalla  with a model of that size (a training first)
+    bench_service.py --cases load --run FOLDER       with the people and the model of a run folder
     bench_service.py --cases kill --kills 60         kill -9 of web process, worker and database
 
 load  One web process. Requests go over as many connections as --connections, for --seconds each: a ping, a
@@ -15,6 +15,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,18 +27,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import psycopg
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from assent.data.door import assign
+from assent.runs.folder import Run, open_run
 from assent.runs.verify import verify
-from assent.service import interactions, jobs, ledger, security
+from assent.service import interactions, jobs, ledger, models, security
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Job, Model, Publication, Wish
-from assent.service.worker import work_once
+from assent.service.worker import work_once, write_model
 from common import ROOT, Option, load_log, read_options, verdict
 
 sys.path.insert(0, str(ROOT))
@@ -76,7 +79,9 @@ class Service:
 
 
 @contextmanager
-def made(dataset: str, *, quick: bool) -> Iterator[tuple[Service, postgres.Postgres]]:
+def made(
+    dataset: str, run: Path | None = None, *, quick: bool
+) -> Iterator[tuple[Service, postgres.Postgres]]:
     """Yield a service with a trained model, and the server of its database."""
     with (
         tempfile.TemporaryDirectory(prefix="assent-bench-") as folder,
@@ -95,7 +100,10 @@ def made(dataset: str, *, quick: bool) -> Iterator[tuple[Service, postgres.Postg
             train_every=1e9,
         )
         service = Service(settings, postgres.free_port())
-        fill(service, dataset, quick=quick)
+        if run is None:
+            fill(service, dataset, quick=quick)
+        else:
+            fill_from(service, open_run(run))
         yield service, server
 
 
@@ -103,20 +111,9 @@ def fill(service: Service, dataset: str, *, quick: bool) -> None:
     """Add a log to the database, train a first model, and make a key."""
     log = assign(load_log(dataset, quick=quick), "random", 0)
     rows = log.minded.join(log.table.select("user", "item", "time"), on=["user", "item"])
-    database = Database.open(service.settings.database)
-    began = time.time()
-    some: list[NewInteraction] = []
-    for user, item, minded, at in rows.select("user", "item", "unwillingness", "time").iter_rows():
-        some.append(NewInteraction(user, item, at or 0.0, f"Item {item}", None, minded))
-        if len(some) == 10_000:
-            with database.writing() as session:
-                interactions.add(session, some)
-            some = []
+    database = bring(service, rows)
     with database.writing() as session:
-        interactions.add(session, some)
         jobs.enqueue(session, "train", by="benchmark")
-        service.key = security.create_key(session, "benchmark", security.SCOPES[:-1])
-    print(f"{rows.height:,} interactions added in {time.time() - began:.0f} s", flush=True)
     began = time.time()
     work_once(database, service.settings, worker="benchmark")
     with database.reading() as session:
@@ -124,10 +121,48 @@ def fill(service: Service, dataset: str, *, quick: bool) -> None:
     if job.state != "done":
         sys.exit(f"the first training failed: {job.error}")
     print(f"first model trained in {time.time() - began:.0f} s", flush=True)
+    database.close()
+
+
+def fill_from(service: Service, run: Run) -> None:
+    """Add the people of a run to the database, and put its model into service."""
+    rows = pl.concat([each.select("user", "item", "unwillingness") for each in (run.selection, run.sealed)])
+    database = bring(service, rows.with_row_index("time"))
+    began = time.time()
+    shutil.copytree(run.folder, service.settings.runs / run.folder.name)
+    with database.writing() as session:
+        jobs.enqueue(session, "train", by="benchmark")
+        taken = jobs.take(session, "benchmark")
+        upto = ledger.last_number(session)
+    assert taken is not None
+    model = write_model(database, run, taken, upto=upto)
+    with database.writing() as session:
+        models.publish(session, service.settings, model, by="benchmark")
+        jobs.finish(session, taken, {"model": model})
+    print(f"decisions added in {time.time() - began:.0f} s", flush=True)
+    database.close()
+
+
+def bring(service: Service, rows: pl.DataFrame) -> Database:
+    """Add interactions to the database, make a key, and return the database."""
+    database, began = Database.open(service.settings.database), time.time()
+    for some in rows.select("user", "item", "unwillingness", "time").iter_slices(10_000):
+        with database.writing() as session:
+            interactions.add(
+                session,
+                [
+                    NewInteraction(user, item, float(at or 0), f"Item {item}", None, minded)
+                    for user, item, minded, at in some.iter_rows()
+                ],
+            )
+    with database.writing() as session:
+        service.key = security.create_key(session, "benchmark", security.SCOPES[:-1])
+        session.execute(text("ANALYZE"))
+    print(f"{rows.height:,} interactions added in {time.time() - began:.0f} s", flush=True)
     counts = rows.group_by("user").len().sort("len", "user", descending=[True, False])
     service.users = counts["user"].to_list()[: max(100, counts.height // 2)]
     service.items = rows["item"].unique().sort().to_list()
-    database.close()
+    return database
 
 
 Request = Callable[[random.Random], bytes]
@@ -357,6 +392,7 @@ if __name__ == "__main__":
         __doc__,
         cases=Option(("load", "kill"), "what to do"),
         dataset=Option("simulation", "the log: simulation, or a data set"),
+        run=Option("", "a run folder, in place of the log"),
         connections=Option(16, "connections at once"),
         seconds=Option(10.0, "seconds of each measurement", quick=1.0),
         kills=Option(60, "how often something is killed", quick=3),
@@ -365,7 +401,8 @@ if __name__ == "__main__":
     )
     if postgres.initdb() is None:
         sys.exit("skipped: no PostgreSQL here")
-    with made(given.dataset, quick=given.quick) as (running_service, running_server):
+    of = Path(given.run) if given.run else None
+    with made(given.dataset, of, quick=given.quick) as (running_service, running_server):
         if "load" in given.cases:
             under_load(running_service)
         if "kill" in given.cases:

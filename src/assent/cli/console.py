@@ -169,14 +169,20 @@ def notice(message: str) -> None:
 def log(event: Event, message: str, stage: Stage | None = None) -> None:
     """Say on stderr what happens, in words or as a line of JSON; in words, no phase begins."""
     if _state.is_json:
-        with _state.writing:
-            sys.stderr.write(f"{json_line(event, message, stage)}\n")
-            sys.stderr.flush()
+        _write_line(json_line(event, message, stage))
     elif event == "error":
         err.print(f"assent: {printable(' '.join(message.split()))}", style="red", soft_wrap=True)
+    elif event == "notice" and not err.is_terminal:
+        _write_line(printable(message))  # a service says a line for every request
     elif event != "begin":
         style = None if event in ("progress", "end") else "yellow"
         err.print(printable(message), style=style, soft_wrap=True)
+
+
+def _write_line(line: str) -> None:
+    with _state.writing:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 class TerminalProgress(Whole):

@@ -83,6 +83,8 @@ def printable(text: str) -> str:
     Ids, titles and file names come from outside. On a terminal an escape sequence among them could hide or
     change lines; an override of the direction could show a word as another.
     """
+    if text.isprintable():
+        return text
     return "".join(_escape(each) if _acts(each) else each for each in text)
 
 

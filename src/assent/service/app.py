@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.utils import get_openapi
@@ -20,6 +21,8 @@ from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
 from assent.service.wishes import Recorder
 
+THREADS: Final = 8
+"""Requests that are worked on at once. More threads only wait for each other, and each wait is a delay."""
 PAGES = (visits.router, people.router, operator.router)
 
 
@@ -35,6 +38,7 @@ def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
             with database.reading() as session:
                 server.warm(session)
 
+        current_default_thread_limiter().total_tokens = THREADS
         try:
             await run_in_threadpool(warm)
             yield

@@ -11,7 +11,7 @@ import traceback
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,9 +40,9 @@ class Boundary:
 
     def __init__(self, app: ASGIApp, *, is_https: bool) -> None:
         self.app = app
-        self.headers = dict(_HEADERS)
-        if is_https:
-            self.headers["Strict-Transport-Security"] = "max-age=31536000"
+        held = {**_HEADERS, "Strict-Transport-Security": "max-age=31536000"} if is_https else _HEADERS
+        self.headers = [(name.lower().encode(), value.encode()) for name, value in held.items()]
+        """As they are sent; no route sets one of these."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -55,9 +55,10 @@ class Boundary:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers.update(self.headers)
-                headers.setdefault("Cache-Control", "no-store")
+                own = list(message.get("headers", ()))
+                if not any(name == b"cache-control" for name, _ in own):
+                    own.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*own, *self.headers]}
             await send(message)
 
         try:

@@ -170,9 +170,9 @@ def _url(url: str) -> URL:
 
 def _engine(url: URL, pool: int) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(
-            url, pool_size=pool, max_overflow=pool, pool_pre_ping=True, pool_timeout=PATIENCE
-        )
+        engine = create_engine(url, pool_size=pool, max_overflow=pool, pool_timeout=PATIENCE)
+        _ask_idle_connections(engine)
+        return engine
     Path(str(url.database)).parent.mkdir(0o700, parents=True, exist_ok=True)
     _private(Path(str(url.database)))
     engine = create_engine(

@@ -375,7 +375,8 @@ def page(
         asked = asked.where(_state == state)
     if cursor is not None:
         asked = asked.where(tuple_(Interaction.at, Interaction.id) < tuple_(*_place(cursor)))
-    rows = session.execute(asked, {"user": user, "most": limit + 1}).all()
+    # On the connection itself: a session makes objects, which this page, the one asked most, does not need.
+    rows = session.connection().execute(asked, {"user": user, "most": limit + 1}).all()
     shown = [_shown(row) for row in rows[:limit]]
     return Rows(shown, f"{shown[-1].at!r}~{rows[limit - 1][-1]}" if len(rows) > limit else None)
 
@@ -422,6 +423,12 @@ _said_of_categories = select(Wish.target, Wish.unwillingness, Wish.requested).wh
 def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
     return dict.fromkeys(STATES, 0) | dict(session.execute(_counts, {"user": user}).all())
+
+
+def category_names(session: Session, user: str) -> list[str]:
+    """Return the categories of a person's interactions, most frequent first."""
+    counted = session.connection().execute(_counts_of_categories, {"user": user}).all()
+    return [name for name, _ in sorted(counted, key=lambda each: (-each[1], each[0]))]
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:

@@ -250,7 +250,7 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
     if not _TOKEN.fullmatch(secret):
         return None
     now, token_hash = time.time(), hashed(secret)
-    visit = session.execute(_VISIT, {"token_hash": token_hash}).first()
+    visit = session.connection().execute(_VISIT, {"token_hash": token_hash}).first()
     if visit is None or visit.expires < now or visit.seen < now - IDLE_SECONDS:
         return None
     if visit.key_id is not None:

@@ -229,7 +229,7 @@ class Server:
 
     def _present(self, session: Session, user: str) -> tuple[int | None, _Present]:
         """Return the model in service, and which person of which version this is, if any is known."""
-        model, *present = session.execute(_PRESENT, {"user": user}).one()
+        model, *present = session.connection().execute(_PRESENT, {"user": user}).one()
         return model, tuple(present)
 
     def _model(self, session: Session, id: int) -> _Loaded:

@@ -91,7 +91,7 @@ def entries(door: Person) -> Response:
             cursor=cursor or None,
             limit=ROWS,
         )
-        categories = [each.category for each in interactions.categories(session, user) if each.count]
+        categories = interactions.category_names(session, user)
     asked: dict[str, Any] = {
         "search": search,
         "category": category,

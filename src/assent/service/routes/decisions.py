@@ -3,13 +3,13 @@
 from typing import Annotated, Any
 
 from fastapi import Query
+from fastapi.responses import Response
 
 from assent.service import interactions, models
 from assent.service.access import Caller, KeyFor
 from assent.service.interactions import Row
-from assent.service.routes.repeat import api_router
+from assent.service.routes.repeat import api_router, as_json
 from assent.service.schemas import (
-    BecauseOut,
     Cursor,
     DecisionOut,
     DecisionsOut,
@@ -18,11 +18,9 @@ from assent.service.schemas import (
     Limit,
     PreviewIn,
     PreviewOut,
-    RecommendationOut,
     RecommendationsOut,
     UserId,
 )
-from assent.service.serving import Recommendations
 from assent.service.texts import Texts
 from assent.service.wishes import Said
 
@@ -77,38 +75,21 @@ def _decision(row: Row) -> dict[str, Any]:
     }
 
 
-@router.get("/recommendations")
+@router.get("/recommendations", response_model=RecommendationsOut)
 def recommend(
     caller: Recommending,
     user: Annotated[UserId, Query()],
     k: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> RecommendationsOut:
+) -> Response:
     """Recommend items to a person, from what they disclose now. What they have had is not shown."""
     with caller.service.database.reading() as session:
-        return _recommendations(caller.service.server.recommend(session, user, k))
+        return as_json(caller.service.server.recommend(session, user, k))
 
 
-@router.post("/recommendations/preview")
-def preview(caller: Recommending, body: PreviewIn) -> PreviewOut:
+@router.post("/recommendations/preview", response_model=PreviewOut)
+def preview(caller: Recommending, body: PreviewIn) -> Response:
     """Say what a person's list would become if they said this. Nothing is stored."""
     said = Said(body.wish.scope, body.wish.target, body.wish.unwillingness)
     with caller.service.database.reading() as session:
         found = caller.service.server.preview(session, body.user, said, body.k)
-    return PreviewOut(now=_recommendations(found.now), then=_recommendations(found.then))
-
-
-def _recommendations(found: Recommendations) -> RecommendationsOut:
-    return RecommendationsOut(
-        model=found.model,
-        basis=found.basis,
-        items=[
-            RecommendationOut(
-                rank=each.rank,
-                item=each.item,
-                title=each.title,
-                score=each.score,
-                because=[BecauseOut(item=one.item, title=one.title, share=one.share) for one in each.because],
-            )
-            for each in found.items
-        ],
-    )
+    return as_json({"now": found.now, "then": found.then})
