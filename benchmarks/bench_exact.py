@@ -5,7 +5,8 @@
     bench_exact.py --cases withdrawal --datasets gowalla
 
 sequences    random sequences of add, change, never, withdraw, leave and return on small logs, with every
-             model: files of the updated run that differ from those of a fit on the present log
+             model, with and without tuning, folds and shards, at a budget, a price and a quality to keep:
+             files of the updated run that differ from those of a fit on the present log
 long         the same on whole data sets, with ials and worth, over several steps
 withdrawal   one person withdraws one disclosed interaction: seconds of the exact update, with and without the
              calibration kept, against those of a fit, in one run
@@ -18,6 +19,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Final
+
+import numpy as np
 
 from assent.data.door import assign
 from assent.data.interactions import Interactions
@@ -36,24 +40,36 @@ from assent.training import Settings
 from common import Option, load_log, read_options, settings_of, verdict, workers
 
 SEED = 0
+POINTS: Final[tuple[dict[str, float], ...]] = ({"budget": 0.5}, {"price": 0.05}, {"keep_quality": 0.9})
 
 
 def sequences() -> None:
     """Print how many files differ, over all models."""
     found, done = list[str](), 0
-    for number in range(given.sequences):
-        model = list(given.models)[number % len(given.models)]
-        settings = Settings.model_validate({"model": model, "training": {"epochs": 2}, "tune": "none"})
-        whole = number % 5 == 4  # folds and trials too
-        method = make_method("worth", folds=2) if whole else make_method("worth", source="structure")
-        way = Way(settings, method, keep_calibration=number % 7 == 3)
+    for number in range(given.first, given.first + given.sequences):
+        model, way = list(given.models)[number % len(given.models)], drawn_way(number)
         with one_thread(), tempfile.TemporaryDirectory() as folder:
             differ = differences(way, Path(folder), seed=number, steps=given.steps)
         found += [f"{model}, sequence {number}, {each}" for each in differ]
         done += 1
+        if done % 25 == 0 or differ:
+            print(f"  {done} sequences done, {len(found)} files differ", flush=True)
     verdict(f"files that differ after {done} sequences of {given.steps} steps", len(found), 0)
     for each in found[:5]:
         print(f"  {each}")
+
+
+def drawn_way(number: int) -> Way:
+    """The model goes round with the number; all else is drawn by it."""
+    rng = np.random.default_rng([number, 1])
+    model = list(given.models)[number % len(given.models)]
+    tune = "quick" if rng.random() < 0.3 else "none"
+    settings = Settings.model_validate({"model": model, "training": {"epochs": 2}, "tune": tune})
+    whole = bool(rng.random() < 0.3)  # folds and trials too
+    method = make_method("worth", folds=2) if whole else make_method("worth", source="structure")
+    shards = 2 if rng.random() < 0.2 else None
+    point = POINTS[rng.integers(2 if shards else len(POINTS))]
+    return Way(settings, method, shards is None and bool(rng.random() < 0.2), point, shards)
 
 
 def long() -> None:
@@ -114,6 +130,7 @@ if __name__ == "__main__":
         datasets=Option(("diginetica", "steam", "gowalla"), "data sets of long and withdrawal"),
         models=Option(tuple(MODELS), "models of the sequences"),
         sequences=Option(300, "random sequences", quick=6),
+        first=Option(0, "number of the first one"),
         steps=Option(2, "steps of each"),
         long_steps=Option(3, "steps on whole data sets", quick=1),
         jobs=Option(2, "processes"),

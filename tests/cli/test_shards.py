@@ -26,7 +26,15 @@ def test_what_shards_cannot_do_is_refused(log_file: Path, tmp_path: Path, assent
         code, _, errors = assent("fit", log_file, "--out", tmp_path / "run", "--shards", 2, *others)
         assert code != 0
         assert "--shards: accepted: without --keep-quality, --frontier and --experiment" in errors
-    code, _, errors = assent("fit", log_file, "--out", tmp_path / "run", *PRICED, "--shards", 60)
-    assert code != 0
-    assert "shards=60: nobody in shard" in errors
     assert not (tmp_path / "run").exists()
+
+
+def test_shards_with_too_few_people_join_others_and_this_is_said(
+    log_file: Path, tmp_path: Path, assent: Assent
+) -> None:
+    how = (*PRICED, "--set", "tune=none", "--set", "worth.source=structure", "--shards", 60)
+    code, _, errors = assent("fit", log_file, "--out", tmp_path / "run", *how)
+    assert code == 0, errors
+    found = len(open_run(tmp_path / "run").shards)
+    assert 1 < found < 60
+    assert f"of 60 shards, {60 - found} have too few people to decide on; these join" in errors

@@ -101,6 +101,19 @@ def test_a_part_has_the_wishes_of_its_people(log: Interactions) -> None:
     assert part.wishes.mark() == expected.mark()
 
 
-def test_more_shards_than_the_log_can_fill_are_refused(log: Interactions) -> None:
-    with pytest.raises(AssentError, match="shards=500: nobody in shard 1 has 3 interactions or more"):
-        shards_of(*problems(log), 500)
+def test_people_of_whom_too_little_is_known_join_others(log: Interactions) -> None:
+    whole = problems(log)
+    for least in (1, 40):
+        shards = shards_of(*whole, 500, least=least)
+        assert 1 < len(shards) <= log.table["user"].n_unique()
+        assert all(len(each.split.train) >= least and len(each.split.valid) for each in shards)
+        np.testing.assert_array_equal(np.sum([each.live_rows for each in shards], axis=0), 1)
+    of = dealt(string_keys(log.table["user"].to_list()), 3)
+    left = [*shards_of(*problems(replace(log, table=log.table.filter(pl.Series(of != 2)))), 3)]
+    before = shards_of(*whole, 3)
+    assert [each.live.fingerprint() for each in left] == [each.live.fingerprint() for each in before[:2]]
+
+
+def test_a_log_that_no_shard_can_be_made_of_is_refused(log: Interactions) -> None:
+    with pytest.raises(AssentError, match="shards=2: fewer than 9999 rows to train on"):
+        shards_of(*problems(log), 2, least=9999)

@@ -122,3 +122,27 @@ def histories(draw: st.DrawFn, most: int = 3) -> tuple[list[Changes], dict[tuple
         rows = {pair: value for pair, value in rows.items() if pair in stays}
         rows |= {(user, item): after for user, item, _, after in minds} | new
     return steps, rows
+
+
+def composed(steps: list[Changes]) -> Changes:
+    """Changes of the log that follow each other, as one.
+
+    A row that goes or is never used for a while, and then is there again, is gone and added.
+    """
+    start = rows_in(log_of())
+    rows, lost, withdrawn = dict(start), set[tuple[str, str]](), set[str]()
+    for step in steps:
+        away = {*step.gone.iter_rows(), *(pair for pair in rows if pair[0] in step.withdrawn)}
+        minds = {(user, item): after for user, item, _, after, *_ in step.minds.iter_rows()}
+        lost |= away | {pair for pair, minded in minds.items() if minded == 1}
+        withdrawn |= {*step.withdrawn}
+        rows = {pair: minded for pair, minded in rows.items() if pair not in away} | minds
+        rows |= {(user, item): minded for user, item, minded, *_ in step.added.iter_rows()}
+    stay = {pair for pair in start if pair[0] not in withdrawn and pair in rows}
+    again = {pair for pair in stay & lost if start[pair] < 1 and rows[pair] < 1}
+    return Changes.of(
+        added=[(*pair, minded) for pair, minded in rows.items() if pair not in stay - again],
+        minds=[(*pair, start[pair], rows[pair]) for pair in stay - again if start[pair] != rows[pair]],
+        gone=[pair for pair in start if pair[0] not in withdrawn and pair not in stay - again],
+        withdrawn=withdrawn,
+    )

@@ -191,6 +191,23 @@ def test_values_age_with_the_log() -> None:
     assert drift(run_of("threshold"), log_with(some, log)).is_too_old is False
 
 
+def test_values_age_from_one_exact_run_to_the_next() -> None:
+    """Two small updates change as much as one that leads to the same log."""
+    run, log, rng = run_of("budget"), log_of(), np.random.default_rng(0)
+    rows = rows_in(log)
+    lots = rng.random(len(rows))
+    half, less = (
+        log_with({pair: rows[pair] for pair, lot in zip(rows, lots, strict=True) if lot < most}, log)
+        for most in (0.8, 0.6)
+    )
+    between = prompt_update(run, half, folder() / "half", check=False)
+    assert drift(between, less) == drift(run, less)
+    assert drift(between, half).flipped == drift(run, half).flipped > 0
+    with pytest.warns(UserWarning, match="too old to decide by"):
+        after = prompt_update(between, less, folder() / "less")
+    assert after.quality["drift"]["flipped"] == drift(run, less).flipped
+
+
 def test_a_model_with_people_folded_in_is_read_as_it_was_written() -> None:
     run = run_of("budget")
     found = updated(run, changed_log())

@@ -154,6 +154,23 @@ def test_an_update_touches_one_shard(log: Interactions, run: Run, tmp_path: Path
     assert cost["fresh_seconds"] > cost["seconds"]
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_the_people_of_a_shard_may_all_withdraw(
+    left: int, log: Interactions, light: Run, tmp_path: Path
+) -> None:
+    """Or all but one with two rows, who can be measured by nobody."""
+    of = pl.Series(dealt(string_keys(log.table["user"].to_list()), SHARDS))
+    rows = pl.int_range(pl.len()).over("user")
+    theirs = log.table.filter(of == 1).filter(rows < 2)
+    stay = theirs.filter(pl.col("user") == theirs["user"][0]) if left else theirs.clear()
+    now = replace(log, table=log.table.filter(of != 1).vstack(stay))
+    updated, alone = update(light, now, tmp_path / "updated"), fitted(now, tmp_path / "alone", LIGHT)
+    assert told(updated) == told(alone)
+    assert len(updated.shards) == SHARDS - 1
+    assert entries(updated)[0] == entries(light)[0]
+    assert {*updated.selection["user"]} == {*now.table["user"]}
+
+
 def test_forgetting_deletes_the_shards_of_the_run_before(
     log: Interactions, light: Run, tmp_path: Path
 ) -> None:

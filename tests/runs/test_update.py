@@ -22,7 +22,7 @@ from assent.runs.run import fit
 from assent.runs.update import problems_of, update
 from assent.runs.verify import verify
 from assent.testing.updates import Way, differences, differing, fresh, log_of, some_table
-from assent.training import Settings
+from assent.training import Settings, Tune
 from tests.small import entries
 
 SMALL = {
@@ -46,6 +46,19 @@ def test_an_update_is_what_a_fit_gives(model: str, tmp_path: Path) -> None:
 def test_an_update_with_trials_and_folds_is_what_a_fit_gives(keep: bool, tmp_path: Path) -> None:
     way = Way(QUICK.settings, make_method("worth", folds=2), keep_calibration=keep)
     assert differences(way, tmp_path, seed=5, steps=2) == []
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        Way(SMALL["ials"].model_copy(update={"tune": Tune.QUICK}), point={"price": 0.05}),
+        Way(SMALL["ials"], point={"keep_quality": 0.9}),
+        Way(QUICK.settings.model_copy(update={"tune": Tune.QUICK}), shards=2),
+    ],
+    ids=["tuned, price", "quality kept", "tuned, shards"],
+)
+def test_an_update_is_what_a_fit_gives_at_every_operating_point(way: Way, tmp_path: Path) -> None:
+    assert differences(way, tmp_path, seed=4, steps=2) == []
 
 
 @pytest.fixture(scope="module")

@@ -38,22 +38,54 @@ def dealt(user_keys: Keys, shards: int, seed: int = 0) -> Ints:
     return below(mix(seed, Purpose.SHARDS, user_keys), shards)
 
 
-def shards_of(split: Problem, live: Problem, shards: int, seed: int = 0) -> Sequence[Shard]:
-    """Deal the people of both problems of a live run into so many shards.
+def shards_of(
+    split: Problem, live: Problem, shards: int, seed: int = 0, *, least: int = 1
+) -> Sequence[Shard]:
+    """Deal the people of both problems of a live run into so many shards, or fewer.
 
-    A shard in which no row can say what the others are worth is refused.
+    A shard needs `least` rows to train on, one to measure them by, and items that not all of its people have.
+    People who are too few for that join those of the next number, the last ones those before them. So whoever
+    withdraws, the others are still decided on.
     """
-    owners = [dealt(problem.user_keys, shards, seed) for problem in (split, live)]
+    problems = (split, live)
+    owners = [dealt(problem.user_keys, shards, seed) for problem in problems]
+    numbers = _joined(problems, owners, shards, least)
+    if not numbers:
+        few = f"fewer than {least} rows to train on, or nobody has {NEEDED} interactions or more"
+        raise AssentError(f"shards={shards}: {few}; accepted: a larger log")
     found = []
-    for number in range(shards):
-        parts = [part_of(problem, of == number) for problem, of in zip((split, live), owners, strict=True)]
-        if any(part is None or not len(part.train) or not len(part.valid) for part in parts):
-            few = f"nobody in shard {number + 1} has {NEEDED} interactions or more"
-            raise AssentError(f"shards={shards}: {few}; accepted: fewer shards, or a larger log")
-        on_split, on_all = (part for part in parts if part is not None)
-        rows = (of[problem.train.users] == number for problem, of in zip((split, live), owners, strict=True))
+    for together in numbers:
+        here = [(problem, np.isin(of, together)) for problem, of in zip(problems, owners, strict=True)]
+        on_split, on_all = (part_of(problem, people) for problem, people in here)
+        assert on_split is not None
+        assert on_all is not None
+        rows = (people[problem.train.users] for problem, people in here)
         found.append(Shard(on_split, on_all, *rows))
     return found
+
+
+def _joined(problems: Sequence[Problem], owners: Sequence[Ints], shards: int, least: int) -> list[list[int]]:
+    """Join the numbers of shards, `owners[n_users]` per problem, until those of each suffice."""
+    found, together = list[list[int]](), list[int]()
+    for number in range(shards):
+        together.append(number)
+        here = ((problem, np.isin(of, together)) for problem, of in zip(problems, owners, strict=True))
+        if all(_suffices(problem, people, least) for problem, people in here):
+            found.append(together)
+            together = []
+    if found:
+        found[-1] += together
+    return found
+
+
+def _suffices(problem: Problem, people: Bools, least: int) -> bool:
+    """Whether `people[n_users]` have rows to train on, rows to measure by, and items that others lack."""
+    parts = [rows[people[rows.users]] for rows in (problem.train, problem.valid, problem.test)]
+    if people[problem.train.users[problem.measurable]].sum() < least or not len(parts[1]):
+        return False
+    parts = parts if problem.judges is None else parts[:1]
+    users, items = (np.concatenate([getattr(each, name) for each in parts]) for name in ("users", "items"))
+    return bool(np.bincount(users)[users].min() < len(np.unique(items)))
 
 
 def part_of(problem: Problem, people: Bools) -> Problem | None:

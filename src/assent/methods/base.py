@@ -98,6 +98,11 @@ class Method(BaseModel, ABC):
         return self
 
     @property
+    def least_rows(self) -> int:
+        """Training rows without which it cannot decide."""
+        return 1
+
+    @property
     def plays_for(self) -> str:
         """The objective; empty for methods that weigh nobody's reward."""
         return self.objectives[0].value if self.objectives else ""

@@ -39,6 +39,11 @@ class WorthMethod(GameMethod):
         if self.source is not Source.STRUCTURE:
             check_folds(self.folds, problem)
 
+    @property
+    def least_rows(self) -> int:
+        """Training rows without which it cannot decide: one for each fold."""
+        return 1 if self.source is Source.STRUCTURE else self.folds
+
     def at_price(self, lab: Lab, price: float) -> Choice:
         """Disclose what is worth more than price · unwillingness."""
         return self._decide(lab, lambda game: (self._solve(game, price), price), is_solved=True)

@@ -2,7 +2,7 @@
 
 Changes say what became of rows, not how: a row that is gone and comes back is in `gone` and in `added`, and
 what was known of it is forgotten. They are made from a run and a log (`Changes.between`) or by hand
-(`Changes.of`), and two that follow each other make one (`Changes.then`).
+(`Changes.of`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from assent.data.interactions import OWN_COLUMN, Interactions, turned_away
+from assent.data.interactions import OWN_COLUMN, Interactions
 from assent.results.words import plural
 from assent.runs.folder import Run
 from assent.support.errors import AssentError
@@ -94,32 +94,6 @@ class Changes:
             withdrawn=tuple(withdrawn),
         )
 
-    def then(self, later: "Changes", *, closed: float | None = None) -> "Changes":
-        """These changes and `later` ones as one.
-
-        A row that is turned away in between, as never or above the limit `closed`, and then comes back is
-        gone and added: what was known of it is forgotten.
-        """
-        stays = ~pl.col("user").is_in(later.withdrawn)
-        mine, minds, gone = (each.filter(stays) for each in (self.added, self.minds, self.gone))
-        added = _without(mine, later.gone)
-        added = pl.concat([_without(added, later.minds), _said_again(added, later.minds), later.added])
-        minds = _without(minds, later.gone)
-        again = _without(later.minds, self.added)
-        again = again.join(minds.select(*PAIR, first="before"), on=PAIR, how="left")
-        was_away = turned_away(again["before"], closed).is_not_null() & again["first"].is_not_null()
-        returned = again.filter(was_away & turned_away(again["first"], closed).is_null())
-        again = _without(again, returned).with_columns(before=pl.coalesce("first", "before"))
-        minds = pl.concat([_without(minds, later.minds), again.select(list(_MINDS))])
-        gone = pl.concat([gone, _without(later.gone, self.added), returned.select(PAIR)])
-        withdrawn = {*self.withdrawn, *later.withdrawn}
-        return Changes(
-            added=pl.concat([added, _as_added(returned)]),
-            minds=minds.filter(pl.col("before") != pl.col("after")),
-            gone=gone.unique(PAIR).filter(~pl.col("user").is_in(list(withdrawn))),
-            withdrawn=tuple(withdrawn),
-        )
-
     @property
     def people(self) -> list[str]:
         """The ids of all whom the changes are about, sorted."""
@@ -162,22 +136,6 @@ def _rows_of(run: Run) -> pl.DataFrame:
     tables = (run.selection, run.held_out, run.sealed)
     listed = pl.concat(table.select(*PAIR, before="unwillingness") for table in tables)
     return listed.unique(PAIR, keep="first", maintain_order=True)
-
-
-def _said_again(added: pl.DataFrame, minds: pl.DataFrame) -> pl.DataFrame:
-    """The added rows of which something else was said since."""
-    said = minds.select(*PAIR, "source", "said", unwillingness="after")
-    return added.drop("unwillingness", "source", "said").join(said, on=PAIR).select(list(_ADDED))
-
-
-def _as_added(minds: pl.DataFrame) -> pl.DataFrame:
-    """Rows that changed their mind, as rows that are added."""
-    about = {"title": pl.lit(None, pl.String), "category": pl.lit([], pl.List(pl.String))}
-    return minds.rename({"after": "unwillingness"}).with_columns(**about).select(list(_ADDED))
-
-
-def _without(table: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    return table.join(others, on=PAIR, how="anti", maintain_order="left")
 
 
 def _conformed(name: str, table: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

@@ -2,10 +2,13 @@
 
 Measuring values anew takes as many trainings as a fit. What is cheap are the paths between people (`worth`'s
 structure), which need none. So a sample of the rows that are there in both logs is valued by paths in the log
-of the run and in the present one. Where the paths over a row became more or fewer, its value is taken to have
-changed in proportion:
+of the exact run that measured them and in the present one. Where the paths over a row became more or fewer,
+its value is taken to have changed in proportion:
 
     value now = value then · (paths now / mean now) / (paths then / mean then)
+
+Rows of that log may be gone, so a prompt update keeps the paths of then in its table (`paths_then`). What
+many small updates change thus adds up until the next exact one.
 
 The rows with the highest value per unwillingness are then disclosed, for as much unwillingness as the run
 discloses of the sample. The share of rows that this decides otherwise is what ageing changes. Beside it
@@ -16,6 +19,7 @@ otherwise, and this says 0.9, 4.4 and 14 %; on Steam 2.3, 3.6 and 6.4 %, and 1.0
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -31,8 +35,11 @@ from assent.runs.changes import PAIR
 from assent.runs.folder import Run
 from assent.support.arrays import Bools, Floats, Ints, Keys, mix, string_keys
 from assent.support.draws import Purpose, lots, some_by_lot
+from assent.support.errors import AssentError
 from assent.worth.paths import find_paths
 
+PATHS: Final = "paths"
+"""The column of a prompt update's table that has them."""
 MOST = 0.05
 """Share of the decisions beyond which values are too old."""
 _SAMPLE = 20_000
@@ -73,10 +80,11 @@ class Drift:
         return f"{told} {new} The values are {verdict}."
 
 
-def drift(run: Run, log: Interactions, *, most: float = MOST) -> Drift:
-    """Return how far the values of a run have aged; `most` is the share of decisions that may change.
+def drift(run: Run, log: Interactions, *, most: float = MOST, then: pl.DataFrame | None = None) -> Drift:
+    """Return how far the values of a run have aged since the last exact one.
 
-    A run whose method estimates nothing has no values that age.
+    `most` is the share of decisions that may change, `then` what `paths_then` returns for the run, if it is
+    known. A run whose method estimates nothing has no values that age.
     """
     table = run.selection
     if "expected" in table.columns:
@@ -84,15 +92,15 @@ def drift(run: Run, log: Interactions, *, most: float = MOST) -> Drift:
     here = log.table.select(PAIR)
     known = table.join(here, on=PAIR, how="semi", maintain_order="left")
     unmeasured = 1 - known.height / max(1, here.height)
-    if table["value"].null_count() == table.height:
+    if then is None:
+        then = paths_then(run)
+    if then is None:
         return Drift(0, 1.0, 0.0, 0.0, 0.0, most)
-    is_own = run.settings["objective"] == Objective.NASH
-    seed = run.settings["seed"]
-    then, now = (_paths(each, seed, is_own=is_own) for each in (run.selection.select(PAIR), here))
+    now, seed = _paths(here, run), run.settings["seed"]
     keys = _keys(known)
     drawn = some_by_lot(keys, _SAMPLE, seed, Purpose.DRIFT)
     some, keys = known[drawn], keys[drawn]
-    both = some.join(then, on=PAIR, how="left", maintain_order="left")
+    both = some.drop(PATHS, strict=False).join(then, on=PAIR, how="left", maintain_order="left")
     both = both.join(now, on=PAIR, how="left", maintain_order="left", suffix="_now")
     values, minded = both["value"].to_numpy(), both["unwillingness"].to_numpy()
     disclosed = both["disclosed"].to_numpy()
@@ -110,14 +118,30 @@ def drift(run: Run, log: Interactions, *, most: float = MOST) -> Drift:
     )
 
 
-def _paths(pairs: pl.DataFrame, seed: int, *, is_own: bool) -> pl.DataFrame:
-    """The paths over every row, in units of their mean."""
+def paths_then(run: Run) -> pl.DataFrame | None:
+    """Return the paths over every row in the log of the last exact run, in units of their mean.
+
+    The columns are user, item and `PATHS`, which is null for rows that are newer. None if the run has no
+    values.
+    """
+    table = run.selection
+    if table["value"].null_count() == table.height:
+        return None
+    if PATHS in table.columns:
+        return table.select(*PAIR, PATHS)
+    if run.settings.get("base") is not None:
+        raise AssentError(f"{run.folder}: does not say what its values rest on; accepted: grade exact")
+    return _paths(table.select(PAIR), run)
+
+
+def _paths(pairs: pl.DataFrame, run: Run) -> pl.DataFrame:
+    """The paths over every row, in units of their mean, as they count for the objective of a run."""
     (user_keys, users), (item_keys, items) = (_indexed(pairs[name]) for name in PAIR)
-    found = find_paths(Rows(users, items), user_keys, item_keys, seed=seed)
-    paths = found.own() if is_own else found.social()
+    found = find_paths(Rows(users, items), user_keys, item_keys, seed=run.settings["seed"])
+    paths = found.own() if run.settings["objective"] == Objective.NASH else found.social()
     mean = float(paths.mean()) if len(paths) else 0.0
     shares = np.maximum(paths / mean, _LEAST) if mean > 0 else np.ones(len(paths))
-    return pairs.with_columns(paths=pl.Series(shares))
+    return pairs.with_columns(pl.Series(PATHS, shares))
 
 
 def _keys(pairs: pl.DataFrame) -> Keys:

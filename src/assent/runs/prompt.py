@@ -21,7 +21,7 @@ from assent.results.words import percent, plural
 from assent.runs.calibration import MEASURED_IN
 from assent.runs.changes import PAIR, Changes
 from assent.runs.claim import claimed, forget_replaced
-from assent.runs.drift import drift
+from assent.runs.drift import PATHS, drift, paths_then
 from assent.runs.folder import QUALITY, REPORT, TUNING, Run, open_run
 from assent.runs.history import Grade, Step
 from assent.runs.manifest import RunFiles, hash_of_decisions
@@ -57,7 +57,8 @@ def prompt_update(
     if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):
         limit = run.settings["closed"]
         raise AssentError(f"{log.name}: turns away other rows than the run would; accepted: closed={limit}")
-    aged = drift(run, log) if check else None
+    then = paths_then(run)
+    aged = drift(run, log, then=then) if check else None
     if aged is not None and aged.is_too_old:
         warnings.warn(f"{aged.summary()} Accepted: grade exact, which values all anew", stacklevel=2)
     base = _base(run, step.changes, served)
@@ -75,6 +76,9 @@ def prompt_update(
     if served.price is not None:
         certificate["price"] = served.price
     table = described(served.table().drop("title", "category"), log)
+    if then is not None:  # a later update compares with the exact run, whose log is not kept
+        paths = pl.when("expected").then(None).otherwise(PATHS).alias(PATHS)
+        table = table.join(then, on=PAIR, how="left", maintain_order="left").with_columns(paths)
     held_out = _still_there(run.held_out, table)
     records, tuning = [dict(each) for each in run.records], run.tuning
     with claimed(Path(out), settings, replace=replace) as files:

@@ -261,8 +261,7 @@ def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tu
         budget=budget,
         tuning=tuning["all"],
         records=quality.records,
-        quality=quality.facts()
-        | {MEASURED_IN: None, "operating_point": operating_point(plan, budget, least)},
+        quality=quality.facts() | {MEASURED_IN: None, "operating_point": asked_point(plan, budget, least)},
         certificate={name: certificate[name] for name in CHECKED if name in certificate},
     )
     return Decided(choice, trained, tuning, certificate), found_out
@@ -308,7 +307,7 @@ def stopped_after(settings: Settings, epochs: int) -> Settings:
     return settings.model_copy(update={"training": training})
 
 
-def operating_point(plan: RunPlan, budget: float | None, least: Least | None) -> dict[str, Any]:
+def asked_point(plan: RunPlan, budget: float | None, least: Least | None) -> dict[str, Any]:
     """What the run was asked to keep within, and how that was found."""
     return {
         "budget": budget,

@@ -23,7 +23,7 @@ import polars as pl
 import torch
 
 from assent.data.interactions import CLOSED, NEVER, NO_ROWS
-from assent.data.wishes import Wishes
+from assent.data.wishes import PLAIN, Wishes
 from assent.game.players import Players
 from assent.game.prices import break_even_prices
 from assent.game.reasons import reasons_of
@@ -56,7 +56,6 @@ from assent.training.ranking import best_items
 GONE: Final = "gone"
 WITHDRAWN: Final = "withdrawn"
 """Reasons of rows that are there no more."""
-NO_LIMITS: Final = {"groups": None, "users_with_budget": None, "users_with_floor": None, "utility_power": 1}
 _NUMBERS: Final = ("value", "uncertainty", *WORTHS, "price", "cost")
 
 
@@ -160,8 +159,7 @@ class Served:
                 f"{run.folder}: people cannot be folded into model {name}; accepted: grade exact, or "
                 f"model {IALS.name}"
             )
-        asked = run.settings["wishes"]
-        if wishes is None and any(asked[name] != usual for name, usual in NO_LIMITS.items()):
+        if wishes is None and run.settings["wishes"] != PLAIN.summary():
             raise AssentError(
                 f"{run.folder}: people have limits, which the run does not hold; accepted: wishes=, what "
                 "reads them"

@@ -14,6 +14,7 @@ places of rows, settings and figures, and no ids.
 A budget holds in every shard, whoever is left out, and therefore in all of them together.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -37,7 +38,7 @@ from assent.runs.folder import SHARDS, Run
 from assent.runs.measure import certificate_of, quality_by_person, record
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Quality, quality_of
-from assent.runs.run import Decided, operating_point, published
+from assent.runs.run import Decided, asked_point, published
 from assent.runs.tables import decisions_table
 from assent.support.arrays import Bools
 from assent.support.cost import NO_COST, Cost
@@ -74,13 +75,17 @@ def fit_shards(
     Shards that `kept` or the run `before` has are not decided on again.
     """
     assert plan.shards is not None
-    shards, alone = shards_of(lab.problem, live, plan.shards, plan.seed), replace(plan, shards=None)
+    alone = replace(plan, shards=None)
+    shards = shards_of(lab.problem, live, plan.shards, plan.seed, least=plan.method.least_rows)
+    if len(shards) < plan.shards:
+        few = f"of {plan.shards} shards, {plan.shards - len(shards)} have too few people to decide on"
+        warnings.warn(f"{few}; these join the people of others", stacklevel=2)
     for shard in shards:
         for problem in (shard.split, shard.live):
             alone.check(problem, lab.settings.model)
     entries, spared = [], 0.0
     for number, shard in enumerate(shards, 1):
-        with phase(f"shard {number} of {len(shards)}"):
+        with phase(f"shard {number} of {plan.shards}"):
             key = _key_of(shard, alone, lab.settings)
             is_known = kept.get(key) is not None or _take_over(key, kept, before)
             if not is_known:
@@ -102,7 +107,7 @@ def fit_shards(
         tuning=at_all.facts(),
         records=quality.records,
         quality=quality.facts()
-        | {MEASURED_IN: None, "operating_point": operating_point(plan, plan.within, None)},
+        | {MEASURED_IN: None, "operating_point": asked_point(plan, plan.within, None)},
         certificate={name: certificate[name] for name in CHECKED if name in certificate},
     )
     choices = [_choice_in(entry) for entry in entries]

@@ -1,11 +1,12 @@
 """Changes of mind at random, and whether an exact update is byte for byte what a fit gives.
 
 A sequence starts from a small log. Each step changes it: interactions are added, minds change, also to never
-and back, rows and whole people are withdrawn, some return, items disappear. After every step the run is
-updated, with a store that lives through the sequence, and fitted from scratch, without one.
+and back, rows and whole people are withdrawn, rows and people return, items disappear. After every step the
+run is updated, with a store that lives through the sequence, and fitted from scratch, without one.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -45,12 +46,14 @@ class Way:
     settings: Settings
     method: Method = field(default_factory=lambda: make_method("worth", source="structure"))
     keep_calibration: bool = False
-    budget: float = 0.5
+    point: Mapping[str, Any] = field(default_factory=lambda: {"budget": 0.5})
+    """The operating point, as `RunPlan` takes it: budget, price or keep_quality."""
+    shards: int | None = None
 
     @property
     def plan(self) -> RunPlan:
         """The plan of every fit."""
-        return RunPlan(method=self.method, budget=self.budget, seeds=1)
+        return RunPlan(method=self.method, seeds=1, shards=self.shards, **self.point)
 
 
 def some_table(rng: np.random.Generator) -> pl.DataFrame:
@@ -82,7 +85,10 @@ def _changed_once(table: pl.DataFrame, away: pl.DataFrame, rng: np.random.Genera
     added = [(*pair, 100.0 + rng.integers(9), _mind(rng)) for pair in sorted(drawn - known)]
     minds = pl.Series([_mind(rng) for _ in range(table.height)])
     is_never, minded = pl.col("unwillingness") == 1, pl.col("unwillingness")
-    back = away.filter(pl.Series(rng.random(away.height) < 0.5))
+    gone = away.join(table, on=["user", "item"], how="anti", maintain_order="left")
+    back = gone.filter(pl.Series(rng.random(gone.height) < 0.5))
+    absent = gone.filter(~pl.col("user").is_in(people))["user"].unique().sort().to_list()
+    returning = gone.filter(pl.col("user") == (str(rng.choice(absent)) if absent else ""))
     ways = {
         "add": pl.concat([table, pl.DataFrame(added, table.schema, orient="row")]),
         "mind": table.with_columns(unwillingness=pl.when(some).then(minds).otherwise(minded)),
@@ -90,7 +96,8 @@ def _changed_once(table: pl.DataFrame, away: pl.DataFrame, rng: np.random.Genera
         "back": table.with_columns(unwillingness=pl.when(is_never).then(0.3).otherwise(minded)),
         "withdraw": table.filter(~some),
         "leave": table.filter(pl.col("user") != str(rng.choice(people))),
-        "return": pl.concat([table, back.join(table, on=["user", "item"], how="anti")]),
+        "return": pl.concat([table, back]),
+        "come back": pl.concat([table, returning]),
         "vanish": table.filter(pl.col("item") != str(rng.choice(items))),
     }
     return ways[str(rng.choice(list(ways)))]
