@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assent.data.interactions import Interactions
 from assent.data.live import live_problem
 from assent.data.problem import Problem, make_problem
-from assent.data.shards import dealt, part_of, shards_of
+from assent.data.shards import Part, dealt, shards_of
 from assent.data.simulate import simulate
 from assent.data.wishes import Wishes
 from assent.support.arrays import string_keys
@@ -51,18 +51,19 @@ def test_people_are_dealt_evenly_and_anew_with_another_seed() -> None:
 @pytest.mark.parametrize("kind", [0, 1], ids=["split", "live"])
 def test_the_part_of_everybody_is_the_whole(kind: int, log: Interactions) -> None:
     problem = problems(log)[kind]
-    whole = part_of(problem, np.ones(problem.n_users, dtype=np.bool_))
-    assert whole is not None
-    assert whole.fingerprint() == problem.fingerprint()
-    assert part_of(problem, np.zeros(problem.n_users, dtype=np.bool_)) is None
+    whole = Part(problem, np.ones(problem.n_users, dtype=np.bool_))
+    assert whole.problem.fingerprint() == problem.fingerprint()
+    decided_on = whole.decided_on
+    np.testing.assert_array_equal(decided_on.row_keys, problem.row_keys)
+    np.testing.assert_array_equal(decided_on.unwillingness, problem.unwillingness)
 
 
 def test_shards_share_out_the_rows_in_their_order(log: Interactions) -> None:
     whole = problems(log)
     shards = shards_of(*whole, 3)
     for problem, parts, rows in (
-        (whole[0], [each.split for each in shards], [each.split_rows for each in shards]),
-        (whole[1], [each.live for each in shards], [each.live_rows for each in shards]),
+        (whole[0], [each.split.problem for each in shards], [each.split.rows for each in shards]),
+        (whole[1], [each.live.problem for each in shards], [each.live.rows for each in shards]),
     ):
         np.testing.assert_array_equal(np.sum(rows, axis=0), 1)
         for part, here in zip(parts, rows, strict=True):
@@ -70,7 +71,7 @@ def test_shards_share_out_the_rows_in_their_order(log: Interactions) -> None:
             assert part.user_ids[part.train.users].tolist() == problem.user_ids[theirs.users].tolist()
             assert part.item_ids[part.train.items].tolist() == problem.item_ids[theirs.items].tolist()
             np.testing.assert_array_equal(part.unwillingness, problem.unwillingness[here])
-    assert sum(len(each.split.test) for each in shards) == len(whole[0].test)
+    assert sum(len(each.split.problem.test) for each in shards) == len(whole[0].test)
 
 
 @example_settings(max_examples=25)
@@ -81,11 +82,10 @@ def test_a_row_that_goes_touches_its_owners_shard_alone(gone: int, log: Interact
     [of] = dealt(string_keys([log.table["user"][row]]), 3)
     before, after = shards_of(*problems(log), 3), shards_of(*problems(left), 3)
     for number, (then, now) in enumerate(zip(before, after, strict=True)):
-        same = [
-            getattr(then, kind).fingerprint() == getattr(now, kind).fingerprint()
-            for kind in ("split", "live")
-        ]
-        assert same == [number != of] * 2
+        for kind in ("split", "live"):
+            one, other = getattr(then, kind), getattr(now, kind)
+            assert (one.fingerprint == other.fingerprint) == (number != of)
+            assert (one.problem.fingerprint() == other.problem.fingerprint()) == (number != of)
 
 
 def test_a_part_has_the_wishes_of_its_people(log: Interactions) -> None:
@@ -95,8 +95,10 @@ def test_a_part_has_the_wishes_of_its_people(log: Interactions) -> None:
     budget, floor = np.arange(problem.n_users) / 2, np.arange(problem.n_users) % 3
     prior = np.linspace(0, 1, len(problem.train))
     wishes = Wishes(100 + problem.train.users, budget, floor, prior, power=2.0)
-    part = part_of(replace(problem, wishes=wishes), people)
-    assert part is not None
+    whole = Part(replace(problem, wishes=wishes), people)
+    assert whole.fingerprint != Part(problem, people).fingerprint
+    part = whole.problem
+    assert whole.decided_on.wishes.mark() == part.wishes.mark()
     expected = Wishes(part.train.users, budget[people], floor[people], prior[rows], power=2.0)
     assert part.wishes.mark() == expected.mark()
 
@@ -106,12 +108,15 @@ def test_people_of_whom_too_little_is_known_join_others(log: Interactions) -> No
     for least in (1, 40):
         shards = shards_of(*whole, 500, least=least)
         assert 1 < len(shards) <= log.table["user"].n_unique()
-        assert all(len(each.split.train) >= least and len(each.split.valid) for each in shards)
-        np.testing.assert_array_equal(np.sum([each.live_rows for each in shards], axis=0), 1)
+        assert all(
+            len(each.split.problem.train) >= least and len(each.split.problem.valid) for each in shards
+        )
+        np.testing.assert_array_equal(np.sum([each.live.rows for each in shards], axis=0), 1)
+        assert sorted(number for each in shards for number in each.numbers) == [*range(500)]
     of = dealt(string_keys(log.table["user"].to_list()), 3)
     left = [*shards_of(*problems(replace(log, table=log.table.filter(pl.Series(of != 2)))), 3)]
     before = shards_of(*whole, 3)
-    assert [each.live.fingerprint() for each in left] == [each.live.fingerprint() for each in before[:2]]
+    assert [each.live.fingerprint for each in left] == [each.live.fingerprint for each in before[:2]]
 
 
 def test_a_log_that_no_shard_can_be_made_of_is_refused(log: Interactions) -> None:

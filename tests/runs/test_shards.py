@@ -16,7 +16,7 @@ from assent.data.interactions import Interactions
 from assent.data.live import live_problem
 from assent.data.problem import Problem, make_problem
 from assent.data.readers import read_interactions
-from assent.data.shards import dealt, part_of
+from assent.data.shards import Part, dealt
 from assent.data.simulate import simulate
 from assent.game.budget import Budget
 from assent.lab import Lab
@@ -123,8 +123,7 @@ def test_every_row_is_decided_on_within_the_budget_of_every_shard(log: Interacti
     assert Budget.of(live, 0.5).allows(disclosed)
     of = dealt(live.user_keys, SHARDS)
     for number, each in enumerate(run.shards):
-        part = part_of(live, of == number)
-        assert part is not None
+        part = Part(live, of == number).problem
         own = disclosed[of[live.train.users] == number]
         assert Budget.of(part, 0.5).allows(own)
         assert (each["people"], each["disclosed"]) == (part.n_users, own.sum())
@@ -295,8 +294,7 @@ def test_what_is_withheld_is_in_no_byte_of_the_model(tmp_path: Path) -> None:
     of, everything = dealt(live.user_keys, 2), np.ones(len(live.train), dtype=np.bool_)
     found = []
     for number in range(2):
-        part = part_of(live, of == number)
-        assert part is not None
+        part = Part(live, of == number).problem
         lab = Lab(part, searched)
         found.append(settings_on_disclosed(lab, part, everything[of[live.train.users] == number]))
     _, trained = published(Lab(live, searched), live, everything, pooled(searched, found))
@@ -320,13 +318,28 @@ def test_settings_of_shards_are_pooled_by_their_geometric_mean() -> None:
     assert both.initial_scale == QUICK.model_settings.initial_scale  # type: ignore[attr-defined]
 
 
+def test_a_run_whose_shards_joined_is_whole(tmp_path: Path) -> None:
+    """People of a number that too few have are decided on with others; nothing is amiss with that."""
+    log = small_log(users=12)
+    with pytest.warns(UserWarning, match="of 9 shards, . have too few people to decide on"):
+        run = fitted(log, tmp_path / "run", replace(LIGHT, shards=9))
+    numbers = [each["numbers"] for each in run.shards]
+    assert len(numbers) < 9
+    assert sorted(number for each in numbers for number in each) == [*range(9)]
+    assert verify(run.folder) == []
+    told_of = json.loads((run.folder / "shards.json").read_bytes())
+    told_of[0]["numbers"] = []
+    forged(run.folder, "shards.json", json.dumps(told_of).encode())
+    assert any("has not the shards 0 to 8" in str(each) for each in verify(run.folder))
+
+
 def test_damage_to_a_shard_is_found(light: Run, tmp_path: Path) -> None:
     run = open_run(shutil.copytree(light.folder, tmp_path / "run"))
     first, second, third = run.shards
     assert verify(run.folder) == []
     (run.folder / "shards" / f"{first['entry']}.json").unlink()
     told_of = json.loads((run.folder / "shards.json").read_bytes())
-    told_of[1], told_of[2] = third, second  # each with the other's decisions
+    told_of[1:] = [third | {"numbers": second["numbers"]}, second | {"numbers": third["numbers"]}]
     forged(run.folder, "shards.json", json.dumps(told_of).encode())
     found = [str(each) for each in verify(run.folder)]
     assert f"shards/{first['entry']}.json: missing, or not what the run wrote" in found

@@ -2,35 +2,137 @@
 
 A person's shard is a function of their id, the number of shards and the seed. The problem of a shard is built
 from the rows of its people: its vocabulary, its candidates and its fingerprint know of nobody else. So a
-change of one person's rows changes the problem of one shard.
+change of one person's rows changes the problem of one shard. A fingerprint takes no time worth speaking of:
+the problems of shards that have not changed are never built.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from assent.data.live import undivided
-from assent.data.problem import NEEDED, TEST, TRAIN, VALID, Problem, Protocol, build
+from assent.data.problem import NEEDED, TEST, TRAIN, VALID, Problem, Protocol, Rows, build
 from assent.data.wishes import Wishes
-from assent.support.arrays import Bools, Ints, Keys, below, mix
+from assent.support.arrays import Bools, Ints, Keys, below, hash_arrays, mix
 from assent.support.draws import Purpose
 from assent.support.errors import AssentError
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some of the people, with their rows of a problem; their own problem is built when it is asked for."""
+
+    whole: Problem
+    people: Bools
+    """[n_users], whose it is; at least one of them has a row."""
+
+    @cached_property
+    def rows(self) -> Bools:
+        """Which training rows of the whole are theirs, in the same order there: [len(train)]."""
+        return self.people[self.whole.train.users]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short name for all that the problem is built from: it depends on no other people."""
+        whole, said = self.whole, self._said
+        named = [whole.protocol, whole.test_candidates is None, whole.seed, whole.negatives]
+        columns = [said[name] for name in ("unwillingness", "part")]
+        for name, ids in (("users", whole.user_ids), ("items", whole.item_ids)):
+            known, places = np.unique(said[name], return_inverse=True)
+            named.append(ids[known].tolist())
+            columns.append(places)
+        return hash_arrays(json.dumps(named).encode() + self._wishes.mark(), *columns)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem of these people alone, with their rows in the same order."""
+        whole, said = self.whole, self._said
+        protocol = Protocol.FULL if whole.test_candidates is None else Protocol.PAPER_TABLES
+        table = pl.DataFrame(
+            {
+                "user": whole.user_ids[said["users"]],
+                "item": whole.item_ids[said["items"]],
+                "unwillingness": said["unwillingness"],
+                "part": said["part"],
+            },
+            schema_overrides={"user": pl.String, "item": pl.String},
+        )
+        how = {"label": whole.protocol, "seed": whole.seed, "negatives": whole.negatives}
+        built = build(whole.name, table, protocol, **how)
+        if whole.judges is not None:
+            built = undivided(built, table)
+        return replace(built, wishes=self._wishes)
+
+    @cached_property
+    def decided_on(self) -> Problem:
+        """Their training rows alone, among the items of the whole: what decisions are told of."""
+        whole, train = self.whole, self.whole.train[self.rows]
+        places = np.cumsum(self.people) - 1
+        return replace(
+            whole,
+            user_ids=whole.user_ids[self.people],
+            train=Rows(places[train.users], train.items),
+            valid=whole.valid[:0],
+            test=whole.test[:0],
+            unwillingness=whole.unwillingness[self.rows],
+            valid_candidates=whole.valid_candidates[:0],
+            test_candidates=None,
+            wishes=self._wishes,
+            judges=None,
+        )
+
+    @property
+    def _said(self) -> dict[str, Any]:
+        """The rows by column: sorted by user and, within a user, in their order."""
+        whole = self.whole
+        part = np.full(len(whole.train), TRAIN)
+        rows, parts = [whole.train, whole.valid, whole.test], [part]
+        if whole.judges is not None:  # which are the validation rows
+            part[whole.judges] = VALID
+            rows = rows[:1]
+        parts += [np.full(len(each), kind) for each, kind in zip(rows[1:], (VALID, TEST), strict=False)]
+        unwillingness = [whole.unwillingness, *(np.zeros(len(each)) for each in rows[1:])]
+        users = np.concatenate([each.users for each in rows])
+        here = np.flatnonzero(self.people[users])
+        here = here[np.argsort(users[here], kind="stable")]
+        return {
+            "users": users[here],
+            "items": np.concatenate([each.items for each in rows])[here],
+            "unwillingness": np.concatenate(unwillingness)[here],
+            "part": np.concatenate(parts)[here],
+        }
+
+    @cached_property
+    def _wishes(self) -> Wishes:
+        """What these people ask for; groups are numbered anew, so that they do not tell of others."""
+        wishes = self.whole.wishes
+        groups = (
+            None if wishes.groups is None else np.unique(wishes.groups[self.rows], return_inverse=True)[1]
+        )
+        return Wishes(
+            groups=groups,
+            budget=None if wishes.budget is None else wishes.budget[self.people],
+            floor=None if wishes.floor is None else wishes.floor[self.people],
+            prior=None if wishes.prior is None else wishes.prior[self.rows],
+            power=wishes.power,
+        )
 
 
 @dataclass(frozen=True)
 class Shard:
     """Some of the people, with their part of both problems of a live run."""
 
-    split: Problem
-    """The problem that quality is measured on."""
-    live: Problem
-    """The problem that decides on every row."""
-    split_rows: Bools
-    """Which training rows of the whole split are the shard's: in the same order there: [len(train)]"""
-    live_rows: Bools
-    """The same of the live problem."""
+    numbers: tuple[int, ...]
+    """What `dealt` says of them; several where too few people had a number."""
+    split: Part
+    """Of the problem that quality is measured on."""
+    live: Part
+    """Of the problem that decides on every row."""
 
 
 def dealt(user_keys: Keys, shards: int, seed: int = 0) -> Ints:
@@ -53,15 +155,13 @@ def shards_of(
     if not numbers:
         few = f"fewer than {least} rows to train on, or nobody has {NEEDED} interactions or more"
         raise AssentError(f"shards={shards}: {few}; accepted: a larger log")
-    found = []
-    for together in numbers:
-        here = [(problem, np.isin(of, together)) for problem, of in zip(problems, owners, strict=True)]
-        on_split, on_all = (part_of(problem, people) for problem, people in here)
-        assert on_split is not None
-        assert on_all is not None
-        rows = (people[problem.train.users] for problem, people in here)
-        found.append(Shard(on_split, on_all, *rows))
-    return found
+    return [
+        Shard(
+            tuple(together),
+            *(Part(problem, np.isin(of, together)) for problem, of in zip(problems, owners, strict=True)),
+        )
+        for together in numbers
+    ]
 
 
 def _joined(problems: Sequence[Problem], owners: Sequence[Ints], shards: int, least: int) -> list[list[int]]:
@@ -86,61 +186,3 @@ def _suffices(problem: Problem, people: Bools, least: int) -> bool:
     parts = parts if problem.judges is None else parts[:1]
     users, items = (np.concatenate([getattr(each, name) for each in parts]) for name in ("users", "items"))
     return bool(np.bincount(users)[users].min() < len(np.unique(items)))
-
-
-def part_of(problem: Problem, people: Bools) -> Problem | None:
-    """Return the problem of some `people[n_users]` alone, with their rows in the same order.
-
-    None if they have no row.
-    """
-    table = _table(problem, people)
-    if table.is_empty():
-        return None
-    protocol = Protocol.FULL if problem.test_candidates is None else Protocol.PAPER_TABLES
-    built = build(
-        problem.name,
-        table,
-        protocol,
-        label=problem.protocol,
-        seed=problem.seed,
-        negatives=problem.negatives,
-    )
-    if problem.judges is not None:
-        built = undivided(built, table)
-    return replace(built, wishes=_wishes(problem, people))
-
-
-def _table(problem: Problem, people: Bools) -> pl.DataFrame:
-    """The rows of the people as `build` takes them: sorted by user and, within a user, in their order."""
-    train = np.full(len(problem.train), TRAIN)
-    rows, parts = [problem.train, problem.valid, problem.test], [train]
-    if problem.judges is not None:  # which are the validation rows
-        train[problem.judges] = VALID
-        rows = rows[:1]
-    parts += [np.full(len(each), part) for each, part in zip(rows[1:], (VALID, TEST), strict=False)]
-    unwillingness = [problem.unwillingness, *(np.zeros(len(each)) for each in rows[1:])]
-    users, items = (np.concatenate([getattr(each, name) for each in rows]) for name in ("users", "items"))
-    places = np.argsort(users, kind="stable")
-    places = places[people[users[places]]]
-    return pl.DataFrame(
-        {
-            "user": problem.user_ids[users[places]],
-            "item": problem.item_ids[items[places]],
-            "unwillingness": np.concatenate(unwillingness)[places],
-            "part": np.concatenate(parts)[places],
-        },
-        schema_overrides={"user": pl.String, "item": pl.String},
-    )
-
-
-def _wishes(problem: Problem, people: Bools) -> Wishes:
-    """What these people ask for; groups are numbered anew, so that they do not tell of others."""
-    wishes, rows = problem.wishes, people[problem.train.users]
-    groups = None if wishes.groups is None else np.unique(wishes.groups[rows], return_inverse=True)[1]
-    return Wishes(
-        groups=groups,
-        budget=None if wishes.budget is None else wishes.budget[people],
-        floor=None if wishes.floor is None else wishes.floor[people],
-        prior=None if wishes.prior is None else wishes.prior[rows],
-        power=wishes.power,
-    )

@@ -250,9 +250,10 @@ def read_shards(manifest: Manifest) -> list[dict[str, Any]]:
     """Return what each shard of a run found."""
     file = manifest.folder / SHARDS_FILE
     found = parse_json(file, manifest.read(SHARDS_FILE))
-    needed = {"entry", "hash", "people", "interactions", "disclosed", "price", "certificate"}
+    needed = {"entry", "hash", "numbers", "people", "interactions", "disclosed", "price", "certificate"}
     shards = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    if not shards or len(shards) < len(found) or not all(needed <= each.keys() for each in shards):
+    is_whole = all(needed <= each.keys() and isinstance(each["numbers"], list) for each in shards)
+    if not shards or len(shards) < len(found) or not is_whole:
         raise AssentError(f"{file}: damaged (no list of shards); run the fit again")
     return shards
 

@@ -49,8 +49,8 @@ from assent.training import Settings, Trained, Tune
 
 _ARRAYS = ("values", "worth_owner", "worth_everybody", "errors", "error_owner", "error_everybody")
 """What a choice says of every row, besides the selection."""
-_RECORDED = ("dataset", "unwillingness", "rest", "closed")
-"""What a description records of the log; decisions depend on the rows that it gave."""
+_OF_THE_WHOLE = ("dataset", "unwillingness", "rest", "closed", "negatives", "wishes")
+"""What a description says of the whole log; what a shard finds depends on its own rows and wishes."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,16 @@ def fit_shards(
     if len(shards) < plan.shards:
         few = f"of {plan.shards} shards, {plan.shards - len(shards)} have too few people to decide on"
         warnings.warn(f"{few}; these join the people of others", stacklevel=2)
-    for shard in shards:
-        for problem in (shard.split, shard.live):
-            alone.check(problem, lab.settings.model)
+    keys = _keys_of(shards, lab, live, alone)
+    known = [kept.get(key) is not None or _take_over(key, kept, before) for key in keys]
+    for shard, is_known in zip(shards, known, strict=True):
+        for part in (shard.split, shard.live) if not is_known else ():
+            alone.check(part.problem, lab.settings.model)
     entries, spared = [], 0.0
-    for number, shard in enumerate(shards, 1):
+    for number, (shard, key, is_known) in enumerate(zip(shards, keys, known, strict=True), 1):
         with phase(f"shard {number} of {plan.shards}"):
-            key = _key_of(shard, alone, lab.settings)
-            is_known = kept.get(key) is not None or _take_over(key, kept, before)
             if not is_known:
-                found = _decide(replace(lab, problem=shard.split), shard.live, alone)
+                found = _decide(replace(lab, problem=shard.split.problem), shard.live.problem, alone)
                 kept.put(key, found, seconds=0.0)  # what it rests on has all that it took
             entries.append(_read_back(key, kept))
             spared += entries[-1].cost.seconds * is_known
@@ -111,7 +111,7 @@ def fit_shards(
         certificate={name: certificate[name] for name in CHECKED if name in certificate},
     )
     choices = [_choice_in(entry) for entry in entries]
-    selection = _together([shard.live_rows for shard in shards], [each.selection for each in choices])
+    selection = _together([shard.live.rows for shard in shards], [each.selection for each in choices])
     with phase("final model"):
         _, trained = published(lab, live, selection, final)
     decided = Decided(
@@ -124,11 +124,13 @@ def fit_shards(
     return Sharded(decided, calibration, _table(shards, choices, plan.within), facts, spared)
 
 
-def _key_of(shard: Shard, plan: RunPlan, settings: Settings) -> Key:
-    """All that what a shard finds depends on: not the log's name, nor how its unwillingness was given."""
-    split, live = (replace(problem, name="") for problem in (shard.split, shard.live))
-    about = describe(split, plan, settings, live)
-    return {"kind": "shard", **{name: value for name, value in about.items() if name not in _RECORDED}}
+def _keys_of(shards: Sequence[Shard], lab: Lab, live: Problem, plan: RunPlan) -> list[Key]:
+    """All that what each shard finds depends on: not the log's name, nor how its unwillingness was given."""
+    about = describe(lab.problem, plan, lab.settings, live)
+    of_all = {"kind": "shard"} | {name: value for name, value in about.items() if name not in _OF_THE_WHOLE}
+    return [
+        of_all | {"fingerprint": shard.split.fingerprint, "live": shard.live.fingerprint} for shard in shards
+    ]
 
 
 def _take_over(key: Key, kept: Store, before: Run | None) -> bool:
@@ -279,7 +281,7 @@ def _to_test(
         parts = [entry.arrays[f"split {number}"] for entry in entries]
         prices = {entry.facts["price"] for entry in entries}
         price = prices.pop() if len(prices) == 1 else None  # shards that keep within a budget find their own
-        choice = Choice(_together([shard.split_rows for shard in shards], parts), price)
+        choice = Choice(_together([shard.split.rows for shard in shards], parts), price)
         searches = [entry.facts["tested"][number] for entry in entries]
         settings = pooled(asked, [_tuned_in(each, asked) for each in searches]).settings
         return replace(choice, cost=_cost_of(entries)), settings
@@ -293,8 +295,8 @@ def _to_test(
 def _table(shards: Sequence[Shard], choices: Sequence[Choice], budget: float | None) -> pl.DataFrame:
     """What was decided on every row, in the order of the whole."""
     pairs = zip(shards, choices, strict=True)
-    table = pl.concat(decisions_table(shard.live, choice, budget) for shard, choice in pairs)
-    return table[np.argsort(np.concatenate([np.flatnonzero(shard.live_rows) for shard in shards]))]
+    table = pl.concat(decisions_table(shard.live.decided_on, choice, budget) for shard, choice in pairs)
+    return table[np.argsort(np.concatenate([np.flatnonzero(shard.live.rows) for shard in shards]))]
 
 
 def _told(shard: Shard, entry: Entry) -> dict[str, Any]:
@@ -303,7 +305,8 @@ def _told(shard: Shard, entry: Entry) -> dict[str, Any]:
     return {
         "entry": entry.file.stem,
         "hash": hash_of_entry(entry),
-        "people": shard.live.n_users,
+        "numbers": list(shard.numbers),
+        "people": int(shard.live.people.sum()),
         "interactions": len(disclosed),
         "disclosed": int(disclosed.sum()),
         "price": entry.facts["price"],

@@ -258,19 +258,22 @@ class _Verification:
         shards = self.tried(SHARDS_FILE, lambda: read_shards(manifest))
         if shards is None or self.selection is None:
             return
-        if len(shards) != number:
-            self.note(SHARDS_FILE, f"has {len(shards)} shards; {MARKER} has {number!r}")
+        dealt_to = [each for told in shards for each in told["numbers"]]
+        if sorted(map(str, dealt_to)) != sorted(map(str, range(number))):
+            self.note(SHARDS_FILE, f"has not the shards 0 to {number - 1} of {MARKER}, each once")
             return
         users, disclosed = self.selection["user"], self.selection["disclosed"].to_numpy()
         of = dealt(string_keys(users), number, self.description["seed"])
-        for place, told in enumerate(shards):
+        for place, told in enumerate(shards, 1):
             entry = Store(self.folder / SHARDS).at(str(told["entry"]))
             if entry is None or hash_of_entry(entry) != told["hash"]:
                 self.note(f"{SHARDS}/{told['entry']}.json", "missing, or not what the run wrote")
                 continue
             arrays = self.tried(f"{SHARDS}/{told['entry']}.safetensors", lambda entry=entry: entry.arrays)  # type: ignore[misc]
-            if arrays is not None and not np.array_equal(arrays["selection"], disclosed[of == place]):
-                self.note(_SELECTION, f"other decisions than shard {place + 1} of {number} made")
+            if arrays is not None and not np.array_equal(
+                arrays["selection"], disclosed[np.isin(of, told["numbers"])]
+            ):
+                self.note(_SELECTION, f"other decisions than shard {place} of {len(shards)} made")
 
     def _check_sealed(self) -> None:
         """Check that what was turned away at the door is nowhere else."""
