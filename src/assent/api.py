@@ -26,7 +26,7 @@ from assent.runs.export import export
 from assent.runs.folder import Run, open_run
 from assent.runs.lds import LdsPlan, predict_orders
 from assent.runs.plan import RunPlan
-from assent.runs.prompt import prompt_update
+from assent.runs.prompt import Vectors, prompt_update
 from assent.runs.recommend import write_recommendations
 from assent.runs.run import fit
 from assent.runs.served import Applied, Served
@@ -61,6 +61,7 @@ __all__ = [
     "Store",
     "Trained",
     "Training",
+    "Vectors",
     "Wishes",
     "assign",
     "break_even_prices",

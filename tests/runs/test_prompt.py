@@ -1,5 +1,6 @@
 """Prompt updates: run folders as those of a fit that say what they keep and how old it is; drift."""
 
+import shutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,16 @@ from hypothesis import given, settings
 
 from assent.api import Changes, Served, drift, export, open_run, prompt_update, verify
 from assent.data.interactions import Interactions
-from assent.data.live import live_problem
+from assent.data.live import disclosed_whole, live_problem
 from assent.data.problem import make_problem
+from assent.lab.lab import Lab, Training, everything
 from assent.runs.folder import HISTORY, UPDATE, Run
+from assent.runs.forget import forget
+from assent.runs.prompt import Vectors
+from assent.runs.run import stopped_after
 from assent.support.errors import AssentError
-from tests.runs.lives import Rows, asking, folder, histories, log_of, log_with, rows_in, run_of
+from assent.training.stored import as_files
+from tests.runs.lives import QUICK, Rows, asking, folder, histories, log_of, log_with, rows_in, run_of
 from tests.runs.test_served import assert_same
 
 History = tuple[list[Changes], Rows]
@@ -80,7 +86,7 @@ def test_rows_and_vectors_are_checked_against_the_log() -> None:
     [finding] = verify(found.folder, other, make_problem(other, "paper-tables", negatives=5),
                        live=live_problem(other, negatives=5))  # fmt: skip
     assert str(finding) == "selection.parquet: has other rows than the log's interactions"
-    with pytest.raises(AssentError, match=r"^again=True: a prompt update is not trained; accepted: "):
+    with pytest.raises(AssentError, match=r"^again=True: a prompt update that keeps items is not trained; "):
         verify(found.folder, log, split, live=live, again=True)
 
 
@@ -94,6 +100,68 @@ def test_the_run_recommends_as_memory_does() -> None:
     for user in ["u01", "u05", "u06", "zoe"]:
         expected = memory.recommend(user, 40)
         assert lists.filter(user=user).drop("score").equals(expected.drop("score"))
+
+
+def trained_anew(run: Run, log: Interactions) -> Run:
+    return prompt_update(run, log, folder() / "trained", vectors=Vectors.TRAINED, check=False)
+
+
+def test_with_items_trained_the_model_is_that_of_a_training_on_what_is_disclosed() -> None:
+    """Bytes: settings and epochs of the run before, the disclosed rows of now, and nothing else."""
+    run, log = run_of("budget"), changed_log()
+    kept, found = updated(run, log), trained_anew(run, log)
+    assert found.selection.equals(kept.selection)
+    assert found.manifest.files["model.safetensors"] != kept.manifest.files["model.safetensors"]
+    before = run.tuning["disclosed"]
+    rows = found.selection.filter("disclosed").select("user", "item")
+    alone = log.table.join(rows, on=["user", "item"], how="semi", maintain_order="left")
+    problem = live_problem(Interactions(log.name, alone, log.items), negatives=5)
+    asked = QUICK.model_copy(
+        update={"model_settings": type(QUICK.model_settings).model_validate(before["found"])}
+    )
+    lab = Lab(replace(problem, judges=None), stopped_after(asked, before["epochs"]), run.settings["seed"])
+    whole = replace(lab, problem=disclosed_whole(problem, everything(problem)))
+    [expected] = whole.train([Training(everything(whole.problem))])
+    for name, content in as_files(expected, "model").items():
+        assert (found.folder / name).read_bytes() == content
+    assert found.settings["vectors"] == found.quality["vectors"] == "trained"
+    assert "the length of the training are those of the run run" in found.quality["age"]
+    assert found.quality["age"] in (found.folder / "report.html").read_text()
+    live = live_problem(log, negatives=5)
+    split = make_problem(log, "paper-tables", negatives=5)
+    assert verify(found.folder, log, split, live=live, again=True) == []
+
+
+def test_with_items_trained_no_byte_of_the_model_comes_from_what_is_withheld() -> None:
+    """Withheld and never rows go, come, and are minded otherwise: the same decisions, the same bytes."""
+    run, log = run_of("price"), changed_log()
+    found, rows = trained_anew(run, log), rows_in(log)
+    withheld = found.selection.filter(~pl.col("disclosed")).select("user", "item").rows()
+    never = [pair for pair, minded in rows.items() if minded == 1]
+    assert len(withheld) > 9
+    assert len(never) > 9
+    fewer = {pair: minded for pair, minded in rows.items() if pair not in [*withheld[:4], *never[:4]]}
+    fewer |= {withheld[5]: 1.0, withheld[6]: 0.999, withheld[7]: 1.0, ("stranger", "i02"): 1.0}
+    other = trained_anew(run, log_with(fewer, log))
+    used = [each.selection.filter("disclosed").select("user", "item").sort("user", "item")
+            for each in (found, other)]  # fmt: skip
+    assert used[0].equals(used[1])
+    for name in ("model.safetensors", "model.json"):
+        assert (found.folder / name).read_bytes() == (other.folder / name).read_bytes()
+
+
+def test_updates_may_follow_one_with_items_trained() -> None:
+    run = open_run(shutil.copytree(run_of("budget").folder, folder() / "run"))
+    first = trained_anew(run, changed_log())
+    for vectors in Vectors:
+        then = prompt_update(first, log_of(), folder() / vectors, vectors=vectors, check=False)
+        straight = prompt_update(run, log_of(), folder() / vectors, vectors=vectors, check=False)
+        assert verify(then.folder) == []
+        assert then.settings["base"]["run"] == straight.settings["base"]["run"] == "run"
+    decided = then.selection.select("user", "item", "disclosed").sort("user", "item")
+    assert not decided.filter(user="u04", disclosed=True).is_empty()
+    forgotten = forget(then)
+    assert "run" in [Path(each).name for each in forgotten.runs]
 
 
 def test_an_export_has_what_is_disclosed_now(tmp_path: Path) -> None:

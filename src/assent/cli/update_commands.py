@@ -18,6 +18,7 @@ from assent.data.interactions import OWN_COLUMN, Interactions
 from assent.data.problem import Protocol
 from assent.data.rules import read_wishes
 from assent.data.wishes import PLAIN
+from assent.lab.executor import Executor
 from assent.lab.store import Store
 from assent.report.facts import headline
 from assent.results.words import minded, plural
@@ -27,7 +28,7 @@ from assent.runs.folder import MARKER, REPORT, Run, open_run
 from assent.runs.forget import forget
 from assent.runs.history import Event, Grade, history_of, in_numbers, in_sentences, update_of
 from assent.runs.manifest import MANIFEST
-from assent.runs.prompt import prompt_update
+from assent.runs.prompt import Vectors, prompt_update
 from assent.runs.run import report_of
 from assent.runs.update import update
 from assent.support.errors import AssentError
@@ -61,9 +62,16 @@ def update_command(
         Grade,
         typer.Option(
             help="`exact`: what a fit on the present log gives. `prompt`: at once, with RUN's values and "
-            "vectors of items."
+            "settings."
         ),
     ] = Grade.EXACT,
+    vectors: Annotated[
+        Vectors,
+        typer.Option(
+            help="Of grade prompt: `kept`, RUN's vectors of items, and people folded in; or `trained`, a "
+            "training on what is disclosed now, as long as RUN's and with its settings."
+        ),
+    ] = Vectors.KEPT,
     keep_calibration: Annotated[
         bool,
         typer.Option(
@@ -89,6 +97,7 @@ def update_command(
     ```
     assent update runs/shop --data log.csv
     assent update runs/shop --data log.csv --wishes today.csv --grade prompt
+    assent update runs/shop --data log.csv --wishes today.csv --grade prompt --vectors trained
     assent update runs/shop --data log.csv --keep-calibration --store runs/store --out runs/shop-2
     ```
     """
@@ -100,6 +109,8 @@ def update_command(
     check_out(folder, replace=output.replace)
     if grade is Grade.PROMPT and (keep_calibration or store):
         raise AssentError("--grade prompt: keeps the calibration and stores nothing; accepted: without both")
+    if grade is Grade.EXACT and vectors is not Vectors.KEPT:
+        raise AssentError("--vectors: an exact update trains everything; accepted: with --grade prompt")
     given, progress = _as_fitted(given, opened), watcher()
     weights = {"reading": 1.0, "updating": 20.0 if grade is Grade.EXACT else 2.0}
     with phases(progress, weights) as phase, work.executor() as executor:
@@ -130,7 +141,9 @@ def update_command(
                 kept = None if store is None else Store(store)
                 made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
             else:
-                made = [_prompt(opened, log, folder, wishes, progress, replace=output.replace)]
+                made = [
+                    _prompt(opened, log, folder, vectors, wishes, executor, progress, replace=output.replace)
+                ]
                 if _is_too_old(made[0]):
                     _show_update(made[0])
                     notice("Values are too old to decide by: an exact update follows.")
@@ -140,13 +153,30 @@ def update_command(
 
 
 def _prompt(
-    run: Run, log: Interactions, out: Path, wishes: WishOptions, progress: Progress, *, replace: bool
+    run: Run,
+    log: Interactions,
+    out: Path,
+    vectors: Vectors,
+    wishes: WishOptions,
+    executor: Executor,
+    progress: Progress,
+    *,
+    replace: bool,
 ) -> Run:
     """Make a prompt update, with people's own limits where the run has some."""
     asked = None if run.settings["wishes"] == PLAIN.summary() else partial(read_wishes, **vars(wishes))
     with progress.task("prompt update", 1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # values that are too old: an exact update follows
-        return prompt_update(run, log, out, wishes=asked, replace=replace)
+        return prompt_update(
+            run,
+            log,
+            out,
+            vectors=vectors,
+            wishes=asked,
+            replace=replace,
+            executor=executor,
+            progress=progress,
+        )
 
 
 def _is_too_old(run: Run) -> bool:

@@ -98,6 +98,15 @@ def _done(data: ReportData) -> list[str]:
             f"in an earlier run, {data.measured_in}, whose settings and weights are kept: by {held_out} then"
         )
     measured = f"The quality was measured {split}, in aggregate. Protocol {data.protocol}{ranked}. {drawn}"
+    if data.settings.get("grade") == "prompt" and data.settings.get("vectors") == "trained":
+        return [
+            f"{log} were decided on: every one that may be looked at, the latest too. The model that is "
+            f"published is trained on all {disclosed:,} that are disclosed now, and on nothing else. What "
+            "interactions are worth, the model’s settings and the length of its training were found before, "
+            "also with interactions that went since, or are withheld since. They stay until the next exact "
+            "update.",
+            measured,
+        ]
     if data.settings.get("grade") == "prompt":
         return [
             f"{log} were decided on: every one that may be looked at, the latest too. People’s own vectors "

@@ -28,6 +28,7 @@ from assent.runs.claim import delete_run
 from assent.runs.folder import SHARDS, Run
 from assent.runs.history import Grade, update_of
 from assent.runs.manifest import MANIFEST, read_manifest
+from assent.runs.prompt import Vectors
 from assent.support.errors import AssentError
 from assent.support.files import read_own, write_bytes
 
@@ -87,10 +88,11 @@ def forget(run: Run, store: Store | None = None) -> Forgotten:
     about = update_of(run)
     if about is None:
         raise AssentError(f"{run.folder}: follows no run; accepted: a run that an update made")
-    if about["grade"] != Grade.EXACT.value:
+    if about["grade"] != Grade.EXACT.value and run.settings.get("vectors") != Vectors.TRAINED:
         rests = "its items' vectors still rest on what was withdrawn"
         raise AssentError(
-            f"{run.folder}: of grade {about['grade']}: {rests}; accepted: an exact update of it"
+            f"{run.folder}: of grade {about['grade']}: {rests}; accepted: an exact update of it, or one with "
+            "vectors trained"
         )
     there = [each for each in about["runs_before"] if _is_there(each)]
     now, noted = _rows(run.folder), run.folder / NOTED

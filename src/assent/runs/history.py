@@ -43,7 +43,8 @@ class Grade(StrEnum):
     EXACT = "exact"
     """Byte for byte what a fit on the present data gives."""
     PROMPT = "prompt"
-    """Values and items' vectors are kept; decisions and people's vectors are made anew."""
+    """Values are kept, decisions are made anew. Items' vectors are kept too, or the model is trained anew
+    with the settings of the run before."""
 
 
 class Event(StrEnum):
@@ -224,8 +225,9 @@ def in_sentences(about: Mapping[str, Any]) -> list[str]:
         told.append(f"{plural(changes['people_withdrawn'], 'person', 'people')} withdrawn altogether")
     own, others = decisions["of_people_who_changed"], decisions["of_others"]
     kept = "" if about["calibration"] is None else f", by the calibration of run {about['calibration']}"
+    grade = about["grade"] + (", items trained anew" if about.get("vectors") == "trained" else "")
     sentences = [
-        f"Grade: {about['grade']}{kept}. {', '.join(told) or 'Nothing changed'}.",
+        f"Grade: {grade}{kept}. {', '.join(told) or 'Nothing changed'}.",
         f"{plural(decisions['changed'], 'decision')} changed: {own:,} of people who changed something, "
         f"{others:,} of others.",
     ]

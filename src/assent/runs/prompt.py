@@ -1,21 +1,31 @@
 """The prompt update of a run: a new run folder at once, from what the last exact run measured.
 
-The decisions are those of `Served`: values are kept, people's vectors are folded in from what they disclose
-now, and the items' vectors stay those of the last exact run until the next one. The folder is written whole,
-as that of a fit is, and its settings, quality and report name the grade `prompt`, the exact run that values
-and items come from, and how much has changed since.
+The decisions are those of `Served`, by the values of the last exact run. Then there are two ways to a model:
+
+kept     items' vectors stay those of the last exact run, and people's are folded in from what they disclose
+         now: seconds, but rows that went since have had a part in the items
+trained  the model is trained from nothing on what is disclosed now, with the settings and the length of the
+         training that the last exact run found: given these few numbers and the decisions, nothing else is
+         in it
+
+The folder is written whole, as that of a fit is. Its settings, quality and report name the grade `prompt`,
+the exact run that values, and items or settings, come from, and how much has changed since.
 """
 
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
 from assent.data.interactions import Interactions
+from assent.data.live import disclosed_whole, live_problem
+from assent.lab.executor import SERIAL, Executor
+from assent.lab.lab import Lab, Training, everything
 from assent.report.page import build_report
 from assent.results.words import percent, plural
 from assent.runs.calibration import MEASURED_IN
@@ -25,15 +35,28 @@ from assent.runs.drift import PATHS, drift, paths_then
 from assent.runs.folder import QUALITY, REPORT, TUNING, Run, open_run
 from assent.runs.history import Grade, Step
 from assent.runs.manifest import RunFiles, hash_of_decisions
-from assent.runs.run import report_data
+from assent.runs.plan import settings_of
+from assent.runs.run import report_data, stopped_after
 from assent.runs.served import Served
 from assent.runs.standing import Ask
-from assent.runs.tables import described
+from assent.runs.tables import described, selection_of
+from assent.support.arrays import Bools
 from assent.support.errors import AssentError
+from assent.support.progress import SILENT, Progress
+from assent.training import Trained, Tune
 from assent.training.stored import as_files
 
 _ABOUT_VALUES: Final = ("value_own", "value_social", "value_trials", "value_paths", "objective")
 """What a certificate says of values, which are kept."""
+
+
+class Vectors(StrEnum):
+    """Where the items' vectors of a prompt update come from."""
+
+    KEPT = "kept"
+    """From the last exact run, as they are; people are folded in."""
+    TRAINED = "trained"
+    """From a training on what is disclosed now, as are people's vectors."""
 
 
 def prompt_update(
@@ -41,17 +64,21 @@ def prompt_update(
     log: Interactions,
     out: str | Path,
     *,
+    vectors: Vectors = Vectors.KEPT,
     wishes: Ask | None = None,
     check: bool = True,
     replace: bool = False,
+    executor: Executor = SERIAL,
+    progress: Progress = SILENT,
 ) -> Run:
     """Write the prompt update of a live run to the folder `out`, and return it.
 
     `log` is the present one, read as for the fit. `wishes` reads people's own limits, for a run that had
     some. With `check`, a sample of the rows is valued again, and a warning says if values are too old to
-    decide by; an exact update values all anew. `replace` may replace another run in `out`.
+    decide by; an exact update values all anew. `replace` may replace another run in `out`. `executor` and
+    `progress` are for the training, where `vectors` asks for one.
     """
-    started = time.time()
+    started, vectors = time.time(), Vectors(vectors)
     served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))
     applied = served.apply(step.changes)
     if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):
@@ -62,13 +89,14 @@ def prompt_update(
     if aged is not None and aged.is_too_old:
         warnings.warn(f"{aged.summary()} Accepted: grade exact, which values all anew", stacklevel=2)
     base = _base(run, step.changes, served)
-    settings = {**run.settings, "grade": Grade.PROMPT.value, "base": base}
+    settings = {**run.settings, "grade": Grade.PROMPT.value, "vectors": vectors.value, "base": base}
     quality = {
         **run.quality,
         "operating_point": {**run.quality["operating_point"], "price": served.price},
         MEASURED_IN: run.quality[MEASURED_IN] or run.manifest.mark,
         "grade": Grade.PROMPT.value,
-        "age": age(base),
+        "vectors": vectors.value,
+        "age": age(base, vectors),
         "drift": None if aged is None else asdict(aged),
         "price_found_anew": applied.found_anew,
     }
@@ -82,24 +110,53 @@ def prompt_update(
     held_out = _still_there(run.held_out, table)
     records, tuning = [dict(each) for each in run.records], run.tuning
     with claimed(Path(out), settings, replace=replace) as files:
-        _write(files, served, log, table, held_out)
+        if vectors is Vectors.TRAINED:
+            live = live_problem(log, seed=settings["split_seed"], negatives=settings["negatives_asked"])
+            lab = Lab(live, settings_of(run), settings["seed"], executor=executor, progress=progress)
+            trained = trained_anew(lab, selection_of(live, table), tuning["disclosed"])
+        else:
+            trained = served.trained
+        _write(files, trained, log, table, held_out)
         files.write_json(TUNING, tuning)
         files.write_json("certificate.json", certificate)
         files.write_json("metrics.json", records)
         files.write_json(QUALITY, quality)
         page = build_report(report_data(settings, tuning, records, [], table, certificate, quality))
         files.write(REPORT, page.encode())
-        step.write(files, table, log.sealed, seconds=time.time() - started, fresh=step.fresh_seconds)
+        step.write(
+            files,
+            table,
+            log.sealed,
+            seconds=time.time() - started,
+            fresh=step.fresh_seconds,
+            vectors=vectors.value,
+        )
         forget_replaced(files.folder)
         spent = time.time() - started
         files.finish(problem=settings["fingerprint"], decisions=hash_of_decisions(table), seconds=spent)
     return open_run(out)
 
 
+def trained_anew(lab: Lab, selection: Bools, found: Mapping[str, Any]) -> Trained:
+    """Return the model that is trained on all disclosed rows of the lab's live problem, `selection[Z]`.
+
+    `found` has the settings and the number of epochs of an earlier run's final model (`tuning.json`).
+    """
+    asked = lab.settings
+    model = type(asked.model_settings).model_validate(found["found"])
+    known = asked.model_copy(update={"model_settings": model, "tune": Tune.NONE})
+    whole = replace(lab, problem=disclosed_whole(lab.problem, selection))
+    final = Training(
+        everything(whole.problem), label="final model", settings=stopped_after(known, found["epochs"])
+    )
+    [trained] = whole.train([final])
+    return trained
+
+
 def _write(
-    files: RunFiles, served: Served, log: Interactions, table: pl.DataFrame, held_out: pl.DataFrame
+    files: RunFiles, trained: Trained, log: Interactions, table: pl.DataFrame, held_out: pl.DataFrame
 ) -> None:
-    for name, content in as_files(served.trained, "model").items():
+    for name, content in as_files(trained, "model").items():
         files.write(name, content)
     files.write_table("selection.parquet", table)
     files.write_table("held_out.parquet", held_out)
@@ -107,7 +164,7 @@ def _write(
 
 
 def _base(run: Run, changes: Changes, served: Served) -> dict[str, Any]:
-    """The exact run that values and items come from, and what changed since: no ids."""
+    """The exact run that values, items' vectors and settings come from, and what changed since: no ids."""
     before = run.settings.get("base") or {
         "run": run.folder.name,
         "decisions": run.manifest.decisions,
@@ -123,13 +180,17 @@ def _base(run: Run, changes: Changes, served: Served) -> dict[str, Any]:
     return {**before, "updates": before["updates"] + 1, "since": since}
 
 
-def age(base: Mapping[str, Any]) -> str:
-    """Say how old values and items are that come from the exact run `base`."""
+def age(base: Mapping[str, Any], vectors: Vectors) -> str:
+    """Say how old that is which comes from the exact run `base`."""
     rows = sum(count for name, count in base["since"].items() if name != "people_withdrawn")
     changed = percent(rows / max(1, base["rows"]), 1)
     since = plural(base["updates"], "prompt update")
+    moved = f"{since} changed {changed} of its rows since"
+    if vectors is Vectors.KEPT:
+        return f"Values and items are those of the run {base['run']}; {moved}."
     return (
-        f"Values and items are those of the run {base['run']}; {since} changed {changed} of its rows since."
+        f"Values, settings and the length of the training are those of the run {base['run']}; {moved}. The "
+        "model is trained anew on what is disclosed now."
     )
 
 

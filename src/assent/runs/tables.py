@@ -9,6 +9,7 @@ from assent.game.players import players_of
 from assent.game.prices import break_even_prices
 from assent.game.reasons import Reasons, reasons_of
 from assent.methods import Choice
+from assent.support.arrays import Bools
 
 
 def selection_table(
@@ -74,6 +75,16 @@ def held_out_table(log: Interactions, problem: Problem) -> pl.DataFrame:
         schema_overrides={"held_out_for": pl.String},
     )
     return described(table, log)
+
+
+def selection_of(problem: Problem, table: pl.DataFrame) -> Bools:
+    """Return what a run's table discloses of a problem's training rows, in their order: [Z]."""
+    rows = {"user": problem.user_ids[problem.train.users], "item": problem.item_ids[problem.train.items]}
+    decided = table.select("user", "item", "disclosed")
+    found = pl.DataFrame(rows, {"user": pl.String, "item": pl.String}).join(
+        decided, on=["user", "item"], how="left", maintain_order="left"
+    )
+    return found["disclosed"].to_numpy()
 
 
 def described(table: pl.DataFrame, log: Interactions) -> pl.DataFrame:

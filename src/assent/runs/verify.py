@@ -57,9 +57,10 @@ from assent.runs.folder import (
 )
 from assent.runs.history import Grade
 from assent.runs.manifest import MANIFEST, Manifest, hash_of_decisions, read_manifest
+from assent.runs.prompt import Vectors
 from assent.runs.run import report_data, stopped_after
 from assent.runs.shards import hash_of_entry
-from assent.runs.tables import described, held_out_table
+from assent.runs.tables import described, held_out_table, selection_of
 from assent.support.arrays import positions, string_keys
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
@@ -122,8 +123,10 @@ def verify(
     with progress.task("checking the files", 1):
         checked.folder_alone()
     live = live if checked.is_live else None
-    if again and checked.is_prompt:
-        raise AssentError("again=True: a prompt update is not trained; accepted: the exact run it keeps")
+    if again and checked.keeps_items:
+        raise AssentError(
+            "again=True: a prompt update that keeps items is not trained; accepted: the exact run it keeps"
+        )
     if log is not None and problem is not None and checked.fits(log, problem, live):
         if live is None:
             checked.metrics_again(problem, progress)
@@ -184,8 +187,13 @@ class _Verification:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the run is a prompt update: figures and items are those of an exact run."""
+        """Whether the run is a prompt update: values and figures are those of an exact run."""
         return self.description is not None and self.description.get("grade") == Grade.PROMPT.value
+
+    @property
+    def keeps_items(self) -> bool:
+        """Whether the items' vectors are those of an exact run."""
+        return self.is_prompt and (self.description or {}).get("vectors", Vectors.KEPT) == Vectors.KEPT
 
     def folder_alone(self) -> None:
         """Check what can be checked without the log."""
@@ -403,7 +411,7 @@ class _Verification:
         return None
 
     def _check_knowledge(self, trained: Trained, disclosed: pl.DataFrame) -> None:
-        if self.is_prompt:  # items stay those of the exact run; people are folded in from what it knows
+        if self.keeps_items:  # people are folded in from the items that the exact run knows
             disclosed = disclosed.filter(pl.col("item").is_in(trained.item_ids.tolist()))
             if trained.user_ids.tolist() != disclosed["user"].unique().sort().to_list():
                 self.note("model.json", "knows other users than those of the disclosed interactions")
@@ -548,7 +556,7 @@ class _Verification:
         except ValidationError as error:
             self.note(MARKER, f"has no settings of a training ({error.errors()[0]['msg']})")
             return
-        selection = self.selection["disclosed"].to_numpy()
+        selection = selection_of(problem, self.selection)
         lab = Lab(problem, chosen, trained.seed, executor=executor, progress=progress)
         if problem.judges is not None:
             lab = replace(lab, problem=disclosed_whole(problem, selection))
