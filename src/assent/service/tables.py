@@ -238,7 +238,7 @@ class Model(Table):
     job_id: Mapped[int | None] = mapped_column(ForeignKey("job.id"), unique=True)
     created: Mapped[Moment]
     kind: Mapped[str] = mapped_column(String(16))
-    """`train`: all was measured, decided and trained. `update`: values, and settings or items' vectors, are of
+    """`train`: all was measured, decided, trained. `update`: values, and settings or items' vectors, are of
     `parent_id`."""
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("model.id"))
     folder: Mapped[str] = mapped_column(Text, unique=True)
