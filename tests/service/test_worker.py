@@ -1,12 +1,15 @@
 """From wishes to a model in service: decisions, states with receipts, publishing, rolling back, backups."""
 
 import shutil
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select, update
 
+from assent.data.live import live_problem
+from assent.data.problem import make_problem
 from assent.runs.folder import open_run
 from assent.runs.verify import verify
 from assent.service import interactions, jobs, ledger, models, people, wishes, worker
@@ -173,38 +176,78 @@ def test_updates_are_asked_for_once_wishes_have_waited(service: Service) -> None
         assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["train", "update"]
 
 
-def test_a_deletion_asks_for_a_training(service: Service) -> None:
-    database, settings = service
+@pytest.mark.parametrize("vectors", ["trained", "kept"])
+def test_a_deletion_asks_for_a_model_without_it(service: Service, vectors: str) -> None:
+    database, settings = service[0], service[1].model_copy(update={"update_vectors": vectors})
     with database.writing() as session:
         interactions.delete(session, "u02", interactions.page(session, settings, "u02").rows[0].item)
     worker.ask_for_work(database, settings)
+    worker.ask_for_work(database, settings.model_copy(update={"update_after": 0.0}))
     worker.ask_for_work(database, settings.model_copy(update={"train_after": 0.0}))
+    asked = {"trained": ["train", "update"], "kept": ["train"]}[vectors]
     with database.reading() as session:
-        assert [each.kind for each in jobs.page(session, state="queued")[0]] == ["train"]
+        assert [each.kind for each in jobs.page(session, state="queued")[0]] == asked
 
 
-def test_an_update_decides_at_once_and_a_training_follows(service: Service) -> None:
-    """A prompt update keeps the items' vectors: nobody is told that these were trained without a row."""
+def updated(service: Service) -> tuple[int, models.ModelView]:
+    """Let u00 say never to what is used, and a worker do an update; the wish and the model."""
     database, settings = service
     with database.writing() as session:
-        used = interactions.page(session, settings, "u00", state="used").rows
+        [used, *_] = interactions.page(session, settings, "u00", state="used").rows
         interactions.add(session, [NewInteraction("newcomer", "i01", 0.0, unwillingness=0.0)])
         jobs.enqueue(session, "update", by="ann")
-    wish = say(service, "u00", Said("item", used[0].item, 1.0))
+    wish = say(service, "u00", Said("item", used.item, 1.0))
     assert worker.work_once(database, settings, worker="w")
     with database.reading() as session:
         assert jobs.page(session)[0][0].error is None
         model = models.in_service(session)
         assert model is not None
         assert (model.kind, model.parent) == ("update", 1)
-        past = wishes.history(session, "u00").wishes[0]
-        assert (past.wish, past.decided is None, past.trained, past.served) == (wish, False, None, None)
         states = {row.item: row.state for row in interactions.page(session, settings, "u00", limit=99).rows}
-        assert states[used[0].item] == "never"
+        assert states[used.item] == "never"
         assert [row.state for row in interactions.page(session, settings, "newcomer").rows] == ["used"]
         lists = Server(settings).recommend(session, "u00")
         assert (lists.model, lists.basis) == (model.id, "own")
     assert verify(settings.runs / model.folder) == []
+    return wish, model
+
+
+def test_one_update_trains_without_what_is_withheld_and_receipts_say_so(service: Service) -> None:
+    """Bytes: the model in service is that of a training on what is disclosed, and on nothing else."""
+    database, settings = service
+    wish, model = updated(service)
+    with database.snapshot() as session:
+        past = wishes.history(session, "u00").wishes[0]
+        assert past.wish == wish
+        assert None not in (past.decided, past.trained, past.served)
+        receipts = {state: ledger.receipt(session, id) for state, id in past.receipts.items()}
+        assert check_ledger(ledger.export_lines(session), "ledger", receipts)[1] == []
+        whole = models.get(session, 1)
+        log, _ = worker.read_log(session, settings)
+    outcome = receipts["trained"]["dpv:hasRecordOfActivity"]["events"][0]["outcome"]
+    assert outcome["model_hash"] == model.model_hash != whole.model_hash
+    assert (outcome["values_of_model"], outcome["values_of_model_hash"]) == (1, whole.model_hash)
+    assert receipts["served"]["proof"]["leaf"]["facts"].items() <= outcome.items()
+    run = open_run(settings.runs / model.folder)
+    assert not run.selection.filter(disclosed=True).join(log.sealed, on=["user", "item"], how="semi").height
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the log is small
+        split, live = make_problem(log, "paper-tables", seed=0), live_problem(log, seed=0)
+    assert verify(run.folder, log, split, live=live, again=True) == []
+    with database.writing() as session:  # nothing speaks against it, nor for the one before
+        models.publish(session, settings, model.id, by="ann")
+        with pytest.raises(ConflictError, match="may no longer be used"):
+            models.publish(session, settings, 1, by="ann")
+
+
+def test_an_update_that_keeps_vectors_trains_nothing(service: Service) -> None:
+    """Nobody is told that items' vectors were trained without a row that they know."""
+    kept = service[1].model_copy(update={"update_vectors": "kept"})
+    database, settings = service = service[0], kept
+    wish, model = updated(service)
+    with database.reading() as session:
+        past = wishes.history(session, "u00").wishes[0]
+        assert (past.wish, past.decided is None, past.trained, past.served) == (wish, False, None, None)
     with database.writing() as session:
         jobs.enqueue(session, "train", by="ann")
     assert worker.work_once(database, settings, worker="w")

@@ -70,7 +70,7 @@ def in_service_id(session: Session) -> int | None:
 
 
 def last_trained(session: Session) -> Model | None:
-    """Return the last model all of which was trained, and whose files are there."""
+    """Return the model of the last whole training, whose files are there."""
     asked = select(Model).where(Model.kind == "train", Model.pruned.is_(None)).order_by(Model.id.desc())
     return session.scalar(asked.limit(1))
 
@@ -125,8 +125,10 @@ def used_against_wishes(session: Session, settings: ServiceSettings, model: Mode
         effective.unwillingness == 1,
         effective.unwillingness > limit,
     )
-    trained = [each for each in (model.id, model.parent_id) if each is not None]
-    asked = effective.joined(asked).where(Decision.model_id.in_(trained), Decision.state == "used", is_away)
+    rests = [model.id]
+    if model.parent_id is not None and model.trained_upto < model.upto:  # its items' vectors are kept
+        rests.append(model.parent_id)
+    asked = effective.joined(asked).where(Decision.model_id.in_(rests), Decision.state == "used", is_away)
     return session.scalars(asked).one()
 
 

@@ -63,11 +63,18 @@ class ServiceSettings(BaseModel):
     frontier: tuple[Share, ...] = ()
     """Budgets at which a training also measures quality, for the operator's page."""
     update_after: float = 60.0
-    """Seconds that a wish may wait until a worker begins to decide anew (a prompt update)."""
+    """Seconds that a wish may wait until a worker begins to decide anew (a prompt update).
+
+    Where updates train, also a deletion."""
     train_after: float = 6 * 3600.0
-    """Seconds that a wish, or a deletion, may wait until a worker begins to train anew."""
+    """Seconds that a wish or a deletion may wait for a model without it, until a worker begins to train."""
     train_every: float = 24 * 3600.0
     """Seconds after which a worker trains anew in any case."""
+    update_vectors: Literal["trained", "kept"] = "trained"
+    """What an update does after it decided.
+
+    `trained`: it trains the model anew on what is disclosed, with the settings of the last training, so that
+    wishes are trained and served. `kept`: it keeps the items' vectors, and wishes wait for a training."""
     publish: Literal["at once", "by hand"] = "at once"
     """Whether a worker puts a model into service when it is done."""
     keep_models: Annotated[int, Field(ge=1)] = 5

@@ -1,8 +1,10 @@
 """The states that wishes reach after they were requested: decided, trained, served.
 
-A wish is *decided* once a decision was made that knows it. It is *trained* once every number of a model was
-made without what it forbids: a prompt update keeps the items' vectors of the training before, so only a
-training does that. It is *served* once such a model is in service. Each state comes with a receipt.
+A wish is *decided* once a decision was made that knows it. It is *trained* once a model was trained from
+nothing on what is disclosed by that decision: by a whole training, or by an update that trains anew. An
+update takes what entries are worth, and the settings of the model, from the last whole training; its receipts
+name that. An update that keeps the items' vectors trains nothing. A wish is *served* once such a model is in
+service. Each state comes with a receipt.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +26,7 @@ def honour(database: Database, settings: ServiceSettings, model: int) -> None:
     """Let all wishes that a model knows be `decided`, and `trained`, each with what became of it."""
     with database.reading() as session:
         found = session.get_one(Model, model)
-        told = {"model": model, "model_hash": found.model_hash}
+        told = _told(session, found)
         steps = (("decided", Wish.decided, found.upto), ("trained", Wish.trained, found.trained_upto))
     for state, column, upto in steps:
         while True:
@@ -39,6 +41,15 @@ def honour(database: Database, settings: ServiceSettings, model: int) -> None:
                 wishes.advance(session, settings, state, outcomes)  # type: ignore[arg-type]
                 if state == "trained":
                     session.execute(update(Wish).values(model_id=model).where(Wish.id.in_(waiting)))
+
+
+def _told(session: Session, model: Model) -> dict[str, Any]:
+    """Return what receipts say of a model: which it is, and which training its values and settings are of."""
+    told = {"model": model.id, "model_hash": model.model_hash}
+    if model.parent_id is not None:
+        before = session.get_one(Model, model.parent_id)
+        told |= {"values_of_model": before.id, "values_of_model_hash": before.model_hash}
+    return told
 
 
 def _outcomes(session: Session, model: int, waiting: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -76,7 +87,7 @@ def settle(database: Database, settings: ServiceSettings) -> None:
                 return
             known = and_(Wish.id <= now.trained_upto, Wish.trained.is_not(None), Wish.served.is_(None))
             waiting = list(session.scalars(select(Wish.id).where(known).order_by(Wish.id).limit(_SOME)))
-            told = {"model": now.id, "model_hash": now.model_hash}
+            told = _told(session, now)
         if not waiting:
             return
         with database.writing() as session:

@@ -238,7 +238,7 @@ class Model(Table):
     job_id: Mapped[int | None] = mapped_column(ForeignKey("job.id"), unique=True)
     created: Mapped[Moment]
     kind: Mapped[str] = mapped_column(String(16))
-    """`train`: all of it was trained. `update`: decisions and people's vectors are new, the rest is of
+    """`train`: all was measured, decided, trained. `update`: values, and settings or items' vectors, are of
     `parent_id`."""
     parent_id: Mapped[int | None] = mapped_column(ForeignKey("model.id"))
     folder: Mapped[str] = mapped_column(Text, unique=True)
@@ -249,7 +249,7 @@ class Model(Table):
     upto: Mapped[int] = mapped_column(BigInteger)
     """The ledger's last leaf when the log was read: wishes up to here are decided on."""
     trained_upto: Mapped[int] = mapped_column(BigInteger)
-    """The same when the items' vectors were trained: wishes up to here are honoured by every number of it."""
+    """The same when all vectors were trained: wishes up to here are honoured by every one of them."""
     facts: Mapped[dict[str, Any]] = mapped_column(Json)
     """Figures for operators: counts, violation, quality, operating point, frontier."""
     pruned: Mapped[float | None] = mapped_column(Double)

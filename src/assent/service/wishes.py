@@ -311,7 +311,7 @@ def _event(
     return Event(f"wish {state}", facts, record)
 
 
-_PUBLIC: Final = ("model", "model_hash")
+_PUBLIC: Final = ("model", "model_hash", "values_of_model", "values_of_model_hash")
 """What of an outcome anybody may read in the ledger."""
 
 

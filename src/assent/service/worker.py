@@ -31,7 +31,7 @@ from assent.methods import make_method
 from assent.runs.folder import Run, open_run
 from assent.runs.manifest import MANIFEST
 from assent.runs.plan import RunPlan
-from assent.runs.prompt import prompt_update
+from assent.runs.prompt import Vectors, prompt_update
 from assent.runs.run import fit
 from assent.service import jobs, models
 from assent.service.database import ConflictError, Database, insert_many
@@ -200,7 +200,7 @@ def _do(
         if taken.kind == "train":
             made = _trained(database, settings, taken, watch, executor)
         else:
-            made = _updated(database, settings, taken)
+            made = _updated(database, settings, taken, watch, executor)
     honour(database, settings, made)
     with database.writing() as session:
         jobs.hold(session, taken)
@@ -302,8 +302,13 @@ def _trained(
     return write_model(database, run, taken, upto=upto)
 
 
-def _updated(database: Database, settings: ServiceSettings, taken: Taken) -> int:
-    """Decide anew on the present log by what the last training measured; return the model's id."""
+def _updated(
+    database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch, executor: Executor
+) -> int:
+    """Decide anew on the present log by what the last training measured, and train the model by it.
+
+    Return the model's id. Where settings ask for kept vectors, nothing is trained.
+    """
     with database.reading() as session:
         base = models.last_trained(session)
         if base is None:
@@ -313,7 +318,17 @@ def _updated(database: Database, settings: ServiceSettings, taken: Taken) -> int
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before = open_run(settings.runs / folder)
-        run = prompt_update(before, log_now, _new_folder(settings, taken), check=False)
+        run = prompt_update(
+            before,
+            log_now,
+            _new_folder(settings, taken),
+            vectors=Vectors(settings.update_vectors),
+            check=False,
+            executor=executor,
+            progress=watch,
+        )
+    if settings.update_vectors == Vectors.TRAINED:
+        trained_upto = upto
     return write_model(database, run, taken, upto=upto, parent=parent, trained_upto=trained_upto)
 
 
@@ -405,6 +420,7 @@ def facts_of(run: Run) -> dict[str, Any]:
         "keep_quality": point["keep_quality"],
         "closed_limit": run.settings["closed"],
         "method": run.settings["method"],
+        "vectors": run.settings.get("vectors", Vectors.TRAINED.value),
         "seconds": mine.get("seconds"),
         "quality": dict(run.quality),
         "frontier": run.frontier,
@@ -430,22 +446,26 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
     if last is None:
         is_due: dict[Kind, bool] = {"train": _is_past(undecided, settings.update_after, now)}
     else:
+        trained = select(func.max(Model.trained_upto)).scalar_subquery()
         gone = session.scalar(
-            select(func.min(Leaf.at)).where(Leaf.number > last.upto, Leaf.event.in_((DELETED, ERASED)))
+            select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((DELETED, ERASED)))
         )
-        waiting = [
-            each for each in (untrained, None if gone is None else moment_of(gone)) if each is not None
-        ]
+        deleted = None if gone is None else moment_of(gone)
+        helped = deleted if settings.update_vectors == Vectors.TRAINED else None
         is_due = {
-            "train": _is_past(min(waiting, default=None), settings.train_after, now)
+            "train": _is_past(_first(untrained, deleted), settings.train_after, now)
             or now - last.created >= settings.train_every,
-            "update": _is_past(undecided, settings.update_after, now),
+            "update": _is_past(_first(undecided, helped), settings.update_after, now),
         }
     busy = or_(
         Job.state.in_(("queued", "running")), and_(Job.state == "failed", Job.finished > now - _AFTER_FAILURE)
     )
     taken = set(session.scalars(select(Job.kind).where(busy).distinct()))
     return next((kind for kind, due in is_due.items() if due and kind not in taken), None)
+
+
+def _first(*moments: float | None) -> float | None:
+    return min((each for each in moments if each is not None), default=None)
 
 
 def _is_past(since: float | None, seconds: float, now: float) -> bool:

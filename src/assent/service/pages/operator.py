@@ -323,7 +323,9 @@ def _model(texts: Texts, model: ModelView) -> dict[str, Any]:
         )
     return {
         "id": model.id,
-        "kind": texts(f"models.kind.{model.kind}"),
+        "kind": texts("models.kind.train")
+        if model.kind == "train"
+        else texts(f"models.kind.update.{facts.get('vectors', 'kept')}", parent=model.parent),
         "created": model.created,
         "published": model.published,
         "in_service": model.in_service,

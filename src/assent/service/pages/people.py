@@ -299,6 +299,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
         "receipt.html",
         visitor=visitor,
         sentence=texts(f"receipt.{shown['state']}"),
+        how=_how(texts, found),
         findings=[str(each) for each in findings],
         facts=facts,
         download=address(door.request, f"/me/receipts/{receipt}/receipt.json"),
@@ -536,6 +537,16 @@ def _receipt(
         "at": event["dct:date"],
         "when": texts.when(datetime.fromisoformat(event["dct:date"]).timestamp()),
     }
+
+
+def _how(texts: Texts, receipt: Mapping[str, Any]) -> list[str]:
+    """Return sentences that say what holds of the training that a receipt speaks of."""
+    event = receipt["dpv:hasRecordOfActivity"]["events"][0]
+    if event["state"] != "trained":
+        return []
+    values = event["outcome"].get("values_of_model")
+    more = [] if values is None else [texts("receipt.trained.values", n=values)]
+    return [texts("receipt.trained.how"), *more]
 
 
 def _recommendation(texts: Texts, each: Recommendation) -> dict[str, Any]:
