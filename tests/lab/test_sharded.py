@@ -10,7 +10,7 @@ import pytest
 from assent.data.problem import Rows
 from assent.data.simulate import simulate, simulate_parts
 from assent.lab import SERIAL, Executor, Processes
-from assent.lab.partitions import make_shards
+from assent.lab.partitions import make_shards, parts_of
 from assent.lab.sharded import train_sharded
 from assent.support.arrays import mix, string_keys
 from assent.support.errors import AssentError
@@ -55,7 +55,7 @@ def in_memory(source: Path) -> Trained:
 
 
 def sharded(source: Path, folder: Path, executor: Executor, count: int = 3) -> Trained:
-    shards = make_shards(source, folder, count=count, executor=executor)
+    shards = make_shards(parts_of(source), folder, count=count, executor=executor)
     return train_sharded(shards, SETTINGS, seed=3, executor=executor)
 
 
@@ -77,16 +77,16 @@ def test_processes_have_the_same_bytes(source: Path, tmp_path: Path) -> None:
 
 
 def test_no_row_that_the_door_turns_away_is_written(source: Path, tmp_path: Path) -> None:
-    shards = make_shards(source, tmp_path / "all", count=2, executor=SERIAL)
+    shards = make_shards(parts_of(source), tmp_path / "all", count=2, executor=SERIAL)
     table = pl.concat([pl.read_parquet(file) for file in source.iterdir()])
     assert shards.rows == table.filter(pl.col("unwillingness") < 1).height < table.height
-    fewer = make_shards(source, tmp_path / "few", count=2, executor=SERIAL, closed=0.5)
+    fewer = make_shards(parts_of(source, closed=0.5), tmp_path / "few", count=2, executor=SERIAL)
     assert fewer.rows == table.filter(pl.col("unwillingness") <= 0.5).height
     fewer.remove()
     assert not (tmp_path / "few").exists()
 
 
-def write(folder: Path, **columns: list[str | None]) -> Path:
+def write(folder: Path, **columns: list[Any]) -> Path:
     folder.mkdir()
     pl.DataFrame(columns).write_parquet(folder / "a.parquet")
     return folder
@@ -95,21 +95,25 @@ def write(folder: Path, **columns: list[str | None]) -> Path:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"user": ["a"]}, r"a\.parquet: no column item; accepted: user and item"),
-        ({"user": ["a", None], "item": ["x", "y"]}, r"a\.parquet: a row without user or item"),
-        ({"user": ["a", "a"], "item": ["x", "x"]}, "a person has an item twice"),
+        ({"user": ["a"]}, r"a\.parquet: no column item; accepted: user, item, unwillingness"),
+        ({"user": ["a"], "item": ["x"]}, r"a\.parquet: no column unwillingness"),
+        ({"user": ["a", None], "item": ["x", "y"], "unwillingness": [0.1, 0]}, r"a\.parquet, row 2: no user"),
+        ({"user": ["a", "b"], "item": ["x", "y"], "unwillingness": [0.1, None]}, "row 2: no unwillingness"),
+        ({"user": ["a", "b"], "item": ["x", "y"], "unwillingness": [0.1, 1.5]}, "row 2: unwillingness 1.5"),
+        ({"user": ["a", "a"], "item": ["x", "x"], "unwillingness": [0.1, 0.1]}, "a person has an item twice"),
+        ({"user": ["a", "a"], "item": ["x", "x"], "unwillingness": [0.1, 1]}, "a person has an item twice"),
     ],
 )
-def test_what_cannot_be_read_is_refused(
-    columns: dict[str, list[str | None]], said: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_read_is_refused(columns: dict[str, list[Any]], said: str, tmp_path: Path) -> None:
     with pytest.raises(AssentError, match=said):
-        make_shards(write(tmp_path / "log", **columns), tmp_path / "shards", count=2, executor=SERIAL)
+        make_shards(
+            parts_of(write(tmp_path / "log", **columns)), tmp_path / "shards", count=2, executor=SERIAL
+        )
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AssentError, match=r"no \.parquet file in it"):
-        make_shards(tmp_path, tmp_path / "shards", count=2, executor=SERIAL)
+        parts_of(tmp_path)
 
 
 @pytest.mark.parametrize("parts", [1, 3, 7])

@@ -25,6 +25,7 @@ class Lazy(NamedTuple):
 COMMANDS = {
     "demo": Lazy("fit_commands", "demo", "The whole way on simulated data, with a report."),
     "fit": Lazy("fit_commands", "fit_command", "Choose what is worth disclosing, train on that, report."),
+    "train": Lazy("large_commands", "train_command", "Decide and train on a log larger than memory."),
     "update": Lazy("update_commands", "update_command", "Decide and train anew after changes of mind."),
     "frontier": Lazy("compare_commands", "frontier_command", "Measure quality against violation."),
     "compare": Lazy("compare_commands", "compare_command", "Compare methods at prices by true rewards."),

@@ -294,7 +294,7 @@ class LineProgress(Whole):
         names = dict.fromkeys(each for each in (stage.phase, stage.task) if each)
         steps = [] if stage.done is None else [f"{stage.done} of {stage.total}"]
         so_far = [*steps, duration(stage.seconds), *_how_far(stage)]
-        log("progress", f"{', '.join(names)}: {', '.join(so_far)}", stage)
+        log("progress", f"{', '.join(names) or 'starting'}: {', '.join(so_far)}", stage)
 
     def opened(self) -> None:
         """Tell of the phase before; begin to tell by the clock."""

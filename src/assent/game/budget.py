@@ -70,21 +70,9 @@ class Budget:
         return self._allows(self.paid(selection))
 
     def fitting(self, order: Ints) -> int:
-        """How many interactions from the start of `order` can be disclosed together: the largest number.
-
-        By bisection. Each step adds only the interactions between the last start that fits and the next one
-        tried, so that all steps together look at each interaction about once.
-        """
-        low, high, paid = 0, len(order), np.zeros(self.n_users)
-        while low < high:
-            middle = (low + high + 1) // 2
-            more = order[low:middle]
-            tried = paid + sum_by(self.owners[more], self.unwillingness[more], self.n_users)
-            if self._allows(tried):
-                low, paid = middle, tried
-            else:
-                high = middle - 1
-        return low
+        """How many interactions from the start of `order` can be disclosed together: the largest number."""
+        owners, unwillingness = self.owners, self.unwillingness
+        return fitting(self.allowances, order, owners, unwillingness, np.zeros(self.n_users))
 
     def least_share(self, selection: Bools) -> float:
         """The smallest share of a budget that would allow `selection[Z]`."""
@@ -95,12 +83,35 @@ class Budget:
         return min(1.0, float((disclosed[counts] / minded[counts]).max(initial=0.0)))
 
     def _allows(self, paid: Floats) -> bool:
-        spare = self.allowances - paid
-        first = spare.argmax()
-        largest = float(spare[first])
-        # Left out of the sum, not subtracted from it: one person's spare may be far above that of all others.
-        spare[first] = 0
-        return float(spare.sum()) + min(0.0, largest) >= 0
+        return within(self.allowances, paid)
+
+
+def within(allowances: Floats, paid: Floats) -> bool:
+    """Whether people with these `allowances[N]` can disclose `paid[N]` unwillingness."""
+    spare = allowances - paid
+    first = spare.argmax()
+    largest = float(spare[first])
+    # Left out of the sum, not subtracted from it: one person's spare may be far above that of all others.
+    spare[first] = 0
+    return float(spare.sum()) + min(0.0, largest) >= 0
+
+
+def fitting(allowances: Floats, order: Ints, owners: Ints, unwillingness: Floats, paid: Floats) -> int:
+    """How many interactions from the start of `order` can be disclosed on top of `paid[N]`: the most.
+
+    By bisection. Each step adds only the interactions between the last start that fits and the next one
+    tried, so that all steps together look at each interaction about once.
+    """
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        more = order[low:middle]
+        tried = paid + sum_by(owners[more], unwillingness[more], len(paid))
+        if within(allowances, tried):
+            low, paid = middle, tried
+        else:
+            high = middle - 1
+    return low
 
 
 class Spending:

@@ -55,6 +55,7 @@ _AUTH = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 class Ray:
     """Runs items as tasks of a Ray cluster; use it as a context manager.
 
+    What jobs share may say what a job takes, as the attribute `memory`: bytes, besides those of libraries.
     `address` is HOST:PORT of a cluster that this machine has joined; without it, an instance is started here,
     with `workers` processors, and ended afterwards. `say` is told where jobs run, and of lost machines.
     """
@@ -177,7 +178,8 @@ class Ray:
             return
         reference = ray.put(shared)
         size = ray.experimental.get_object_locations([reference])[reference].get("object_size") or 0
-        self._shared, self._held, self._memory = shared, [reference], _LIBRARIES + _PER_BYTE * int(size)
+        self._shared, self._held = shared, [reference]
+        self._memory = _LIBRARIES + int(getattr(shared, "memory", _PER_BYTE * size))
         largest = max(
             (node["Resources"].get("memory", 0) for node in ray.nodes() if node["Alive"]), default=0
         )

@@ -6,6 +6,7 @@ returns them with the products of its blocks; these are summed in the order of b
 of `training.train` on the same rows without validation rows.
 """
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from assent.models import Draws, Sizes
 from assent.models.checks import make_model
 from assent.models.ials import CALIBRATING, IALS
 from assent.models.layers import mean_row
-from assent.support.arrays import Ints, Keys, mix, string_keys
+from assent.support.arrays import Ints, Keys, hash_arrays, mix, string_keys
 from assent.support.draws import Purpose
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Advance, Progress
@@ -33,8 +34,14 @@ from assent.support.ridge import (
     solve_turned,
     summed,
 )
-from assent.support.runtime import flushed
+from assent.support.runtime import flushed, one_thread
 from assent.training import Settings, Trained
+from assent.training.trainer import Checkpoint
+
+SAVE_EVERY = 60.0
+"""Seconds between two checkpoints."""
+_OF_SHARD = 6
+"""Memory of a job for each byte of the file of its shard: the file, its arrays, vectors before and after."""
 
 
 class _Half(NamedTuple):
@@ -50,6 +57,8 @@ class _Half(NamedTuple):
     """Without vectors: it knows the weights α and λ."""
     is_last: bool
     """Whether to solve exactly."""
+    memory: int
+    """Bytes that a job takes, besides libraries."""
 
 
 class _Own(NamedTuple):
@@ -73,26 +82,46 @@ class _Lots(NamedTuple):
 
 
 def train_sharded(
-    shards: Shards, settings: Settings, *, seed: int, executor: Executor, progress: Progress = SILENT
+    shards: Shards,
+    settings: Settings,
+    *,
+    seed: int,
+    executor: Executor,
+    progress: Progress = SILENT,
+    checkpoint: Path | None = None,
 ) -> Trained:
-    """Train iALS for all its epochs on all rows of the shards."""
+    """Train iALS for all its epochs on all rows of the shards.
+
+    With `checkpoint`, the state is saved to that file about every minute, after an epoch; a later call with
+    the same arguments continues from it.
+    """
     how = settings.training
     if settings.model != IALS.name:
         raise AssentError(f"--model {settings.model}: shards are for {IALS.name} alone")
     sizes = Sizes(len(shards.user_ids), len(shards.item_ids), shards.rows, how.negatives)
     draws = Draws(seed, string_keys(shards.user_ids), string_keys(shards.item_ids), how.initialisation)
-    with torch.no_grad():
+    content = hash_arrays(shards.user_ids, shards.item_ids, str(shards.rows).encode())
+    key = json.dumps([content, settings.model_dump(mode="json"), seed], sort_keys=True)
+    saved = Checkpoint(checkpoint, key, SAVE_EVERY)
+    with torch.no_grad(), one_thread(), flushed():
         model = make_model(IALS, sizes, settings.model_settings, draws)
         assert isinstance(model, IALS)
+        no_steps = torch.optim.Adam(model.parameters())  # iALS has its own solver
+        state = saved.load(model, no_steps)
         leader = _Leader(shards, model, executor)
-        halves = 2 * how.last_epoch + 1
-        jobs = how.last_epoch * (len(shards.user_shards) + len(shards.item_shards)) + len(shards.user_shards)
-        with flushed(), progress.task(f"training, {halves} half-steps", jobs) as advance:
-            for _ in range(how.last_epoch):
+        users, both = len(shards.user_shards), len(shards.user_shards) + len(shards.item_shards)
+        with progress.task("training, shards of epochs", how.last_epoch * both + users) as advance:
+            for _ in range(state.epoch * both):
+                advance()
+            while state.epoch < how.last_epoch:
                 leader.improve_items(advance)
                 leader.improve_users(advance)
+                state.epoch += 1
+                saved.keep(model, no_steps, state)
             leader.finish(draws, advance)
-    return Trained(model.eval(), shards.user_ids, shards.item_ids, seed, how.last_epoch, None)
+    saved.remove()
+    about = shards.user_ids, shards.item_ids, seed, how.last_epoch, None
+    return Trained(model.eval(), *about, seconds=saved.seconds)
 
 
 class _Leader:
@@ -101,6 +130,8 @@ class _Leader:
     def __init__(self, shards: Shards, model: IALS, executor: Executor) -> None:
         self._shards, self._model, self._executor = shards, model, executor
         self._users, self._items = model.user_table[:-1].numpy(), model.item_table[:-1].numpy()
+        every = (*shards.user_shards, *shards.item_shards)
+        self._largest = max(shards.size_of(shard) for shard in every)
         self._of_users = gram_parts(self._users)
         self._of_items = gram_parts(self._items)
         empty = IALS(Sizes(0, 0, 0, 1), model.settings)
@@ -128,7 +159,10 @@ class _Leader:
 
     def _half(self, table: Array, parts: list[Array], *, is_last: bool = False) -> _Half:
         gram, basis = basis_of(self._gram(parts), table.dtype)
-        return _Half(self._shards.folder, in_blocks(table, basis), gram, basis, self._weights, is_last)
+        memory = table.nbytes + _OF_SHARD * self._largest
+        return _Half(
+            self._shards.folder, in_blocks(table, basis), gram, basis, self._weights, is_last, memory
+        )
 
     def _run(self, half: _Half, shards: list[Shard], vectors: Array, advance: Advance) -> list[Array]:
         """Set the vectors of all shards; return the products of their blocks, in order."""

@@ -1,0 +1,131 @@
+"""Large logs: decisions and a model with the bytes of a training in memory on what is disclosed."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from assent.data.simulate import simulate_parts
+from assent.lab import SERIAL, Executor
+from assent.runs.large import LargePlan, fit_large, open_large
+from assent.support.errors import AssentError
+from assent.training import Settings
+
+SIZE: dict[str, Any] = {"users": 5000, "items": 300, "rows": 30_000}
+SETTINGS = Settings.model_validate(
+    {"model": "ials", "model_settings": {"dimension": 4}, "training": {"epochs": 2}}
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log in three files; a hundred rows are never used."""
+    folder = tmp_path_factory.mktemp("log")
+    for number, part in enumerate(simulate_parts(3, **SIZE)):
+        never = pl.int_range(pl.len()) < 100 * (number == 0)
+        minded = pl.when(never).then(1.0).otherwise("unwillingness")
+        part.table.with_columns(unwillingness=minded).write_parquet(folder / f"{number}.parquet")
+    return folder
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    files = [
+        file for file in folder.rglob("*") if file.is_file() and file.name not in ("done.json", "large.json")
+    ]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+def decisions_of(folder: Path) -> pl.DataFrame:
+    return pl.concat(pl.read_parquet(file) for file in sorted((folder / "decisions").iterdir()))
+
+
+def test_withheld_rows_change_no_byte_of_the_model(source: Path, tmp_path: Path) -> None:
+    made = fit_large(source, tmp_path / "out", LargePlan(shards=2), SETTINGS)
+    decided = decisions_of(tmp_path / "out")
+    counts = dict(decided.group_by("decision").len().iter_rows())
+    assert counts == {name: made.figures[name] for name in ("disclosed", "withheld", "never")}
+    assert 0.45 < made.figures["violation_share"] <= 0.5
+    assert len(decided) == SIZE["rows"]
+    other = tmp_path / "disclosed"
+    other.mkdir()
+    for file in source.iterdir():  # what is not disclosed is not there
+        said = pl.read_parquet(tmp_path / "out" / "decisions" / file.name)["decision"]
+        pl.read_parquet(file).filter(said == "disclosed").write_parquet(other / file.name)
+    fit_large(other, tmp_path / "again", LargePlan(method="all", budget=None, shards=5), SETTINGS)
+    for name in ("model.safetensors", "model.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+    assert not (tmp_path / "out" / ".work").exists()
+    known = open_large(tmp_path / "out").trained
+    assert known.recommend([known.user_ids[0]], k=3).height == 3
+
+
+class KilledError(Exception):
+    pass
+
+
+class Dying:
+    """Ends after so many lists of jobs."""
+
+    workers = 1
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def map(self, *arguments: Any) -> list[Any]:
+        self.left -= 1
+        if self.left < 0:
+            raise KilledError
+        return SERIAL.map(*arguments)
+
+
+def test_a_killed_command_goes_on_and_changes_no_byte(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = LargePlan(method="occurrence", budget=0.3, shards=2)
+    fit_large(source, tmp_path / "whole", plan, SETTINGS)
+    monkeypatch.setattr("assent.lab.sharded.SAVE_EVERY", 0.0)
+    lists, executor = 0, Dying(0)
+    while True:
+        try:
+            fit_large(source, tmp_path / "killed", plan, SETTINGS, executor=executor)
+            break
+        except KilledError:
+            lists += 1
+            executor = Dying(lists)
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
+    assert lists < 20
+
+
+def test_folders_and_settings_are_guarded(source: Path, tmp_path: Path) -> None:
+    executor: Executor = SERIAL
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    with pytest.raises(AssentError, match="holds no large log's model"):
+        fit_large(source, tmp_path / "mine", LargePlan(), SETTINGS, replace=True)
+    out = tmp_path / "out"
+    with pytest.raises(KilledError):
+        fit_large(source, out, LargePlan(), SETTINGS, executor=Dying(2))
+    with pytest.raises(AssentError, match="unfinished work on other data or settings"):
+        fit_large(source, out, LargePlan(budget=0.2), SETTINGS)
+    fit_large(source, out, LargePlan(budget=0.2), SETTINGS, replace=True, executor=executor)
+    with pytest.raises(AssentError, match="holds a finished model"):
+        fit_large(source, out, LargePlan(budget=0.2), SETTINGS)
+    for plan, said in (
+        (LargePlan(method="worth"), "method=worth: accepted: all, threshold, occurrence, value"),
+        (LargePlan(method="value"), "values: accepted: a column"),
+        (LargePlan(price=1.0), "price: accepted"),
+        (LargePlan(budget=None), "needs a budget"),
+    ):
+        with pytest.raises(AssentError, match=said):
+            fit_large(source, tmp_path / "new", plan, SETTINGS)
+
+
+def test_given_values_are_decided_on_at_a_price(tmp_path: Path) -> None:
+    source = tmp_path / "log"
+    source.mkdir()
+    rows = {"user": ["a", "a", "b"], "item": ["x", "y", "x"], "unwillingness": [0.5, 0.5, 0.0]}
+    pl.DataFrame(rows | {"worth": [0.6, 0.4, 0.0]}).write_parquet(source / "a.parquet")
+    plan = LargePlan(method="value", values="worth", price=1.0, budget=None)
+    fit_large(source, tmp_path / "out", plan, SETTINGS)
+    assert decisions_of(tmp_path / "out")["decision"].to_list() == ["disclosed", "withheld", "withheld"]
