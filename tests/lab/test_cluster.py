@@ -3,18 +3,12 @@
 The node that the tests are not attached to reaches their stores through the desk, as another machine would.
 """
 
-import json
 import os
 import re
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -27,6 +21,7 @@ from assent.lab import SERIAL, Executor, Lab, Processes, Store, Training
 from assent.lab.lab import compute
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
+from assent.testing.cluster import Nodes, two_nodes
 from assent.training import Settings
 from tests.lab.test_executor import fail, process, refuse, solved
 from tests.small import small_problem, some_of
@@ -36,72 +31,11 @@ pytestmark = pytest.mark.xdist_group("ray")
 
 from assent.lab.cluster import Ray  # noqa: E402
 
-HERE = "127.0.0.1"
-FAST = {"health_check_period_ms": 500, "health_check_failure_threshold": 3, "health_check_timeout_ms": 1000}
-"""A lost node is noticed within seconds."""
-
-
-class Nodes:
-    """A head, which the tests are attached to, and other nodes, with one processor each, as processes."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind((HERE, 0))
-            port = free.getsockname()[1]
-        self.address, self._folder = f"{HERE}:{port}", folder
-        config = ["--system-config", json.dumps(FAST), "--temp-dir", str(folder)]
-        self.running = [self._start("--head", "--port", str(port), "--include-dashboard", "false", *config)]
-
-    def add(self) -> subprocess.Popen[bytes]:
-        """Start another node, and wait until it has joined."""
-        made = self._start("--address", self.address)
-        self.running.append(made)
-        return made
-
-    def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """End all processes of a node at once, as a loss of power would."""
-        for pid in [node.pid, *descendants(node.pid)]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        node.wait()
-        self.running.remove(node)
-
-    def end(self) -> None:
-        for node in reversed(self.running.copy()):
-            self.kill(node)
-
-    def _start(self, *how: str) -> subprocess.Popen[bytes]:
-        start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus", "1"]
-        about = ["--node-ip-address", HERE, "--object-store-memory", str(10**8), "--disable-usage-stats"]
-        log = self._folder / f"node-{len(list(self._folder.glob('node-*')))}"
-        with log.open("wb") as file:
-            made = subprocess.Popen([*start, *about, *how], stdout=file, stderr=file, start_new_session=True)
-        deadline = time.monotonic() + 60
-        while b"Ray runtime started" not in log.read_bytes():
-            assert made.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
-        return made
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have."""
-    try:
-        listed = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
-    return [each for child in listed for each in (child, *descendants(child))]
-
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with tempfile.TemporaryDirectory(prefix="ray-") as folder:  # sockets have short names
-        made = Nodes(Path(folder))
-        try:
-            made.add()
-            yield made
-        finally:
-            made.end()
+    with two_nodes() as made:
+        yield made
 
 
 @dataclass

@@ -1,0 +1,338 @@
+"""Work on two Ray nodes of one processor each, on this machine: how fast, with which bytes, how large.
+
+    bench_cluster.py --cases speed        time of serial, two processes, and two nodes
+    bench_cluster.py --cases digest       the same bytes whoever works, and after nodes were killed
+    bench_cluster.py --cases large --rows 10000000
+
+`speed` fits a part of Gowalla and reproduces `overall` with two models. What starting takes is apart. After
+`--minutes` nothing new is begun. `digest` fits a simulated log once for each executor and once for each of
+`--kills` random moments at which a node is killed; a new node takes its place. `large` decides and trains on
+a simulated log in partitions, and trains in memory on the same rows. It starts and ends its own nodes, by
+their process ids. The folder `--folder` keeps the partitions.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from assent.data.live import live_problem
+from assent.data.problem import Protocol, Rows, make_problem
+from assent.data.simulate import simulate, simulate_parts
+from assent.lab import SERIAL, Executor, Processes, Store
+from assent.runs.large import LargePlan, fit_large
+from assent.runs.plan import RunPlan
+from assent.runs.run import fit
+from assent.support.arrays import mix, string_keys
+from assent.support.runtime import one_thread
+from assent.training import Settings, train
+from assent.training.disclosed import Disclosed
+from assent.training.stored import as_files
+from common import Option, read_options, verdict
+
+try:
+    from assent.lab.cluster import Ray
+    from assent.testing.cluster import Nodes, descendants, two_nodes
+except Exception as error:  # Ray or pytest is not installed
+    print(f"skipped: {error}")
+    sys.exit(0)
+
+EPOCHS = 16
+"""Of `large`: the time for more is in proportion."""
+
+
+def clean(value: Any) -> Any:
+    """Return records without what the clock said."""
+    if isinstance(value, dict):
+        return {key: clean(each) for key, each in value.items() if key != "seconds"}
+    return [clean(each) for each in value] if isinstance(value, list) else value
+
+
+def digest_of(folder: Path) -> str:
+    """Hash the model, the decisions and the records of a run."""
+    found = sha256()
+    for name in ("model.safetensors", "model.json", "selection.parquet", "quality.json", "certificate.json"):
+        found.update((folder / name).read_bytes())
+    for name in ("metrics.json", "tuning.json"):
+        found.update(json.dumps(clean(json.loads((folder / name).read_text())), sort_keys=True).encode())
+    return found.hexdigest()[:16]
+
+
+def digests() -> None:
+    """Fit with every executor, and with a node killed at random moments."""
+    log = simulate(preference="learnable", users=150, items=110, noise=0.3, seed=3)
+    problem, live = make_problem(log, Protocol.PAPER_TABLES, seed=3), live_problem(log, seed=3)
+    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 8}})
+    found = dict[str, str]()
+
+    def fitted(name: str, executor: Executor) -> float:
+        start = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            plan = RunPlan(budget=0.5, seed=3, seeds=1)
+            fit(log, problem, Path(folder) / "run", plan, settings, live=live, executor=executor)
+            found[name] = digest_of(Path(folder) / "run")
+        took = time.perf_counter() - start
+        print(f"{name}: {found[name]}, {took:.0f} s", flush=True)
+        return took
+
+    fitted("serial", SERIAL)
+    with Processes(2) as processes:
+        fitted("two processes", processes)
+    with Ray(workers=1) as one:
+        fitted("one Ray node", one)
+    with two_nodes() as nodes, Ray(nodes.address, say=tell_lost) as two:
+        took = fitted("two Ray nodes", two)
+        moments = random.Random(0)
+        for number in range(2 if given.quick else given.kills):
+            at = moments.uniform(0, took)
+            killer = threading.Timer(at, lambda: nodes.kill(nodes.running[-1]))
+            killer.start()
+            fitted(f"two Ray nodes, kill {number + 1} after {at:.1f} s", two)
+            killer.cancel()
+            killer.join()
+            if len(nodes.running) < 2:
+                nodes.add()
+    same = sum(each == found["serial"] for each in found.values())
+    verdict("runs with the digest of serial", same, len(found), f"of {len(found)}", at_most=False)
+
+
+def tell_lost(message: str) -> None:
+    """Print that a job was begun again."""
+    if "lost" in message:
+        print(f"  {message}", flush=True)
+
+
+@contextmanager
+def begun(name: str) -> Iterator[Executor]:
+    """Yield an executor that has done a job on each worker, and print what that took."""
+    start = time.perf_counter()
+    with _executor(name) as executor:
+        executor.map(import_all, list(range(4)), None, lambda: None)
+        print(f"{name}: begins after {time.perf_counter() - start:.0f} s", flush=True)
+        yield executor
+
+
+@contextmanager
+def _executor(name: str) -> Iterator[Executor]:
+    if name == "serial":
+        yield SERIAL
+    elif name == "processes":
+        with Processes(2) as processes:
+            yield processes
+    else:
+        with two_nodes() as nodes, Ray(nodes.address) as two:
+            yield two
+
+
+def import_all(shared: None, item: int, tell: Callable[[], None]) -> None:
+    """Load what jobs load."""
+    import torch
+
+    torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+
+
+def speed() -> None:
+    """Time both commands' work with each executor."""
+    from assent.reproduce import ITEMS
+    from assent.reproduce.plan import quick
+    from assent.reproduce.run import reproduce
+
+    deadline = time.monotonic() + 60 * given.minutes
+    log, problem, live = gowalla()
+    model = {"training": {"epochs": 2}} if given.quick else {}
+    settings = Settings.model_validate({"model": "mf", "tune": "none", **model})
+    jobs = list[float]()
+
+    def fitted(executor: Executor, folder: Path) -> None:
+        store = Store(folder / "store")
+        plan = RunPlan(budget=0.5, seeds=1)
+        fit(log, problem, folder / "run", plan, settings, live=live, store=store, executor=executor)
+        keys = [json.loads(file.read_text()) for file in (folder / "store").glob("*.json")]
+        jobs.extend(each["seconds"] for each in keys)
+
+    def reproduced(executor: Executor, folder: Path) -> None:
+        asked = quick(1)
+        users = 150 if given.quick else given.users
+        plan = type(asked)(**{**vars(asked), "models": ("mf", "lightgcn"), "datasets": ("simulation",)})
+        plan = type(asked)(**{**vars(plan), "users": users})
+        reproduce([ITEMS["overall"]], plan, folder / "out", data=None, executor=executor, asked=["overall"])
+
+    for what, work in (("fit on a part of Gowalla", fitted), ("reproduce overall", reproduced)):
+        took = dict[str, float]()
+        for name in ("serial", "processes", "ray"):
+            if time.monotonic() > deadline:
+                print(f"{what}, {name}: not begun, because {given.minutes} minutes are over", flush=True)
+                continue
+            with begun(name) as executor, tempfile.TemporaryDirectory() as folder:
+                start = time.perf_counter()
+                work(executor, Path(folder))
+                took[name] = time.perf_counter() - start
+            print(f"{what}, {name}: {took[name]:.0f} s", flush=True)
+        if what.startswith("fit"):
+            print(f"{what}: jobs of {np.median(jobs):.1f} s (median), {max(jobs):.1f} s (longest)")
+        if len(took) == 3:
+            verdict(f"{what}: serial / two nodes", took["serial"] / took["ray"], 1.7, at_most=False)
+            verdict(f"{what}: processes / two nodes", took["processes"] / took["ray"], 0.95, at_most=False)
+
+
+def gowalla() -> tuple[Any, Any, Any]:
+    """Return a part of Gowalla with unwillingness, its split, and all of its rows to decide on."""
+    from assent.data.door import assign
+    from common import load_log
+
+    log = assign(load_log("gowalla-part", quick=given.quick), "random", 0)
+    return log, make_problem(log, Protocol.PAPER_TABLES, seed=0), live_problem(log, seed=0)
+
+
+class Watch(threading.Thread):
+    """Looks at the processes of nodes: the largest memory of each kind, and CPU seconds."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        super().__init__(daemon=True)
+        self.nodes, self.over = nodes, threading.Event()
+        self.peak = 0.0
+        """GB of the largest worker, pages that it shares with others included."""
+        self.seconds: dict[int, float] = {}
+
+    def run(self) -> None:
+        """Look every half second until `over`."""
+        while not self.over.wait(0.5):
+            for pid in (each for node in self.nodes.running for each in (node.pid, *descendants(node.pid))):
+                self._look(pid)
+
+    def _look(self, pid: int) -> None:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+            status = Path(f"/proc/{pid}/status").read_text()
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+        except OSError:  # it has ended
+            return
+        fields = stat.rpartition(")")[2].split()
+        self.seconds[pid] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        if command.startswith("ray::"):
+            high = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), "0")
+            self.peak = max(self.peak, int(high) / 2**20)
+
+
+def large() -> None:
+    """Decide and train on a log in partitions, on two nodes; then in memory on the same rows."""
+    rows = 10**5 if given.quick else given.rows
+    source = partitions(rows)
+    settings = Settings.model_validate({"training": {"epochs": EPOCHS}})
+    out = Path(given.folder) / f"model-{rows}"
+    shutil.rmtree(out, ignore_errors=True)
+    shards = max(2, rows // 1_250_000)
+    with two_nodes(store=10**9) as nodes, Ray(nodes.address) as executor:
+        watch = Watch(nodes)
+        watch.start()
+        start, own = time.perf_counter(), time.process_time()
+        plan = LargePlan(method=given.method, budget=None if given.method == "all" else 0.5, shards=shards)
+        made = fit_large(source, out, plan, settings, executor=executor, progress=Stages())
+        wall, own = time.perf_counter() - start, time.process_time() - own
+        watch.over.set()
+        watch.join()
+    cpu = own + sum(watch.seconds.values())
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
+    print(f"{rows:.0e} rows, {shards} shards: {made.figures}")
+    print(f"{rows:.0e} rows: {wall:.0f} s, {cpu:.0f} CPU seconds, leading process {peak:.2f} GB")
+    verdict(f"{rows:.0e} rows: peak memory of a worker", watch.peak, 2, "GB")
+    if rows > given.compared:
+        return
+    here = [sys.executable, __file__, "--cases", "memory", "--rows", str(rows), "--folder", given.folder]
+    result = subprocess.run([*here, "--method", given.method], stdout=subprocess.PIPE, check=True)
+    about = json.loads(result.stdout.splitlines()[-1])
+    print(f"{rows:.0e} rows in memory: {about['seconds']:.0f} CPU seconds, peak {about['peak']:.2f} GB")
+    verdict(f"{rows:.0e} rows: CPU of two nodes / in memory", cpu / about["seconds"], 2, "times")
+    same = about["digest"] == model_digest(
+        {n: (out / n).read_bytes() for n in ("model.safetensors", "model.json")}
+    )
+    verdict(f"{rows:.0e} rows: the same bytes as in memory", float(same), 1, at_most=False)
+
+
+class Stages:
+    """Prints what each stage took."""
+
+    @contextmanager
+    def task(self, label: str, total: int) -> Iterator[Callable[[], None]]:
+        """Time a task."""
+        start = time.perf_counter()
+        yield lambda: None
+        print(f"  {label}, {total} steps: {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def partitions(rows: int) -> Path:
+    """Write the log, unless it is there."""
+    folder = Path(given.folder) / f"log-{rows}"
+    if not (folder / "done").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        size = {"users": max(1000, rows // 30), "items": max(500, rows // 300)}
+        for number, part in enumerate(simulate_parts(max(2, rows // 1_000_000), rows=rows, **size)):
+            table = part.table.select("user", "item", "time", "unwillingness")
+            table.write_parquet(folder / f"{number:03}.parquet")
+        (folder / "done").touch()
+    return folder
+
+
+def in_memory() -> None:
+    """Train in memory on what was disclosed; print CPU seconds, memory and a digest as JSON."""
+    folder, start = Path(given.folder), time.process_time()
+    tables = []
+    for file in sorted((folder / f"log-{given.rows}").glob("*.parquet")):
+        said = pl.read_parquet(folder / f"model-{given.rows}" / "decisions" / file.name)["decision"]
+        tables.append(pl.read_parquet(file).filter(said == "disclosed"))
+    table = pl.concat(tables).sort("user", "time", maintain_order=True)
+    (user_ids, users), (item_ids, items) = (
+        np.unique(table[name].to_numpy().astype(np.str_), return_inverse=True) for name in ("user", "item")
+    )
+    user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
+    rows, none = Rows(users, items), Rows(users[:0], items[:0])
+    keys = mix(user_keys[users], item_keys[items])
+    data = Disclosed(user_ids, item_ids, user_keys, item_keys, rows, keys, none, keys[:0])
+    settings = Settings.model_validate({"training": {"epochs": EPOCHS}})
+    how = settings.model_settings, settings.training
+    with one_thread():
+        trained = train(data, model="ials", model_settings=how[0], settings=how[1], seed=0)
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
+    digest = model_digest(as_files(trained, "model"))
+    print(json.dumps({"seconds": time.process_time() - start, "peak": peak, "digest": digest}))
+
+
+def model_digest(files: dict[str, bytes]) -> str:
+    """Hash the files of a model."""
+    return sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
+
+
+CASES: dict[str, Callable[[], None]] = {
+    "speed": speed,
+    "digest": digests,
+    "large": large,
+    "memory": in_memory,
+}
+
+if __name__ == "__main__":
+    given = read_options(
+        __doc__,
+        cases=Option("speed,digest,large", "cases, by commas"),
+        kills=Option(10, "nodes to kill, in digest"),
+        minutes=Option(20, "minutes of speed"),
+        users=Option(600, "people of the simulation that speed reproduces"),
+        rows=Option(10**7, "rows of large"),
+        compared=Option(10**7, "largest number of rows to train on in memory too"),
+        method=Option("threshold", "how large decides"),
+        folder=Option(str(Path(tempfile.gettempdir()) / "assent-large"), "where large keeps its data"),
+    )
+    for case in given.cases.split(","):
+        CASES[case]()
