@@ -13,6 +13,7 @@ kill  While wishes are being said and jobs asked for, one of the three is killed
 
 import asyncio
 import json
+import math
 import os
 import random
 import shutil
@@ -47,6 +48,7 @@ sys.path.insert(0, str(ROOT))
 from tests.service import postgres
 
 PAGE = 50
+REQUESTS = ("ping", "a person's page", "the same as JSON", "recommendations", "wishes")
 
 
 @dataclass
@@ -279,12 +281,15 @@ def under_load(service: Service) -> None:
     try:
         asyncio.run(ready(service, {"serve": web}))
         rates = {}
-        for name, request in cases.items():
+        for name in REQUESTS:
+            if name not in given.requests:
+                continue
+            request = cases[name]
             asyncio.run(hammer(service, request, 1.0, given.connections))
             before = cpu_seconds(web.pid)
             rates[name], slowest = asyncio.run(hammer(service, request, given.seconds, given.connections))
             cpu = (cpu_seconds(web.pid) - before) / (rates[name] * given.seconds) * 1000
-            share = rates[name] / rates["ping"]
+            share = rates[name] / rates.get("ping", math.nan)
             told = f"{share:5.2f} of ping  p99 {slowest:6.1f} ms  {cpu:5.2f} ms of CPU each"
             print(f"{name:18} {rates[name]:8.0f}/s  {told}", flush=True)
             if name in ("a person's page", "recommendations"):
@@ -393,6 +398,7 @@ if __name__ == "__main__":
         cases=Option(("load", "kill"), "what to do"),
         dataset=Option("simulation", "the log: simulation, or a data set"),
         run=Option("", "a run folder, in place of the log"),
+        requests=Option(REQUESTS, "which requests; shares need the ping"),
         connections=Option(16, "connections at once"),
         seconds=Option(10.0, "seconds of each measurement", quick=1.0),
         kills=Option(60, "how often something is killed", quick=3),

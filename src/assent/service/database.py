@@ -126,26 +126,35 @@ class Database:
         self.engine.dispose()
 
 
-def insert_many(session: Session, table: type[Table], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows that all have the same keys."""
-    if not rows:
-        return
-    into = cast("SqlTable", table.__table__)
+Rows = Sequence[Mapping[str, Any]]
+
+
+def insert_many(session: Session, rows: Mapping[type[Table], Rows]) -> None:
+    """Insert rows into several tables; those of a table all have the same keys."""
+    given = {cast("SqlTable", table.__table__): some for table, some in rows.items() if some}
     if session.get_bind().dialect.name == "sqlite":
-        session.execute(insert(into), rows)
-        return
-    # PostgreSQL takes rows as JSON: one statement, always the same, whatever their number.
-    session.execute(_from_json(into, tuple(rows[0])), {"rows": json.dumps(rows, ensure_ascii=False)})
+        for into, some in given.items():
+            session.execute(insert(into), some)
+    elif given:
+        # PostgreSQL takes rows as JSON: one statement, always the same, whatever their number.
+        asked = _from_json(tuple((into, tuple(some[0])) for into, some in given.items()))
+        values = {into.name: json.dumps(some, ensure_ascii=False) for into, some in given.items()}
+        session.execute(asked, values)
 
 
 @cache
-def _from_json(into: SqlTable, columns: tuple[str, ...]) -> TextClause:
+def _from_json(tables: tuple[tuple[SqlTable, tuple[str, ...]], ...]) -> TextClause:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    quoted = {name: dialect.identifier_preparer.quote(name) for name in columns}
-    names = ", ".join(quoted.values())
-    kinds = ", ".join(f"{quoted[name]} {into.c[name].type.compile(dialect)}" for name in columns)
-    rows = f"json_to_recordset(CAST(:rows AS json)) AS given({kinds})"
-    return text(f"INSERT INTO {into.name} ({names}) SELECT {names} FROM {rows}")
+    inserts = []
+    for into, columns in tables:
+        quoted = {name: dialect.identifier_preparer.quote(name) for name in columns}
+        names = ", ".join(quoted.values())
+        kinds = ", ".join(f"{quoted[name]} {into.c[name].type.compile(dialect)}" for name in columns)
+        given = f"json_to_recordset(CAST(:{into.name} AS json)) AS given({kinds})"
+        inserts.append(f"INSERT INTO {into.name} ({names}) SELECT {names} FROM {given}")
+    *first, last = inserts
+    earlier = ", ".join(f"insert_{place} AS ({each})" for place, each in enumerate(first))
+    return text(f"WITH {earlier} {last}" if first else last)
 
 
 def shown(url: URL) -> str:

@@ -17,13 +17,13 @@ from typing import Any, Final
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError, insert_many
+from assent.service.database import NotFoundError, Rows, insert_many
 from assent.service.ledger_check import (
     FORMAT,
     Finding,
     canonical,
     check_receipt,
-    digest_of,
+    digest_of_text,
     first_head,
     head_of,
     leaf_hash,
@@ -31,7 +31,7 @@ from assent.service.ledger_check import (
     path_in,
 )
 from assent.service.receipts import receipt_of
-from assent.service.tables import Leaf, Meta, Person, Receipt, Seal
+from assent.service.tables import Leaf, Meta, Person, Receipt, Seal, Table
 from assent.support.errors import AssentError
 
 _APPENDING: Final = 7_263_002
@@ -88,7 +88,17 @@ class Sealed:
 
     number: int
     salt: str
+    content: str | None
+    """The consent record as canonical JSON."""
     proof: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Events that are sealed once their rows are inserted, in the transaction that took the turn."""
+
+    sealed: list[Sealed]
+    rows: dict[type[Table], Rows]
 
 
 def moment_text(moment: float) -> str:
@@ -119,20 +129,21 @@ _LAST: Final = (
 )
 
 
-def append(session: Session, turn: Turn, events: Sequence[Event], at: str) -> list[Sealed]:
-    """Append events as one batch, and return what proves each; a turn is good for one batch."""
+def append(turn: Turn, events: Sequence[Event], at: str) -> Batch:
+    """Seal events as one batch: what proves each, and the rows to insert; a turn is good for one batch."""
     if not events:
-        return []
+        return Batch([], {})
     salts = [secrets.token_hex(32) for _ in events]
+    contents = [None if each.record is None else canonical(each.record) for each in events]
     leaves = [
         {
             "leaf": turn.leaf + place,
             "at": at,
             "event": each.event,
-            "digest": NOTHING if each.record is None else digest_of(each.record, salt),
+            "digest": NOTHING if content is None else digest_of_text(content, salt),
             "facts": dict(each.facts),
         }
-        for place, (each, salt) in enumerate(zip(events, salts, strict=True))
+        for place, (each, salt, content) in enumerate(zip(events, salts, contents, strict=True))
     ]
     levels = levels_of([leaf_hash(each) for each in leaves])
     seal = {
@@ -153,13 +164,12 @@ def append(session: Session, turn: Turn, events: Sequence[Event], at: str) -> li
         }
         for each in leaves
     ]
-    insert_many(session, Leaf, rows)
     named = {"number": seal["seal"], **{key: value for key, value in seal.items() if key != "seal"}}
-    insert_many(session, Seal, [named])
-    return [
+    sealed = [
         Sealed(
             turn.leaf + place,
             salt,
+            content,
             {
                 "ledger": turn.ledger,
                 "salt": salt,
@@ -169,14 +179,16 @@ def append(session: Session, turn: Turn, events: Sequence[Event], at: str) -> li
                 "seal": seal,
             },
         )
-        for place, (leaf, salt) in enumerate(zip(leaves, salts, strict=True))
+        for place, (leaf, salt, content) in enumerate(zip(leaves, salts, contents, strict=True))
     ]
+    return Batch(sealed, {Leaf: rows, Seal: [named]})
 
 
 def note(session: Session, event: str, **facts: Any) -> int:
     """Append an event that concerns no single person; return its number. `facts` hold no personal data."""
-    [sealed] = append(session, take_turn(session), [Event(event, facts)], moment_text(time()))
-    return sealed.number
+    batch = append(take_turn(session), [Event(event, facts)], moment_text(time()))
+    insert_many(session, batch.rows)
+    return batch.sealed[0].number
 
 
 def last_number(session: Session) -> int:

@@ -41,14 +41,22 @@ class Finding:
         return f"{self.where}: {self.what}"
 
 
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical(value: Any) -> str:
     """Return JSON that is the same for the same value: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def digest_of(record: Mapping[str, Any], salt: str) -> str:
     """Return the salted hash of a consent record; `salt` is 32 bytes as hexadecimal digits."""
-    return sha256(bytes.fromhex(salt) + canonical(record).encode()).hexdigest()
+    return digest_of_text(canonical(record), salt)
+
+
+def digest_of_text(content: str, salt: str) -> str:
+    """Return the same of a record as canonical JSON."""
+    return sha256(bytes.fromhex(salt) + content.encode()).hexdigest()
 
 
 def leaf_hash(leaf: Mapping[str, Any]) -> bytes:

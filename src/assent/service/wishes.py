@@ -20,8 +20,7 @@ from sqlalchemy import and_, func, select, update
 from sqlalchemy.orm import Session
 
 from assent.service.database import Database, NotFoundError, insert_many
-from assent.service.ledger import Event, append, moment_text, number_of, take_turn
-from assent.service.ledger_check import canonical
+from assent.service.ledger import Event, Sealed, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Item, ItemCategory, Person, Receipt, Wish
@@ -222,16 +221,17 @@ def _store(
             in_force[key] = _InForce(number, said.unwillingness, len(wishes))
         wishes.append(wish)
         events.append(_event(settings, who, wish, at, "requested", {}))
-    sealed = append(session, turn, events, at)
+    batch = append(turn, events, at)
+    kept = [
+        _kept(each, who, wish["id"], "requested", done)
+        for each, (_, who, _), wish, done in zip(events, heard, wishes, batch.sealed, strict=True)
+    ]
     _end_earlier(session, heard, stored)
-    insert_many(session, Wish, wishes)
-    kept = [_kept(each.record or {}, who, wish["id"], "requested", done.number, done.salt)
-            for each, (_, who, _), wish, done in zip(events, heard, wishes, sealed, strict=True)]  # fmt: skip
-    insert_many(session, Receipt, kept)
+    insert_many(session, {**batch.rows, Wish: wishes, Receipt: kept})
     touch(session, {who.id for _, who, _ in heard})
     return [
         (place, Recorded(done.number, receipt_of(row["id"], each.record or {}, done.proof)))
-        for (place, _, _), each, row, done in zip(heard, events, kept, sealed, strict=True)
+        for (place, _, _), each, row, done in zip(heard, events, kept, batch.sealed, strict=True)
     ]
 
 
@@ -315,18 +315,17 @@ _PUBLIC: Final = ("model", "model_hash", "values_of_model", "values_of_model_has
 """What of an outcome anybody may read in the ledger."""
 
 
-def _kept(
-    record: Mapping[str, Any], who: _Who, wish: int, state: State, leaf: int, salt: str
-) -> dict[str, Any]:
+def _kept(event: Event, who: _Who, wish: int, state: State, done: Sealed) -> dict[str, Any]:
     """Return the row of a receipt."""
+    assert event.record is not None
     return {
-        "id": record["dct:identifier"],
-        "leaf": leaf,
+        "id": event.record["dct:identifier"],
+        "leaf": done.number,
         "person_id": who.id,
         "wish_id": wish,
         "state": state,
-        "salt": salt,
-        "content": canonical(record),
+        "salt": done.salt,
+        "content": done.content,
     }
 
 
@@ -349,12 +348,12 @@ def advance(
         who = _Who(row.person_id, row.pseudonym)
         people.append(who)
         events.append(_event(settings, who, dict(row._mapping), at, state, outcomes[row.id]))
-    sealed = append(session, turn, events, at)
-    if not sealed:
+    if not events:
         return
-    kept = [_kept(each.record or {}, who, row.id, state, done.number, done.salt)
-            for each, who, row, done in zip(events, people, rows, sealed, strict=True)]  # fmt: skip
-    insert_many(session, Receipt, kept)
+    batch = append(turn, events, at)
+    kept = [_kept(each, who, row.id, state, done)
+            for each, who, row, done in zip(events, people, rows, batch.sealed, strict=True)]  # fmt: skip
+    insert_many(session, {**batch.rows, Receipt: kept})
     session.execute(update(Wish).values({column: now}).where(Wish.id.in_([row.id for row in rows])))
 
 

@@ -379,9 +379,9 @@ def write_model(
             if user in people and item in items:  # erased since
                 rows.append({"model_id": model.id, "person_id": people[user], "item_id": items[item], **row})
             if len(rows) == _ROWS:
-                insert_many(session, Decision, rows)
+                insert_many(session, {Decision: rows})
                 rows = []
-        insert_many(session, Decision, rows)
+        insert_many(session, {Decision: rows})
         return model.id
 
 

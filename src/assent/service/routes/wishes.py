@@ -4,10 +4,11 @@ import asyncio
 from typing import Annotated
 
 from fastapi import Query
+from fastapi.responses import Response
 
 from assent.service import interactions, wishes
 from assent.service.access import Caller, KeyFor
-from assent.service.routes.repeat import ONCE, api_router
+from assent.service.routes.repeat import ONCE, api_router, as_json
 from assent.service.schemas import (
     Cursor,
     EffectiveOut,
@@ -17,7 +18,6 @@ from assent.service.schemas import (
     PastOut,
     PersonIn,
     RecordedAllOut,
-    RecordedOut,
     StandingOut,
     StandingsOut,
     UserId,
@@ -33,22 +33,22 @@ Platform = Annotated[Caller, KeyFor("wishes")]
 _TEXTS = Texts()
 
 
-@router.put("/wishes", dependencies=[ONCE])
-async def say(caller: Platform, body: WishesIn) -> RecordedAllOut:
+@router.put("/wishes", dependencies=[ONCE], response_model=RecordedAllOut)
+async def say(caller: Platform, body: WishesIn) -> Response:
     """Store what a person says, and answer with receipts once it is durable. All of it, or nothing."""
     said = [Said(each.scope, each.target, each.unwillingness) for each in body.wishes]
     return await _record(caller, body.user, said)
 
 
-@router.post("/wishes/withdraw", dependencies=[ONCE])
-async def withdraw(caller: Platform, body: PersonIn) -> RecordedAllOut:
+@router.post("/wishes/withdraw", dependencies=[ONCE], response_model=RecordedAllOut)
+async def withdraw(caller: Platform, body: PersonIn) -> Response:
     """Withdraw everything of a person: never, for all that is known and all that comes."""
     return await _record(caller, body.user, [WITHDRAW_EVERYTHING])
 
 
-async def _record(caller: Caller, user: str, said: list[Said]) -> RecordedAllOut:
+async def _record(caller: Caller, user: str, said: list[Said]) -> Response:
     recorded = await asyncio.wrap_future(caller.service.recorder.submit(user, said))
-    return RecordedAllOut(wishes=[RecordedOut(wish=each.wish, receipt=each.receipt) for each in recorded])
+    return as_json({"wishes": recorded})
 
 
 @router.get("/wishes")
