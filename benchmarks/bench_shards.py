@@ -8,17 +8,19 @@ A live fit with `worth` within half of the violation, unsharded (1) and with mor
 split with the same seeds. Prints for each number of shards
 
     NDCG@5  of the model on test rows, and its difference from the unsharded fit's, over the seeds
-    fresh   CPU seconds of the fit
-    update  CPU seconds of the fit after one disclosed interaction was withdrawn, which takes untouched shards
-            over; without shards everything is done anew
+    fresh   seconds of CPU, and by the clock, of the fit
+    update  the same of the exact update after one disclosed interaction was withdrawn, which takes untouched
+            shards over; without shards everything is done anew
 
-and the last as a share of the unsharded fit. What is done is kept in the file `--log`, one JSON record per
-line, and not repeated.
+and the last as a share of the fit in so many shards, which it is equal to, and of the unsharded fit. What is
+done is kept in the file `--log`, one JSON record per line, and not repeated.
 """
 
 import json
 import tempfile
+import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,16 +56,22 @@ def measured(name: str, model: str, shards: int, seed: int) -> dict[str, Any]:
         runs.append(fit(log, split, out, plan, settings, live=live))
 
     with tempfile.TemporaryDirectory() as folder:
-        fresh = seconds(lambda: fitted(Path(folder) / "fresh"))
+        fresh = timed(lambda: fitted(Path(folder) / "fresh"))
         again = fresh
         if shards > 1 and seed == 0:
             left = without_one(log, runs[0])
-            again = seconds(lambda: runs.append(update(runs[0], left, Path(folder) / "update")))
+            again = timed(lambda: runs.append(update(runs[0], left, Path(folder) / "update")))
             same = {each["entry"] for each in runs[0].shards} & {each["entry"] for each in runs[1].shards}
             assert len(same) == shards - 1, f"{len(same)} of {shards} shards were taken over"
         ndcg = 100 * runs[0].quality["reached"]["mean"]
     return {"data": name, "model": model, "shards": shards, "seed": seed,
             "ndcg": ndcg, "fresh": fresh, "update": again}  # fmt: skip
+
+
+def timed(work: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds that `work` takes: of CPU, and by the clock."""
+    started = time.perf_counter()
+    return seconds(work), time.perf_counter() - started
 
 
 def curve(name: str, model: str) -> None:
@@ -81,18 +89,28 @@ def curve(name: str, model: str) -> None:
     base = found[given.shards[0]]
     for shards, records in found.items():
         lost = [each["ndcg"] - other["ndcg"] for each, other in zip(records, base, strict=True)]
-        cost = {kind: records[0][kind] for kind in ("fresh", "update")}
-        share = cost["update"] / base[0]["fresh"]
+        fresh, again, whole = records[0]["fresh"], records[0]["update"], base[0]["fresh"]
+        of_own, of_whole = ([mine / of for mine, of in zip(again, all_of, strict=True)]
+                            for all_of in (fresh, whole))  # fmt: skip
         print(
             f"{name}, {model}, {shards:2} shards: NDCG@5 {with_error([each['ndcg'] for each in records])}, "
-            f"difference {with_error(lost)}; fresh {cost['fresh']:.1f} s, update {cost['update']:.1f} s, "
-            f"{share:.2f} of a fresh unsharded fit",
+            f"difference {with_error(lost)}; CPU (clock): fresh {of_two(fresh, 1)} s, "
+            f"update {of_two(again, 1)} s, {of_two(of_own, 2)} of the fresh fit in shards, "
+            f"{of_two(of_whole, 2)} of the one without",
             flush=True,
         )
         if given.target and shards > 1:
-            verdict(f"{name}, {model}, {shards} shards: update", share, given.target, "of a fresh fit")
+            for share, of in ((of_own[0], "in shards"), (of_whole[0], "without shards")):
+                label = f"{name}, {model}, {shards} shards: update, as a share of a fresh fit {of}"
+                verdict(label, share, given.target)
             part = 100 * float(np.mean(lost)) / float(np.mean([each["ndcg"] for each in base]))
             print(f"{name}, {model}, {shards} shards: {part:+.1f} % of NDCG@5", flush=True)
+
+
+def of_two(pair: Sequence[float], digits: int) -> str:
+    """Return a figure of CPU, and that by the clock in brackets."""
+    cpu, clock = pair
+    return f"{cpu:.{digits}f} ({clock:.{digits}f})"
 
 
 def kept() -> list[dict[str, Any]]:

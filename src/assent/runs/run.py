@@ -104,7 +104,9 @@ def fit(
     if calibration is not None:
         calibration.check(description)
     with claimed(folder, description, replace=replace) as files:
-        lab = Lab(problem, settings, plan.seed, store or Store(folder / WORK), executor, progress)
+        # What this run uses is counted here alone: the caller's store may have served other runs.
+        own = Store(folder / WORK if store is None else store.folder)
+        lab = Lab(problem, settings, plan.seed, own, executor, progress)
         weights = _weights(plan, live=live is not None, calibrated=calibration is not None)
         with phases(progress, weights) as phase:
             return _fit(log, lab, live, files, plan, description, calibration, after, phase)
