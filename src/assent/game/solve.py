@@ -98,8 +98,7 @@ class _Game:
 
         If they settle nowhere, the selection with the least regret.
         """
-        values, probability = response_values(self.estimates, strategy, self.objective)
-        first = self._play(values)
+        first, probability = self._respond(strategy)
         found, lacking = list[tuple[Held, Floats]](), list[tuple[int, int, Held]]()
         for t, held in self._path(_cell(first), probability):
             if self._is_at_home(held, t):
@@ -183,9 +182,18 @@ class _Game:
             t = left.pop(0)
             if t not in seen:
                 seen.add(t)
-                held = self._play(self.influence[t])
+                held = self._answer(t)
                 left.insert(0, _cell(held))
                 yield t, held
+
+    def _respond(self, strategy: Floats) -> tuple[Held, Floats]:
+        """Everybody's best response to `strategy[Z]`, and the cells' probabilities, [T]."""
+        values, probability = response_values(self.estimates, strategy, self.objective)
+        return self._play(values), probability
+
+    def _answer(self, t: int) -> Held:
+        """Everybody's best response to anchor t, in whatever cell it lies."""
+        return self._play(self.influence[t])
 
     def _play(self, values: Floats) -> Held:
         """Everybody's best response to `values[Z]`, in whatever cell it lies."""

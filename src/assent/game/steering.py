@@ -23,8 +23,10 @@ regret. Players whose bound is 0 are skipped, so turns are few if hardly anybody
 anchor. If very many could, turns give up.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +34,7 @@ from assent.game.estimates import BLOCK, Estimates, Objective, hamming
 from assent.game.nearest import only_just, pull, regret_of
 from assent.game.players import ENUMERATED, Players, all_choices
 from assent.support.arrays import Bools, Floats, Ints, Signs, slices
+from assent.support.exact import rounded
 
 _SWEEPS = 3
 """Corrections per anchor: paying for one distance may shorten another, or lengthen it too much."""
@@ -74,27 +77,75 @@ def hold(
     if not players.wishes.are_plain:
         return _steer(_Part(anchors, players, values, t, others), margins)
     net = np.abs(values - players.price * players.unwillingness)
-    distances = hamming(anchors, selection)
+
+    def nearest(count: int) -> Nearest:
+        some = least(net, count)
+        here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
+        part = np.take(anchors, some, axis=1)
+        return Nearest(some, part, here, values[some], selection[some], float(net[some].max()))
+
+    found = hold_nearest(nearest, len(net), hamming(anchors, selection), t, others, margins, evenly=evenly)
+    if found is None:
+        return None
+    held, some = found
+    joint, answered = selection.copy(), values.copy()
+    joint[some.rows], answered[some.rows] = held.selection, held.values
+    return replace(held, selection=joint, values=answered)
+
+
+class Nearest(NamedTuple):
+    """The Z' interactions nearest to indifference, in their order."""
+
+    rows: Ints
+    anchors: Bools
+    players: Players
+    values: Floats
+    selection: Bools
+    """What everybody's best responses are."""
+    farthest: float
+    """How far from indifference they are at most."""
+
+
+def least(net: Floats, count: int) -> Ints:
+    """The places of the `count` smallest of `net[Z]`, of equal ones the first, in order: [count]."""
+    limit = np.partition(net, count - 1)[count - 1]
+    below = np.flatnonzero(net < limit)
+    equal = np.flatnonzero(net == limit)[: count - len(below)]
+    return np.sort(np.concatenate([below, equal]))
+
+
+def hold_nearest(
+    nearest: Callable[[int], Nearest],
+    total: int,
+    distances: Ints,
+    t: int,
+    others: Bools,
+    margins: Ints,
+    *,
+    evenly: bool,
+) -> tuple[Held, Nearest] | None:
+    """Hold the best responses of a game without wishes by moving those that are `nearest` to indifference.
+
+    `nearest(count)` returns so many of the `total` interactions; `distances[T]` are those of the best
+    responses. The result is the interactions that may have moved, with the distances of the whole selection.
+    """
     short = np.where(others, np.maximum(margins - (distances - distances[t]), 0), 0)
     count = _AT_FIRST + int(short.sum())
     while True:
-        count = min(count, len(net))
-        some = np.argpartition(net, count - 1)[:count]
-        here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
-        part = _Part(np.take(anchors, some, axis=1), here, values[some], t, others)
+        count = min(count, total)
+        some = nearest(count)
+        part = _Part(some.anchors, some.players, some.values, t, others)
         if evenly:
             part = replace(part, values=_summed_up(part))
-        fixed = distances - hamming(part.anchors, selection[some])
+        fixed = distances - hamming(some.anchors, some.selection)
         held = _steer(part, margins - (fixed - fixed[t]))
-        if count == len(net) or (held is not None and held.payments.sum() < net[some].max()):
+        if count == total or (held is not None and held.payments.sum() < some.farthest):
             break
         count *= 4
     if held is None:
         return None
-    joint, answered = selection.copy(), values.copy()
-    paid = np.where(held.selection != selection[some], held.values - part.values, 0.0)
-    joint[some], answered[some] = held.selection, values[some] + paid
-    return Held(joint, answered, fixed + held.distances, held.payments)
+    paid = np.where(held.selection != some.selection, held.values - part.values, 0.0)
+    return Held(held.selection, some.values + paid, fixed + held.distances, held.payments), some
 
 
 @dataclass(frozen=True)
@@ -371,9 +422,8 @@ class _Joint:
         self._felt = np.zeros(estimates.n_anchors)
         """[T], Σ_k (o_k − õ_tk) (social − own)_tk / (N − 1), if effects are unknown."""
         if not estimates.effects:
-            for here in slices(len(selection), BLOCK):
-                change: Floats = selection[here] - estimates.anchors[:, here].astype(np.float64)
-                self._felt += (change * estimates.share(_ALL, here)).sum(axis=1)
+            changes = (selection - anchor.astype(np.float64) for anchor in estimates.anchors)
+            self._felt = np.array([rounded(estimates.shared(t, each)) for t, each in enumerate(changes)])
 
     def play(self, rows: Ints, chosen: Bools) -> None:
         """Change the part `rows` of one player to `chosen`."""
