@@ -282,7 +282,13 @@ class Turns:
         self.estimates, self.price = estimates, price
         self.players = estimates.players(price)
         self.turns_left, self.bounds_left = turns_left, bounds_left
-        self._rounding = _ROUNDING * (np.abs(estimates.losses).max(axis=0) + price)
+        self.rounding = self.rounding_of(estimates.losses, price)
+
+    @staticmethod
+    def rounding_of(losses: Floats, price: float) -> Floats:
+        """Gains of players that count as 0, from `losses[T, N]`: [N]."""
+        rounding: Floats = _ROUNDING * (np.abs(losses).max(axis=0) + price)
+        return rounding
 
     def settle(self, start: Bools, regret: Floats | None = None) -> tuple[Bools, Floats] | None:
         """The equilibrium that turns lead to from the joint selection `start[Z]`, [Z], and its regret, [N].
@@ -296,14 +302,14 @@ class Turns:
             if regret is None and self.bounds_left:
                 self.bounds_left -= 1
                 regret = regret_of(self.estimates, now, objective=Objective.NASH, price=self.price)
-            may_gain = [] if regret is None else np.flatnonzero(regret > self._rounding).tolist()
+            may_gain = [] if regret is None else np.flatnonzero(regret > self.rounding).tolist()
             if regret is None or len(may_gain) > self.turns_left:
                 return None
             self.turns_left -= len(may_gain)
-            joint = joint or _Joint(self.estimates, start)
+            joint = joint or Joint(self.estimates, start)
             now = joint.selection
-            if not [player for player in may_gain if self._moves(joint, player)]:
-                long = [player for player in may_gain if self._units(player).max() >= ENUMERATED]
+            if not [player for player in may_gain if self.moves(joint, player)]:
+                long = [player for player in may_gain if self.units(player).max() >= ENUMERATED]
                 left = np.zeros_like(regret)
                 left[long] = regret[long]
                 return now, left
@@ -330,22 +336,22 @@ class Turns:
                 own = estimates.own[near, np.arange(here.start, here.stop)]
                 values[here] = np.where(disclosed, -crossing, crossing) + own
         fair = self.price * estimates.unwillingness
-        is_fair = np.abs(values - fair) <= self._rounding[estimates.owners]
+        is_fair = np.abs(values - fair) <= self.rounding[estimates.owners]
         values[is_fair] = np.where(selection, np.nextafter(fair, np.inf), fair)[is_fair]
         return values
 
-    def _moves(self, joint: "_Joint", player: int) -> bool:
+    def moves(self, joint: "Joint", player: int) -> bool:
         """Whether the player gains by another selection; if so, play the best one found."""
         rows = self._rows(player)
         choices = np.vstack([joint.selection[rows], self._choices(joint, player)])
         payoffs = self._payoffs(joint, player, choices)
         best = int(payoffs.argmax())
-        if payoffs[best] <= payoffs[0] + self._rounding[player]:
+        if payoffs[best] <= payoffs[0] + self.rounding[player]:
             return False
         joint.play(rows, choices[best])
         return True
 
-    def _payoffs(self, joint: "_Joint", player: int, choices: Bools) -> Floats:
+    def _payoffs(self, joint: "Joint", player: int, choices: Bools) -> Floats:
         """What `choices[C, |S|]` earn the player while the others stay; −inf if not allowed: [C].
 
         The first choice is what the player plays now.
@@ -367,13 +373,13 @@ class Turns:
             payoffs[~kept | never] = -np.inf
         return payoffs
 
-    def _choices(self, joint: "_Joint", player: int) -> Bools:
+    def _choices(self, joint: "Joint", player: int) -> Bools:
         """The selections that the player compares: [C, |S|].
 
         With many units: those that differ in one, and the best in each cell, as far as they can be found.
         Under wishes, where steering is slow, the best responses to each anchor instead.
         """
-        whole, rows, units = self.estimates, self._rows(player), self._units(player)
+        whole, rows, units = self.estimates, self._rows(player), self.units(player)
         count = int(units.max()) + 1
         if count <= ENUMERATED:
             return all_choices(count)[:, units]
@@ -404,7 +410,7 @@ class Turns:
         order, ends = self._order
         return order[ends[player] : ends[player + 1]]
 
-    def _units(self, player: int) -> Ints:
+    def units(self, player: int) -> Ints:
         """The units of the player's interactions, counted from 0: [|S|]."""
         rows, groups = self._rows(player), self.estimates.wishes.groups
         if groups is None:
@@ -413,17 +419,17 @@ class Turns:
         return units
 
 
-class _Joint:
+class Joint:
     """A joint selection of which one player after the other may change their part."""
 
     def __init__(self, estimates: Estimates, selection: Bools) -> None:
         self.estimates, self.selection = estimates, selection.copy()
         self.distances = estimates.distances_of(selection)
-        self._felt = np.zeros(estimates.n_anchors)
+        self.felt: Floats = np.zeros(estimates.n_anchors)
         """[T], Σ_k (o_k − õ_tk) (social − own)_tk / (N − 1), if effects are unknown."""
         if not estimates.effects:
             changes = (selection - anchor.astype(np.float64) for anchor in estimates.anchors)
-            self._felt = np.array([rounded(estimates.shared(t, each)) for t, each in enumerate(changes)])
+            self.felt = np.array([rounded(estimates.shared(t, each)) for t, each in enumerate(changes)])
 
     def play(self, rows: Ints, chosen: Bools) -> None:
         """Change the part `rows` of one player to `chosen`."""
@@ -432,7 +438,7 @@ class _Joint:
         self.distances = self.distances + (chosen != anchors).sum(axis=1)
         self.distances -= (self.selection[rows] != anchors).sum(axis=1)
         if not self.estimates.effects:
-            self._felt += self.estimates.share(_ALL, rows) @ move
+            self.felt += self.estimates.share(_ALL, rows) @ move
         self.selection[rows] = chosen
 
     def standing(self, player: int, rows: Ints) -> Floats:
@@ -442,7 +448,7 @@ class _Joint:
         if not estimates.effects:
             change: Floats = self.selection[rows] - estimates.anchors[:, rows].astype(np.float64)
             own = (change * estimates.share(_ALL, rows)).sum(axis=1)
-            return np.asarray(self._felt - own - losses)
+            return np.asarray(self.felt - own - losses)
         others = []
         for effects, anchor in zip(estimates.effects, estimates.anchors, strict=True):
             columns, values = effects.row(player)
