@@ -73,9 +73,9 @@ def digest_of(folder: Path) -> str:
 
 def digests() -> None:
     """Fit with every executor, and with a node killed at random moments."""
-    log = simulate(preference="learnable", users=150, items=110, noise=0.3, seed=3)
+    log = simulate(preference="learnable", users=100 if given.quick else 600, items=150, noise=0.3, seed=3)
     problem, live = make_problem(log, Protocol.PAPER_TABLES, seed=3), live_problem(log, seed=3)
-    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 8}})
+    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 40}})
     found = dict[str, str]()
 
     def fitted(name: str, executor: Executor) -> float:
@@ -94,9 +94,10 @@ def digests() -> None:
     with Ray(workers=1) as one:
         fitted("one Ray node", one)
     with two_nodes() as nodes, Ray(nodes.address, say=tell_lost) as two:
-        took = fitted("two Ray nodes", two)
+        fitted("two Ray nodes", two)
+        took = fitted("two Ray nodes, which are warm", two)
         moments = random.Random(0)
-        for number in range(2 if given.quick else given.kills):
+        for number in range(2 if given.quick else given.kills):  # later ones take longer: nodes are new
             at = moments.uniform(0, took)
             killer = threading.Timer(at, lambda: nodes.kill(nodes.running[-1]))
             killer.start()

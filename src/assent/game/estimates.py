@@ -4,6 +4,7 @@ An anchor is a selection on which a model was trained. Around it, influence pred
 loss to first order. The prediction for any other selection is that of its nearest anchor (Hamming distance).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -13,6 +14,7 @@ import numpy as np
 from assent.data.wishes import PLAIN, Wishes
 from assent.game.players import Players
 from assent.support.arrays import Bools, Floats, Ints, slices, sum_by
+from assent.support.exact import exact_sum, rounded
 from assent.support.sparse import SparseMatrix
 
 
@@ -32,6 +34,27 @@ BLOCK = 2**17
 def hamming(anchors: Bools, selection: Bools) -> Ints:
     """The distance of `selection[Z]` to each of `anchors[T, Z]`: [T]."""
     return np.array([np.count_nonzero(selection != anchor) for anchor in anchors])
+
+
+_GRID = 2.0**22
+"""Chances are multiples of 1 / this where they are summed: exact for up to 2³¹ interactions."""
+
+
+def _on_grid(chances: Floats) -> Floats:
+    return np.round(chances * _GRID) / _GRID
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What a shard of people has to know of all others: T numbers, twice."""
+
+    people: int
+    distances: Ints
+    """[T], how far the others' part of the joint selection is from each anchor."""
+    shared: Sequence[int]
+    """[T], the exact sum of equal shares in what the others change (`Estimates.shared`)."""
+    alike: Ints
+    """[T], a number per anchor of the whole game."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +80,14 @@ class Estimates:
     effects: tuple[SparseMatrix, ...] = ()
     """T matrices [N, Z], effect of k on the loss of user u; entries at k's owner equal `own`."""
     wishes: Wishes = PLAIN
+    elsewhere: Elsewhere | None = None
+    """What other shards add, if these people are a shard of a larger game (`game.spread`)."""
 
     @cached_property
     def alike(self) -> Ints:
         """A number per anchor, [T], counted from 0; anchors with the same selection share it."""
+        if self.elsewhere is not None:
+            return self.elsewhere.alike
         numbers: dict[bytes, int] = {}
         return np.array([numbers.setdefault(anchor.tobytes(), len(numbers)) for anchor in self.anchors])
 
@@ -113,20 +140,25 @@ class Estimates:
 
     def distances_of(self, selection: Bools) -> Ints:
         """Hamming distance of `selection[Z]` to each anchor: [T]."""
-        return hamming(self.anchors, selection)
+        here = hamming(self.anchors, selection)
+        return here if self.elsewhere is None else here + self.elsewhere.distances
 
     def nearest(self, selections: Bools) -> Ints:
         """The anchor nearest to each of `selections[B, Z]`, the first of equally near ones: [B]."""
         return np.array([self.distances_of(each).argmin() for each in selections])
 
     def moments(self, strategy: Floats) -> tuple[Floats, Floats]:
-        """Mean, [T], and covariance, [T, T], of the distances if k is disclosed with chance `strategy[k]`."""
+        """Mean, [T], and covariance, [T, T], of the distances if k is disclosed with chance `strategy[k]`.
+
+        Chances and variances are rounded to a grid, so that sums are exact: they have the same bytes however
+        interactions are dealt into shards.
+        """
         mean, cov = np.zeros(self.n_anchors), np.zeros((self.n_anchors, self.n_anchors))
         for here in slices(len(strategy), BLOCK):
-            p, anchors = strategy[here], self.anchors[:, here]
+            p, anchors = _on_grid(strategy[here]), self.anchors[:, here]
             sign = np.where(anchors, -1.0, 1.0)
             mean += sign @ p + anchors.sum(axis=1)
-            cov += (sign * (p * (1 - p))) @ sign.T
+            cov += (sign * _on_grid(p * (1 - p))) @ sign.T
         return mean, cov
 
     def predicted_total(self, selection: Bools, price: float, anchor: int | None = None) -> float:
@@ -159,12 +191,23 @@ class Estimates:
         if self.effects:
             return self.effects[t] @ change
         share = change * self.share(t)
-        return float(share.sum()) + sum_by(self.owners, change * self.own[t] - share, self.n_users)
+        total = rounded(self._shared(t, share))
+        return total + sum_by(self.owners, change * self.own[t] - share, self.n_users)
+
+    def shared(self, t: int, change: Floats) -> int:
+        """The exact sum of everybody's equal shares of a `change[Z]`, for others than its owners."""
+        return self._shared(t, change * self.share(t))
+
+    def _shared(self, t: int, share: Floats) -> int:
+        """Sums of people are exact, so that their sum does not depend on how people are dealt into shards."""
+        here = exact_sum(sum_by(self.owners, share, self.n_users))
+        return here if self.elsewhere is None else here + self.elsewhere.shared[t]
 
     def share(self, t: int | slice, rows: Ints | slice = slice(None)) -> Floats:
         """An equal share of what disclosing `rows` does for others than their owners: [(T,) rows]."""
         foreign: Floats = self.social[t, rows] - self.own[t, rows]
-        return foreign / max(1, self.n_users - 1)
+        others = 0 if self.elsewhere is None else self.elsewhere.people
+        return foreign / max(1, self.n_users + others - 1)
 
     def predicted_losses(self, selections: Bools) -> Floats:
         """Every user's loss under `selections[B, Z]`, predicted by the nearest anchors (eq. 7): [B, N].

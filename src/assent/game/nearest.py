@@ -52,9 +52,12 @@ class Cells:
 
 def cells(estimates: Estimates, strategy: Floats) -> Cells:
     """The cells if interactions are disclosed independently with probabilities `strategy[Z]`."""
-    which = estimates.alike
+    return cells_of(*estimates.moments(strategy), estimates.alike)
+
+
+def cells_of(mean: Floats, cov: Floats, which: Ints) -> Cells:
+    """The cells for distances with `mean[T]` and `cov[T, T]`, of anchors of which some are `alike`."""
     first, copies = np.unique(which, return_index=True)[1], np.bincount(which)
-    mean, cov = estimates.moments(strategy)
     distinct = normal_cells(mean[first], cov[np.ix_(first, first)])
     # Anchors that coincide share their cell; rounding alone would tell them apart.
     share = 1 / copies[which]
@@ -112,12 +115,17 @@ def _standard_draws(dimension: int) -> Floats:
     return np.asarray(norm.ppf(np.clip(points, 1e-12, 1 - 1e-12)), dtype=np.float64)
 
 
-def response_values(estimates: Estimates, strategy: Floats, objective: Objective) -> tuple[Floats, Floats]:
-    """v_k of every interaction if the others play `strategy[Z]`, [Z]; the cells' probabilities, [T]."""
+def response_values(
+    estimates: Estimates, strategy: Floats, objective: Objective, here: Cells | None = None
+) -> tuple[Floats, Floats]:
+    """v_k of every interaction if the others play `strategy[Z]`, [Z]; the cells' probabilities, [T].
+
+    `here` are the cells, if they are known.
+    """
     influence = estimates.values(objective)
     if estimates.n_anchors == 1:
         return influence[0], np.ones(1)
-    here = cells(estimates, strategy)
+    here = here or cells(estimates, strategy)
     values: Floats = here.probability @ influence
     if not here.slopes.any():
         return values, here.probability

@@ -22,9 +22,11 @@ interactions with the highest break-even prices, and at price 0 to interactions 
 unwillingness first.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -37,11 +39,11 @@ from assent.game.steering import Held, Turns, hold
 from assent.results.records import DEAREST
 from assent.support.arrays import Bools, Floats, Ints
 
-_WORK = 3 * 10**7
+WORK = 3 * 10**7
 """Most entries of influence to read for holding cells; at least one cell is held in any case."""
 _ENOUGH = 2e-3
 """If nobody could gain more than this share of the mean loss, no other cell is held."""
-_TURNS = 1000
+TURNS = 1000
 """Most turns of single players: a few seconds with long histories."""
 _PRECISION = 1e-2
 """Relative width of the interval of prices at which bisection stops."""
@@ -49,6 +51,8 @@ _LEAST_PRICE = 1e-6
 """The first price above 0 if break-even prices suggest none."""
 _DOUBLINGS = 20
 """Most doublings of the price. Tables that learn from few samples may not fit at any price."""
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -83,23 +87,51 @@ def solve(estimates: Estimates, *, objective: Objective, price: float, rounds: i
     return game.nash(np.full(len(estimates.owners), USUAL_PRIOR) if prior is None else prior)
 
 
-class _Game:
-    """One game at a price; counts how often each anchor was nearest to a selection that was played."""
+class Search(Generic[Found]):
+    """The search for an equilibrium at a price, wherever the interactions are.
 
-    def __init__(self, estimates: Estimates, objective: Objective, price: float, rounds: int) -> None:
-        self.estimates, self.objective, self.price, self.rounds = estimates, objective, price, rounds
-        self.players = estimates.players(price)
-        self.influence = estimates.values(objective)
-        self.regret_of = partial(regret_of, estimates, objective=objective, price=price)
-        self.nearest = np.zeros(estimates.n_anchors, dtype=np.int64)
+    It counts how often each anchor was nearest to a selection that was played.
+    """
 
-    def nash(self, strategy: Floats) -> Equilibrium:
+    def __init__(self, price: float, rounds: int, alike: Ints, losses: Floats, interactions: int) -> None:
+        self.price, self.rounds, self.alike = price, rounds, alike
+        self.mean_loss, self.n_users = float(np.abs(losses).mean()), losses.shape[1]
+        self.size = len(alike) * interactions
+        self.nearest = np.zeros(len(alike), dtype=np.int64)
+
+    @abstractmethod
+    def _respond(self, strategy: Floats) -> tuple[Held, Floats]:
+        """Everybody's best response to `strategy[Z]`, and the cells' probabilities, [T]."""
+
+    @abstractmethod
+    def _answer(self, t: int) -> Held:
+        """Everybody's best response to anchor t, in whatever cell it lies."""
+
+    @abstractmethod
+    def _hold(self, t: int, *, safely: bool) -> list[Held]:
+        """Best responses to anchor t, held in its cell if possible: a list of one or none.
+
+        `safely`: by a margin that no single player can make up for.
+        """
+
+    @abstractmethod
+    def _regret(self, held: Held) -> Floats:
+        """At most what each player could gain by deviating alone: [N]."""
+
+    @abstractmethod
+    def _settled(self, starts: Sequence[tuple[Held, Floats | None]]) -> Found:
+        """Where turns settle from one of the `starts`; if nowhere, the first start, whose regret is known."""
+
+    @abstractmethod
+    def equilibrium(self, held: Held, regret: Floats) -> Found:
+        """The result for a selection that was found, with its regret."""
+
+    def nash(self, strategy: Floats) -> Found:
         """A cell that answers itself, found from the response to `strategy[Z]`; else where turns settle.
 
         If they settle nowhere, the selection with the least regret.
         """
-        values, probability = response_values(self.estimates, strategy, self.objective)
-        first = self._play(values)
+        first, probability = self._respond(strategy)
         found, lacking = list[tuple[Held, Floats]](), list[tuple[int, int, Held]]()
         for t, held in self._path(_cell(first), probability):
             if self._is_at_home(held, t):
@@ -110,7 +142,7 @@ class _Game:
             else:
                 lacking.append((int(held.distances[t] - held.distances.min()), t, held))
         lacking.sort(key=lambda each: each[:2])
-        enough = _ENOUGH * float(np.abs(self.estimates.losses).mean())
+        enough = _ENOUGH * self.mean_loss
         for held in self._holds([t for _, t, _ in lacking], has_one=bool(found)):
             found.append((held, self._regret(held)))
             if found[-1][1].max() <= enough:
@@ -118,7 +150,7 @@ class _Game:
         found.append((first, self._regret(first)))
         found.sort(key=lambda each: float(each[1].max()))
         # From a cell that does not answer itself nearly everybody moves: affordable in small games only.
-        away = lacking if self.estimates.n_users <= _TURNS else []
+        away = lacking if self.n_users <= TURNS else []
         return self._settled([*found, *((held, None) for *_, held in away)])
 
     def _holds(self, lacking: list[int], *, has_one: bool) -> Iterator[Held]:
@@ -126,7 +158,7 @@ class _Game:
 
         In large games only the first cell is held, and only just if there is no other result yet.
         """
-        most = max(1, _WORK // self.influence.size)
+        most = max(1, WORK // self.size)
         for safely in (True, False):
             for t in lacking[:most]:
                 for held in self._hold(t, safely=safely):
@@ -135,10 +167,40 @@ class _Game:
             if most == 1 and has_one:
                 return
 
+    def _path(self, start: int, probability: Floats) -> Iterator[tuple[int, Held]]:
+        """Best responses: to the cell that the last response fell into, then to cells not visited yet."""
+        left = [start, *np.argsort(-probability, kind="stable").tolist()]
+        seen: set[int] = set()
+        while left and self.nearest.sum() < self.rounds:
+            t = left.pop(0)
+            if t not in seen:
+                seen.add(t)
+                held = self._answer(t)
+                left.insert(0, _cell(held))
+                yield t, held
+
+    def _seen(self, held: Held) -> Held:
+        self.nearest[_cell(held)] += 1
+        return held
+
+    def _is_at_home(self, held: Held, t: int) -> bool:
+        return bool(self.alike[_cell(held)] == self.alike[t])
+
+
+class _Game(Search[Equilibrium]):
+    """One game at a price, in memory."""
+
+    def __init__(self, estimates: Estimates, objective: Objective, price: float, rounds: int) -> None:
+        super().__init__(price, rounds, estimates.alike, estimates.losses, len(estimates.owners))
+        self.estimates, self.objective = estimates, objective
+        self.players = estimates.players(price)
+        self.influence = estimates.values(objective)
+        self.regret_of = partial(regret_of, estimates, objective=objective, price=price)
+
     def _settled(self, starts: Sequence[tuple[Held, Floats | None]]) -> Equilibrium:
         """Where turns settle from one of the `starts`; if nowhere, the first start, whose regret is known."""
-        bounds = max(2, _WORK // self.influence.size)
-        turns = Turns(self.estimates, self.price, turns_left=_TURNS, bounds_left=bounds)
+        bounds = max(2, WORK // self.size)
+        turns = Turns(self.estimates, self.price, turns_left=TURNS, bounds_left=bounds)
         best, regret = starts[0]
         assert regret is not None
         for held, known in starts:
@@ -154,7 +216,7 @@ class _Game:
         """The largest sum of rewards that the nearest anchors predict."""
         free = [self._play(self.influence[t]) for t in range(min(self.estimates.n_anchors, self.rounds))]
         bounds = [self._total(held, t) for t, held in enumerate(free)]
-        best, most, left = free[0], -np.inf, max(2, _WORK // self.influence.size)
+        best, most, left = free[0], -np.inf, max(2, WORK // self.size)
         for t in np.argsort(bounds)[::-1].tolist():
             if most >= bounds[t] or not left:
                 break
@@ -175,17 +237,14 @@ class _Game:
         """The result for a selection that was found, with its regret."""
         return Equilibrium(held.selection, held.values, int(self.nearest.sum()), regret, self.nearest)
 
-    def _path(self, start: int, probability: Floats) -> Iterator[tuple[int, Held]]:
-        """Best responses: to the cell that the last response fell into, then to cells not visited yet."""
-        left = [start, *np.argsort(-probability, kind="stable").tolist()]
-        seen: set[int] = set()
-        while left and self.nearest.sum() < self.rounds:
-            t = left.pop(0)
-            if t not in seen:
-                seen.add(t)
-                held = self._play(self.influence[t])
-                left.insert(0, _cell(held))
-                yield t, held
+    def _respond(self, strategy: Floats) -> tuple[Held, Floats]:
+        """Everybody's best response to `strategy[Z]`, and the cells' probabilities, [T]."""
+        values, probability = response_values(self.estimates, strategy, self.objective)
+        return self._play(values), probability
+
+    def _answer(self, t: int) -> Held:
+        """Everybody's best response to anchor t, in whatever cell it lies."""
+        return self._play(self.influence[t])
 
     def _play(self, values: Floats) -> Held:
         """Everybody's best response to `values[Z]`, in whatever cell it lies."""
@@ -203,13 +262,6 @@ class _Game:
         evenly = self.objective is Objective.NASH
         held = hold(estimates.anchors, players, values, t, margins, evenly=evenly)
         return [] if held is None else [self._seen(held)]
-
-    def _seen(self, held: Held) -> Held:
-        self.nearest[_cell(held)] += 1
-        return held
-
-    def _is_at_home(self, held: Held, t: int) -> bool:
-        return bool(self.estimates.alike[_cell(held)] == self.estimates.alike[t])
 
     def _total(self, held: Held, t: int | None = None) -> float:
         return self.estimates.predicted_total(held.selection, self.price, t)

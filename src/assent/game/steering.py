@@ -23,8 +23,10 @@ regret. Players whose bound is 0 are skipped, so turns are few if hardly anybody
 anchor. If very many could, turns give up.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +34,7 @@ from assent.game.estimates import BLOCK, Estimates, Objective, hamming
 from assent.game.nearest import only_just, pull, regret_of
 from assent.game.players import ENUMERATED, Players, all_choices
 from assent.support.arrays import Bools, Floats, Ints, Signs, slices
+from assent.support.exact import rounded
 
 _SWEEPS = 3
 """Corrections per anchor: paying for one distance may shorten another, or lengthen it too much."""
@@ -74,27 +77,75 @@ def hold(
     if not players.wishes.are_plain:
         return _steer(_Part(anchors, players, values, t, others), margins)
     net = np.abs(values - players.price * players.unwillingness)
-    distances = hamming(anchors, selection)
+
+    def nearest(count: int) -> Nearest:
+        some = least(net, count)
+        here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
+        part = np.take(anchors, some, axis=1)
+        return Nearest(some, part, here, values[some], selection[some], float(net[some].max()))
+
+    found = hold_nearest(nearest, len(net), hamming(anchors, selection), t, others, margins, evenly=evenly)
+    if found is None:
+        return None
+    held, some = found
+    joint, answered = selection.copy(), values.copy()
+    joint[some.rows], answered[some.rows] = held.selection, held.values
+    return replace(held, selection=joint, values=answered)
+
+
+class Nearest(NamedTuple):
+    """The Z' interactions nearest to indifference, in their order."""
+
+    rows: Ints
+    anchors: Bools
+    players: Players
+    values: Floats
+    selection: Bools
+    """What everybody's best responses are."""
+    farthest: float
+    """How far from indifference they are at most."""
+
+
+def least(net: Floats, count: int) -> Ints:
+    """The places of the `count` smallest of `net[Z]`, of equal ones the first, in order: [count]."""
+    limit = np.partition(net, count - 1)[count - 1]
+    below = np.flatnonzero(net < limit)
+    equal = np.flatnonzero(net == limit)[: count - len(below)]
+    return np.sort(np.concatenate([below, equal]))
+
+
+def hold_nearest(
+    nearest: Callable[[int], Nearest],
+    total: int,
+    distances: Ints,
+    t: int,
+    others: Bools,
+    margins: Ints,
+    *,
+    evenly: bool,
+) -> tuple[Held, Nearest] | None:
+    """Hold the best responses of a game without wishes by moving those that are `nearest` to indifference.
+
+    `nearest(count)` returns so many of the `total` interactions; `distances[T]` are those of the best
+    responses. The result is the interactions that may have moved, with the distances of the whole selection.
+    """
     short = np.where(others, np.maximum(margins - (distances - distances[t]), 0), 0)
     count = _AT_FIRST + int(short.sum())
     while True:
-        count = min(count, len(net))
-        some = np.argpartition(net, count - 1)[:count]
-        here = Players(players.owners[some], players.n_users, players.unwillingness[some], players.price)
-        part = _Part(np.take(anchors, some, axis=1), here, values[some], t, others)
+        count = min(count, total)
+        some = nearest(count)
+        part = _Part(some.anchors, some.players, some.values, t, others)
         if evenly:
             part = replace(part, values=_summed_up(part))
-        fixed = distances - hamming(part.anchors, selection[some])
+        fixed = distances - hamming(some.anchors, some.selection)
         held = _steer(part, margins - (fixed - fixed[t]))
-        if count == len(net) or (held is not None and held.payments.sum() < net[some].max()):
+        if count == total or (held is not None and held.payments.sum() < some.farthest):
             break
         count *= 4
     if held is None:
         return None
-    joint, answered = selection.copy(), values.copy()
-    paid = np.where(held.selection != selection[some], held.values - part.values, 0.0)
-    joint[some], answered[some] = held.selection, values[some] + paid
-    return Held(joint, answered, fixed + held.distances, held.payments)
+    paid = np.where(held.selection != some.selection, held.values - part.values, 0.0)
+    return Held(held.selection, some.values + paid, fixed + held.distances, held.payments), some
 
 
 @dataclass(frozen=True)
@@ -231,7 +282,13 @@ class Turns:
         self.estimates, self.price = estimates, price
         self.players = estimates.players(price)
         self.turns_left, self.bounds_left = turns_left, bounds_left
-        self._rounding = _ROUNDING * (np.abs(estimates.losses).max(axis=0) + price)
+        self.rounding = self.rounding_of(estimates.losses, price)
+
+    @staticmethod
+    def rounding_of(losses: Floats, price: float) -> Floats:
+        """Gains of players that count as 0, from `losses[T, N]`: [N]."""
+        rounding: Floats = _ROUNDING * (np.abs(losses).max(axis=0) + price)
+        return rounding
 
     def settle(self, start: Bools, regret: Floats | None = None) -> tuple[Bools, Floats] | None:
         """The equilibrium that turns lead to from the joint selection `start[Z]`, [Z], and its regret, [N].
@@ -245,14 +302,14 @@ class Turns:
             if regret is None and self.bounds_left:
                 self.bounds_left -= 1
                 regret = regret_of(self.estimates, now, objective=Objective.NASH, price=self.price)
-            may_gain = [] if regret is None else np.flatnonzero(regret > self._rounding).tolist()
+            may_gain = [] if regret is None else np.flatnonzero(regret > self.rounding).tolist()
             if regret is None or len(may_gain) > self.turns_left:
                 return None
             self.turns_left -= len(may_gain)
-            joint = joint or _Joint(self.estimates, start)
+            joint = joint or Joint(self.estimates, start)
             now = joint.selection
-            if not [player for player in may_gain if self._moves(joint, player)]:
-                long = [player for player in may_gain if self._units(player).max() >= ENUMERATED]
+            if not [player for player in may_gain if self.moves(joint, player)]:
+                long = [player for player in may_gain if self.units(player).max() >= ENUMERATED]
                 left = np.zeros_like(regret)
                 left[long] = regret[long]
                 return now, left
@@ -279,22 +336,22 @@ class Turns:
                 own = estimates.own[near, np.arange(here.start, here.stop)]
                 values[here] = np.where(disclosed, -crossing, crossing) + own
         fair = self.price * estimates.unwillingness
-        is_fair = np.abs(values - fair) <= self._rounding[estimates.owners]
+        is_fair = np.abs(values - fair) <= self.rounding[estimates.owners]
         values[is_fair] = np.where(selection, np.nextafter(fair, np.inf), fair)[is_fair]
         return values
 
-    def _moves(self, joint: "_Joint", player: int) -> bool:
+    def moves(self, joint: "Joint", player: int) -> bool:
         """Whether the player gains by another selection; if so, play the best one found."""
         rows = self._rows(player)
         choices = np.vstack([joint.selection[rows], self._choices(joint, player)])
         payoffs = self._payoffs(joint, player, choices)
         best = int(payoffs.argmax())
-        if payoffs[best] <= payoffs[0] + self._rounding[player]:
+        if payoffs[best] <= payoffs[0] + self.rounding[player]:
             return False
         joint.play(rows, choices[best])
         return True
 
-    def _payoffs(self, joint: "_Joint", player: int, choices: Bools) -> Floats:
+    def _payoffs(self, joint: "Joint", player: int, choices: Bools) -> Floats:
         """What `choices[C, |S|]` earn the player while the others stay; −inf if not allowed: [C].
 
         The first choice is what the player plays now.
@@ -316,13 +373,13 @@ class Turns:
             payoffs[~kept | never] = -np.inf
         return payoffs
 
-    def _choices(self, joint: "_Joint", player: int) -> Bools:
+    def _choices(self, joint: "Joint", player: int) -> Bools:
         """The selections that the player compares: [C, |S|].
 
         With many units: those that differ in one, and the best in each cell, as far as they can be found.
         Under wishes, where steering is slow, the best responses to each anchor instead.
         """
-        whole, rows, units = self.estimates, self._rows(player), self._units(player)
+        whole, rows, units = self.estimates, self._rows(player), self.units(player)
         count = int(units.max()) + 1
         if count <= ENUMERATED:
             return all_choices(count)[:, units]
@@ -353,7 +410,7 @@ class Turns:
         order, ends = self._order
         return order[ends[player] : ends[player + 1]]
 
-    def _units(self, player: int) -> Ints:
+    def units(self, player: int) -> Ints:
         """The units of the player's interactions, counted from 0: [|S|]."""
         rows, groups = self._rows(player), self.estimates.wishes.groups
         if groups is None:
@@ -362,18 +419,17 @@ class Turns:
         return units
 
 
-class _Joint:
+class Joint:
     """A joint selection of which one player after the other may change their part."""
 
     def __init__(self, estimates: Estimates, selection: Bools) -> None:
         self.estimates, self.selection = estimates, selection.copy()
         self.distances = estimates.distances_of(selection)
-        self._felt = np.zeros(estimates.n_anchors)
+        self.felt: Floats = np.zeros(estimates.n_anchors)
         """[T], Σ_k (o_k − õ_tk) (social − own)_tk / (N − 1), if effects are unknown."""
         if not estimates.effects:
-            for here in slices(len(selection), BLOCK):
-                change: Floats = selection[here] - estimates.anchors[:, here].astype(np.float64)
-                self._felt += (change * estimates.share(_ALL, here)).sum(axis=1)
+            changes = (selection - anchor.astype(np.float64) for anchor in estimates.anchors)
+            self.felt = np.array([rounded(estimates.shared(t, each)) for t, each in enumerate(changes)])
 
     def play(self, rows: Ints, chosen: Bools) -> None:
         """Change the part `rows` of one player to `chosen`."""
@@ -382,7 +438,7 @@ class _Joint:
         self.distances = self.distances + (chosen != anchors).sum(axis=1)
         self.distances -= (self.selection[rows] != anchors).sum(axis=1)
         if not self.estimates.effects:
-            self._felt += self.estimates.share(_ALL, rows) @ move
+            self.felt += self.estimates.share(_ALL, rows) @ move
         self.selection[rows] = chosen
 
     def standing(self, player: int, rows: Ints) -> Floats:
@@ -392,7 +448,7 @@ class _Joint:
         if not estimates.effects:
             change: Floats = self.selection[rows] - estimates.anchors[:, rows].astype(np.float64)
             own = (change * estimates.share(_ALL, rows)).sum(axis=1)
-            return np.asarray(self._felt - own - losses)
+            return np.asarray(self.felt - own - losses)
         others = []
         for effects, anchor in zip(estimates.effects, estimates.anchors, strict=True):
             columns, values = effects.row(player)
