@@ -3,12 +3,18 @@
     bench_service.py --cases load                    rates and 99th percentiles, beside a plain ping
     bench_service.py --cases load --run FOLDER       with the people and the model of a run folder
     bench_service.py --cases kill --kills 60         kill -9 of web process, worker and database
+    bench_service.py --cases honour                  the time from a wish to each of its states
+    bench_service.py --cases soak --minutes 60       memory, errors and the time to honour, for an hour
 
 load  One web process. Requests go over as many connections as --connections, for --seconds each: a ping, a
       person's page of 50 entries, the same as JSON, recommendations, wishes with receipts.
 kill  While wishes are being said and jobs asked for, one of the three is killed at a random moment and
       started again. At the end: every wish that was acknowledged is there with its receipt, the ledger
       verifies, no job is lost or done twice, and every model that was in service is whole.
+honour  People say never, and withdraw. How long it takes until lists are made without it, and until it is
+      decided, trained and served; how many updates that needs.
+soak  Wishes, pages and recommendations go on for --minutes, and a worker updates all the time. Every tenth
+      of the time the memory of web process and worker is printed. At the end all is checked as after kills.
 """
 
 import asyncio
@@ -26,6 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,7 +42,7 @@ from sqlalchemy import select, text
 from assent.data.door import assign
 from assent.runs.folder import Run, open_run
 from assent.runs.verify import verify
-from assent.service import interactions, jobs, ledger, models, security
+from assent.service import interactions, jobs, ledger, models, security, wishes
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.ledger_check import check_ledger
@@ -48,6 +55,8 @@ sys.path.insert(0, str(ROOT))
 from tests.service import postgres
 
 PAGE = 50
+PATIENCE = 600.0
+"""Seconds until a service that does not answer has failed; a busy machine is slow to start."""
 REQUESTS = ("ping", "a person's page", "the same as JSON", "recommendations", "wishes")
 
 
@@ -208,10 +217,7 @@ def put_wish(service: Service, lots: random.Random) -> bytes:
         "target": lots.choice(service.items),
         "unwillingness": lots.choice([0, 0.25, 0.5, 1]),
     }
-    body = json.dumps({"user": lots.choice(service.users), "wishes": [said]})
-    head = ["PUT /v1/wishes HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {service.key}"]
-    more = ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-    return "\r\n".join([*head, *more, "", body]).encode()
+    return put(service, "PUT", "/v1/wishes", {"user": lots.choice(service.users), "wishes": [said]})
 
 
 async def hammer(service: Service, request: Request, seconds: float, connections: int) -> tuple[float, float]:
@@ -235,7 +241,8 @@ async def hammer(service: Service, request: Request, seconds: float, connections
 
 async def ready(service: Service, processes: "dict[str, subprocess.Popen[bytes]]") -> None:
     """Wait until the service answers; processes that ended, such as for want of a database, start again."""
-    for _ in range(600):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
         for kind, each in processes.items():
             if each.poll() is not None:
                 processes[kind] = service.start(kind)
@@ -301,6 +308,173 @@ def under_load(service: Service) -> None:
     finally:
         web.terminate()
         web.wait()
+
+
+async def ask(service: Service, request: bytes) -> Any:
+    """Return the answer to a request over a connection of its own; an error ends the benchmark."""
+    client = Client(service.port)
+    try:
+        status, body = await client.send(request)
+    finally:
+        client.close()
+    if status != 200:
+        sys.exit(f"status {status}: {body[:300]!r}")
+    return json.loads(body)
+
+
+def put(service: Service, method: str, path: str, content: dict[str, object]) -> bytes:
+    """Return a request with a body."""
+    body = json.dumps(content)
+    head = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {service.key}"]
+    more = ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, *more, "", body]).encode()
+
+
+async def honoured(service: Service, user: str, *, withdraws: bool) -> tuple[float, int] | None:
+    """Return the seconds until lists are made without what somebody withdraws or calls never, and the wish.
+
+    None if nothing that they disclose speaks for their list.
+    """
+    bearer = f"Authorization: Bearer {service.key}"
+    lists = get(f"/v1/recommendations?user={user}&k=10", bearer)
+
+    async def speaking() -> set[str]:
+        found = await ask(service, lists)
+        return {each["item"] for one in found["items"] for each in one["because"]}
+
+    before = sorted(await speaking())
+    if not before:
+        return None
+    if withdraws:
+        said, gone = put(service, "POST", "/v1/wishes/withdraw", {"user": user}), set(before)
+    else:
+        wish = {"scope": "item", "target": before[0], "unwillingness": 1.0}
+        said, gone = put(service, "PUT", "/v1/wishes", {"user": user, "wishes": [wish]}), {before[0]}
+    began = time.monotonic()
+    [stored] = (await ask(service, said))["wishes"]
+    while gone & await speaking():
+        await asyncio.sleep(0.01)
+    return time.monotonic() - began, int(stored["wish"])
+
+
+def honours(service: Service) -> None:
+    """Print how long wishes take to each state."""
+    lots = random.Random(given.seed)
+    running = {kind: service.start(kind) for kind in ("serve", "work")}
+    database = service.database
+
+    async def story() -> None:
+        await ready(service, running)
+        waited: dict[str, list[float]] = {"never": [], "withdrawal": []}
+        for number in range(given.wishes):
+            for name, took in waited.items():
+                with database.reading() as session:
+                    updates = jobs.counts(session)["done"]
+                found = None
+                while found is None:
+                    found = await honoured(
+                        service, lots.choice(service.users), withdraws=name == "withdrawal"
+                    )
+                took.append(found[0])
+                states = await served(database, found[1])
+                with database.reading() as session:
+                    updates = jobs.counts(session)["done"] - updates
+                told = ", ".join(f"{state} {seconds:.1f} s" for state, seconds in states.items())
+                print(
+                    f"{name} {number + 1}: in lists {found[0]:.3f} s, {told}; {updates} updates", flush=True
+                )
+        for name, took in waited.items():
+            verdict(f"{name} in serving, worst of {len(took)} in seconds", max(took), 1.0)
+
+    try:
+        asyncio.run(story())
+    finally:
+        for each in running.values():
+            each.terminate()
+            each.wait()
+    with database.reading() as session:
+        kinds = [each.kind for each in jobs.page(session, limit=200)[0] if each.state == "done"]
+        waiting = sum(each.waiting for each in wishes.times_to_honour(session))
+    verdict("wishes that are not served", waiting, 0)
+    verdict("updates for each wish", kinds.count("update") / (2 * given.wishes), 1.0)
+    database.close()
+
+
+async def served(database: Database, wish: int) -> dict[str, float]:
+    """Wait until a wish is served, and return the seconds from its request to each state."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with database.reading() as session:
+            found = session.get_one(Wish, wish)
+            times = {state: getattr(found, state) for state in ("decided", "trained", "served")}
+            requested = found.requested
+        if None not in times.values():
+            return {state: at - requested for state, at in times.items()}
+        await asyncio.sleep(0.1)
+    sys.exit(f"wish {wish} is not served after {PATIENCE:.0f} s")
+
+
+def resident(process: int) -> float:
+    """Return the memory of a process in MB."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def soak(service: Service) -> None:
+    """Print memory and errors over time, and check what is left."""
+    acknowledged: list[dict[str, object]] = []
+    running = {kind: service.start(kind) for kind in ("serve", "work")}
+    bearer = f"Authorization: Bearer {service.key}"
+    memory: dict[str, list[float]] = {kind: [] for kind in running}
+    failed: list[str] = []
+
+    async def read(over: asyncio.Event, number: int) -> None:
+        client, lots = Client(service.port), random.Random(number)
+        while not over.is_set():
+            user = lots.choice(service.users)
+            path = lots.choice(["interactions?limit=50&", "recommendations?", "wishes/history?"])
+            try:
+                status, _ = await client.send(get(f"/v1/{path}user={user}", bearer))
+            except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+                failed.append(type(error).__name__)
+                continue
+            if status != 200:
+                failed.append(f"{path} {status}")
+
+    async def story() -> None:
+        await ready(service, running)
+        over = asyncio.Event()
+        talking = [asyncio.create_task(say_wishes(service, over, acknowledged, n)) for n in range(2)]
+        talking += [asyncio.create_task(read(over, n)) for n in range(2)]
+        for tenth in range(1, 11):
+            await asyncio.sleep(given.minutes * 6)
+            for kind, each in running.items():
+                memory[kind].append(resident(each.pid))
+            told = ", ".join(f"{kind} {found[-1]:.0f} MB" for kind, found in memory.items())
+            print(
+                f"after {given.minutes * tenth / 10:.1f} min: {told}; {len(acknowledged):,} wishes, "
+                f"{len(failed)} errors",
+                flush=True,
+            )
+        over.set()
+        await asyncio.gather(*talking)
+
+    try:
+        asyncio.run(story())
+    finally:
+        ended = [kind for kind, each in running.items() if each.poll() is not None]
+        for each in running.values():
+            each.terminate()
+            each.wait()
+    with service.database.reading() as session:
+        for each in wishes.times_to_honour(session):
+            print(f"{each.state}: median {each.median or 0:.1f} s, worst {each.worst or 0:.1f} s")
+    settled(service)
+    verdict("requests that failed", len(failed), 0)
+    verdict("processes that ended", len(ended), 0)
+    for kind, found in memory.items():
+        verdict(f"memory of {kind}: growth over the last half", found[-1] / found[4] - 1, 0.1)
+    checked(service, acknowledged)
 
 
 async def say_wishes(
@@ -395,13 +569,15 @@ def checked(service: Service, acknowledged: list[dict[str, object]]) -> None:
 if __name__ == "__main__":
     given = read_options(
         __doc__,
-        cases=Option(("load", "kill"), "what to do"),
+        cases=Option(("load", "kill", "honour", "soak"), "what to do"),
         dataset=Option("simulation", "the log: simulation, or a data set"),
         run=Option("", "a run folder, in place of the log"),
         requests=Option(REQUESTS, "which requests; shares need the ping"),
         connections=Option(16, "connections at once"),
         seconds=Option(10.0, "seconds of each measurement", quick=1.0),
         kills=Option(60, "how often something is killed", quick=3),
+        wishes=Option(5, "people who say never, and as many who withdraw", quick=1),
+        minutes=Option(10.0, "of the soak", quick=0.5),
         pause=Option(2.0, "seconds of work between kills, on average"),
         seed=Option(0, "of what is killed when"),
     )
@@ -413,3 +589,7 @@ if __name__ == "__main__":
             under_load(running_service)
         if "kill" in given.cases:
             kills(running_service, running_server)
+        if "honour" in given.cases:
+            honours(running_service)
+        if "soak" in given.cases:
+            soak(running_service)
