@@ -5,10 +5,11 @@
 
 prompt   seconds of CPU of one person's change and of a thousand people's, beside those of a fresh fit. Then
          a share of the rows changes: a third of these goes, a third is minded otherwise (a tenth of them is
-         never used from then on), a third is new. The prompt update is compared with a fresh fit on the
-         changed log, with a calibration of its own and with that of the run before: on how many rows
-         decisions differ, how well both rank each person's last interaction, which neither has seen, and how
-         far scores are apart.
+         never used from then on), a third is new. The prompt update is compared with an exact one of the
+         changed log, a fresh fit with a calibration of its own (fresh) or with that of the run before (kept):
+         on how many rows decisions differ, how well both rank each person's last interaction, which neither
+         has seen, and how far scores are apart. Beside that stands how far the fresh fit is from one of the
+         same log with another seed (seed): what measuring values twice changes.
 
 Fits that are in the folder --keep are not repeated: a killed benchmark goes on. The seconds of a fit that was
 killed in between are those since then.
@@ -20,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -98,12 +98,12 @@ def kept(name: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def fitted(log: Interactions, folder: Path, like: Run | None = None) -> tuple[Run, float]:
+def fitted(log: Interactions, folder: Path, like: Run | None = None, seed: int = 0) -> tuple[Run, float]:
     """Fit a live run, unless it is there, perhaps calibrated `like` another; the run, and its CPU seconds."""
     clock = folder.with_name(f"{folder.name}.json")
     if not clock.exists():
         split, live = make_problem(log, Protocol.PAPER_TABLES), live_problem(log)
-        plan, settings = RunPlan(budget=0.5, seeds=1), settings_of("ials", quick=given.quick)
+        plan, settings = RunPlan(budget=0.5, seed=seed, seeds=1), settings_of("ials", quick=given.quick)
         untimed = (folder / MANIFEST).exists()
         calibration = None if like is None else Calibration.of(like)
         how = partial(fit, live=live, calibration=calibration, replace=untimed)
@@ -122,24 +122,36 @@ def prompt(name: str) -> None:
         print(f"{name}: {base.selection.height:,} rows; a fresh fit takes {fresh:.1f} s of CPU", flush=True)
         costs(name, base, fresh)
         print(
-            "rows changed %  exact is  decisions apart %  NDCG@5 prompt  exact  prompt ahead %  scores apart"
+            "rows changed %  compared with  decisions apart %  NDCG@5: one  other  one ahead %  scores apart"
         )
-        for share, is_own in product(given.shares, (True, False)):
-            log, kind = story.at(share / 100), "fresh" if is_own else "kept"
-            exact, _ = fitted(log, folder / f"{kind}-{share:g}", None if is_own else base)
+        for share in given.shares:
+            log, found = story.at(share / 100), dict[str, Decided]()
+            for kind in given.against:
+                like, seed = (base if kind == "kept" else None), int(kind == "seed")
+                exact, _ = fitted(log, folder / f"{kind}-{share:g}", like, seed)
+                found[kind] = exact.selection, exact.trained
             served = Served.of(base)
             served.apply(Changes.between(base, log))
-            table = served.table().join(exact.selection, on=["user", "item"], suffix="_exact")
-            apart = 100 * float(np.mean(table["disclosed"].to_numpy() != table["disclosed_exact"].to_numpy()))
-            models = (served.trained, exact.trained)
-            mine, theirs = (100 * ranked_metrics(after, each)["ndcg"] for each in models)
-            ahead, error = mean_and_error(100 * (mine - theirs) / theirs.mean())
-            told = f"{share:14g}  {kind:>8}  {apart:17.2f}  {mine.mean():13.2f}  {theirs.mean():5.2f}"
-            told = f"{told}  {ahead:+7.2f} ± {error or 0:4.2f}  {distance(after, *models):12.3f}"
-            print(told, flush=True)
-            if share == 1:
-                verdict(f"{name}: decisions apart from a {kind} exact after 1 %", apart, 1, "%")
-                verdict(f"{name}: NDCG@5 apart from a {kind} exact after 1 %", abs(ahead), 1, "%")
+            for kind, other in found.items():
+                one = found["fresh"] if kind == "seed" else (served.table(), served.trained)
+                compare(name, share, kind, after, one, other)
+
+
+Decided = tuple[pl.DataFrame, Trained]
+"""Decisions, and the model of what they disclose."""
+
+
+def compare(name: str, share: float, kind: str, after: Problem, one: Decided, other: Decided) -> None:
+    """Print how far decisions and models are apart."""
+    both = one[0].join(other[0], on=["user", "item"], suffix="_other")
+    apart = 100 * float((both["disclosed"] != both["disclosed_other"]).mean())  # type: ignore[arg-type]
+    mine, theirs = (100 * ranked_metrics(after, model)["ndcg"] for _, model in (one, other))
+    ahead, error = mean_and_error(100 * (mine - theirs) / theirs.mean())
+    told = f"{share:14g}  {kind:>13}  {apart:17.2f}  {mine.mean():13.2f}  {theirs.mean():5.2f}"
+    print(f"{told}  {ahead:+5.2f} ± {error or 0:4.2f}  {distance(after, one[1], other[1]):12.3f}", flush=True)
+    if share == 1 and kind != "seed":
+        verdict(f"{name}: decisions apart from a {kind} exact after 1 %", apart, 1, "%")
+        verdict(f"{name}: NDCG@5 apart from a {kind} exact after 1 %", abs(ahead), 1, "%")
 
 
 def costs(name: str, base: Run, fresh: float) -> None:
@@ -188,6 +200,7 @@ if __name__ == "__main__":
         cases=Option(tuple(CASES), "which of them"),
         datasets=Option(("gowalla",), "data sets", quick=("diginetica", "steam", "simulation")),
         shares=Option((0.1, 1.0, 2.0, 5.0, 10.0, 20.0), "shares of the rows that change, in percent"),
+        against=Option(("fresh", "kept", "seed"), "what is compared; seed needs fresh"),
         keep=Option("", "folder for fits, so that they are not repeated"),
     )
     for case in given.cases:
