@@ -53,6 +53,8 @@ def test_classes_are_the_whole_table(seed: int) -> None:
         mean = np.mean(mine[:-1], axis=0)
         np.testing.assert_allclose(listed(average, player), mean, atol=1e-12)
         assert moved[player] == pytest.approx(np.abs(mean - mine[0]).sum(), abs=1e-12)
+        after = np.mean(mine[1:], axis=0)
+        np.testing.assert_allclose(listed(learning.average_after(), player), after, atol=1e-12)
 
 
 @settings(steady, max_examples=10)
@@ -169,6 +171,7 @@ def test_the_likeliest_selection_is_that_of_the_table_written_out(seed: int) -> 
     learning, _ = learn(seed, 8)
     tables = learning.now
     keys = mix(seed, np.arange(len(LENGTHS)))
-    for player, code in enumerate(tables.likeliest(keys)[:, 0]):
+    for player, (place, code) in enumerate(zip(*tables.likeliest(keys), strict=True)):
         whole = listed(tables, player)
         assert whole[code] == pytest.approx(whole.max(), rel=1e-12)
+        assert tables.chances[player, place] == pytest.approx(whole.max(), rel=1e-12)

@@ -48,13 +48,16 @@ def test_the_authors_profile_departs_by_named_settings() -> None:
     assert random == [0.9, 0.98]
     training = authors.settings("mf", "steam").training
     assert (training.epochs, training.keep, training.evaluate_every) == (50, "reward", 1)
-    table = cast(IFRQE, authors.method(OURS, "mf", "diginetica")).table
-    assert (table.update, table.choose, table.rounds, table.step) == ("mirror", "likeliest", 1, 0.08)
+    game = cast(IFRQE, authors.method(OURS, "mf", "diginetica"))
+    assert (game.strategy, game.table.step, game.table.samples) == ("published", 0.08, 1000)
+    assert (game.n_anchors, game.anchor_rate) == (3, 0.85)
+    assert authors.settings("cdae", "diginetica").training.batch_unit == "people"
+    assert authors.settings("neumf", "diginetica").training.initialisation == "own"
     lissa = cast(IFRQE, authors.method(OURS, "mf", "amazon-video-games")).influence_for("mf")
     assert (lissa.lissa_steps, lissa.lissa_damping, lissa.lissa_scale) == (5, 0.1, 200)
     assert [plan.profile.rewards_on for plan in (paper, authors)] == [HeldOut.VALIDATION, HeldOut.TEST]
     said = " ".join(Profile.AUTHORS.about)
-    for setting in ("random.rate", "training.keep=reward", "table.update=mirror", "table.choose=likeliest"):
+    for setting in ("random.rate", "training.keep=reward", "strategy=published", "anchor_rate"):
         assert f"`{setting}`" in said
 
 
@@ -89,7 +92,7 @@ def test_a_profile_runs_from_end_to_end(profile: Profile, plan: Plan, data: Path
     found = reproduce([ITEMS["overall"], ITEMS["gamma"]], small, tmp_path, data=data)
     assert not found.failed
     overall, gamma = found.chapters
-    assert [len(overall.table.rows), len(gamma.table.rows)] == [9, 4 * len(STEPS)]
+    assert [len(overall.table.rows), len(gamma.table.rows)] == [9, 4 * len(profile.steps)]
     page = build_page(found)
     assert f"profile {profile}" in page
     assert all(sentence.replace("'", "&#x27;") in page for sentence in profile.about)

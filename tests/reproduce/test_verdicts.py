@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
+from assent.reproduce.comparisons import BY_LOT
 from assent.reproduce.item import Chapter
 from assent.reproduce.page import write_verdicts
 from assent.reproduce.paper import agree, contradictions, numbers
@@ -156,3 +157,61 @@ def test_the_page_and_the_file_have_every_verdict(measured: bool, tmp_path: Path
     frame = pl.read_csv(write_verdicts(found, tmp_path))
     assert frame.height == len(judged)
     assert frame["verdict"].to_list() == [each.verdict.value for each in judged]
+
+
+def test_a_stand_in_explains_how_a_row_ranks_and_not_what_it_was_set_to() -> None:
+    given = PAPER["IFRQE++"]["diginetica"]
+    own = lines("IFRQE++ (nash)", f1=0.01, violation=0.5, reward_mean=-1.0, seconds=1.0)
+    same = {"f1": given["f1"][0] / 100, "violation": given["wv"][0], "reward_mean": given["reward"][0]}
+    by_lot = [{**each, "difference": BY_LOT} for each in lines("IFRQE++ (nash)", **same)]
+    found = judge(PLAN, [chapter("overall", own), chapter("differences", by_lot)])
+    verdicts = {
+        each.number.figure: each.verdict for each in found if each.number.labels["method"] == "IFRQE++"
+    }
+    assert verdicts["F1@5 %"] is Verdict.EXPLAINED
+    assert Verdict.EXPLAINED not in (verdicts["wv"], verdicts["reward"])
+
+
+def test_a_row_by_lot_discloses_at_the_rate_of_the_papers_violation() -> None:
+    cells = {
+        each.labels["method_name"]: each
+        for each in ITEMS["differences"].cells(PLAN)
+        if each.labels["difference"] == BY_LOT and not each.seed
+    }
+    rates = {name: each.task.method.rate for name, each in cells.items()}  # type: ignore[attr-defined]
+    assert rates["IFRQE++ (nash)"] == pytest.approx(1.79 / 2.01)
+    assert rates["Proactive (nash)"] == pytest.approx(1.30 / 2.01)
+    assert "All" not in rates
+
+
+def test_what_random_with_another_rate_earns_explains_it_at_every_price() -> None:
+    theirs = numbers()["lambda_reward"]["2.0"]["MF"]["Random"]["diginetica"][0]
+    own = [{**each, "price": 2.0} for each in lines("Random", violation=1.5, reward_mean=-9.0)]
+    other = [
+        {**each, "difference": "random.rate=0.98"}
+        for each in lines("Random", violation=1.95, reward_mean=theirs + 1.95)
+    ]
+    found = judge(PLAN, [chapter("price", own), chapter("differences", other)])
+    (one,) = (
+        each for each in found
+        if each.item == "price" and each.number.labels["method"] == "Random"
+        and each.number.labels["price"] == "2"
+    )  # fmt: skip
+    assert one.verdict is Verdict.EXPLAINED
+
+
+@pytest.mark.parametrize(("ours", "is_chance"), [(0.0167, True), (0.03, False)])
+def test_the_simulations_ranking_is_explained_by_chance_where_ours_is_there_too(
+    ours: float, is_chance: bool
+) -> None:
+    plan = replace(PLAN, datasets=("simulation",))
+    own = lines("Proactive (nash)", f1=ours, violation=1, reward_mean=-1.0)
+    records = [{**each, "dataset": "simulation"} for each in own]
+    found = judge(plan, [ITEMS["overall"].chapter(plan, records, 3)])
+    (one,) = (
+        each for each in found
+        if (each.number.labels["method"], each.number.figure) == ("Proactive", "F1@5 %")
+    )  # fmt: skip
+    assert numbers()["overall"]["MF"]["Proactive"]["simulation"]["f1"][0] == 1.23  # 1.67 ± 0.23
+    assert (one.verdict is Verdict.EXPLAINED) is is_chance
+    assert ("1.67 ± 0.23" in one.because) is is_chance

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.small import small_problem
+from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from assent.lab import Lab, Training, everything
@@ -89,6 +90,24 @@ def test_a_batch_of_samples_has_as_many_rows_as_fit_with_their_negatives(
 def test_the_unit_of_a_batch_changes_nothing_but_its_size() -> None:
     assert parameters(fitted(batch_size=64, batch_unit="samples")) == parameters(fitted(batch_size=32))
     assert parameters(fitted(batch_size=32, batch_unit="samples")) != parameters(fitted(batch_size=32))
+
+
+def test_a_batch_of_people_takes_a_step_along_the_loss_of_all_items() -> None:
+    """One step of Adam from the same start, written out on the matrix of who has disclosed what."""
+    known = {"batch_size": 2 * DATA.n_users, "batch_unit": "people", "epochs": 1, "keep": "last"}
+    found = fitted(strength=0.0, schedule="constant", **known)
+    start = fitted(strength=0.0, **{**known, "learning_rate": 1e-30}).model.train()
+    labels = torch.zeros(DATA.n_users, DATA.n_items)
+    labels[DATA.rows.users, DATA.rows.items] = 1
+    logits = start.score_all(torch.arange(DATA.n_users), None)
+    loss = binary_cross_entropy_with_logits(logits[:, :-1], labels, reduction="sum")
+    loss.backward()
+    for (name, parameter), after in zip(start.named_parameters(), found.model.parameters(), strict=True):
+        assert parameter.grad is not None, name
+        sure = parameter.grad[:-1].abs() > 1e-4
+        assert sure.any()
+        moved = (after - parameter)[:-1][sure]
+        torch.testing.assert_close(moved, -0.05 * parameter.grad[:-1][sure].sign(), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("model", ["mf", "neumf", "lightgcn", "din", "cdae"])

@@ -13,7 +13,6 @@ distances, the price paid) is one small matrix product, and the others' part is 
 from collections.abc import Callable
 from copy import deepcopy
 from enum import StrEnum
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.nearest import regret_of, response_values
 from assent.game.players import Players
 from assent.game.solve import Equilibrium
-from assent.game.tables import Faced, Learning, Tables, Update, bits_of
+from assent.game.tables import Faced, Learning, Tables, bits_of
 from assent.support.arrays import Bools, Floats, Ints, Keys, mix, slices
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
@@ -48,6 +47,8 @@ class Strategy(StrEnum):
     """A probability per interaction; best responses in closed form (`game.solve`)."""
     TABLE = "table"
     """The paper's α^u: a probability for each of the 2^|S| selections, learnt from samples."""
+    PUBLISHED = "published"
+    """Such tables as the authors' published code moves them (`game.published`)."""
 
 
 class Gradient(StrEnum):
@@ -70,15 +71,6 @@ class OneAnchor(StrEnum):
     """By Algorithms 2 and 3, like that of several anchors: both can then be compared."""
 
 
-class Choose(StrEnum):
-    """Which selection is taken of a final strategy."""
-
-    DRAWN = "drawn"
-    """A sample of it: the paper's."""
-    LIKELIEST = "likeliest"
-    """The most probable one: what the authors' published code does."""
-
-
 class TableSettings(BaseModel):
     """Settings of Algorithms 2 and 3; defaults are the paper's where it gives one."""
 
@@ -91,8 +83,6 @@ class TableSettings(BaseModel):
     prior: float = Field(USUAL_PRIOR, gt=0, lt=1, description="s of the binomial prior if wishes have none")
     gradient: Gradient = Field(Gradient.RELATIVE, description="gradient at a sampled selection")
     one_anchor: OneAnchor = Field(OneAnchor.LISTED, description="how the game of one anchor is solved")
-    update: Update = Field(Update.PROJECTED, description="how a strategy is moved along the gradient")
-    choose: Choose = Field(Choose.DRAWN, description="which selection is taken of the final strategy")
 
     def lists(self, anchors: int) -> bool:
         """Return whether a game of so many anchors is solved by Algorithm 1."""
@@ -261,8 +251,7 @@ def solve_table(
     else:
         rewards = Rewards(estimates, objective, price)
         tables, rounds = algorithm_2(rewards, settings, keys)
-        chosen = likeliest_all if settings.choose is Choose.LIKELIEST else partial(draw_all, count=1)
-        selection = rewards.histories.selections(chosen(rewards, tables, keys=mix(keys, _CHOSEN)))[0]
+        selection = rewards.histories.selections(draw_all(rewards, tables, 1, mix(keys, _CHOSEN)))[0]
         strategy = marginals(rewards, tables)
         distances, _ = rewards.sums(draw_all(rewards, tables, settings.samples, mix(keys, _JUDGED)))
         nearest = np.bincount(distances.argmin(axis=1), minlength=estimates.n_anchors)
@@ -298,12 +287,7 @@ def algorithm_2(rewards: Rewards, settings: TableSettings, keys: Keys) -> tuple[
     taken from L draws of everybody's selections, so that sums over all players are computed once. A player's
     draws are keyed by `keys[N]`.
     """
-    lengths, wishes = rewards.histories.lengths, rewards.estimates.wishes
-    blocks = rewards.histories.blocks
-    rates = np.full(len(lengths), settings.prior)
-    if wishes.prior is not None:
-        rates[rewards.estimates.owners] = wishes.prior
-    tables = [Tables.prior(lengths[block], rates[block]) for block in blocks]
+    blocks, tables = rewards.histories.blocks, prior_tables(rewards, settings)
     for played in range(1, settings.rounds + 1):
         now = mix(keys, played)
         meeting = Meeting(rewards, draw_all(rewards, tables, settings.samples, now))
@@ -315,6 +299,15 @@ def algorithm_2(rewards: Rewards, settings: TableSettings, keys: Keys) -> tuple[
         if max(moved.max() for _, moved in learnt) < settings.threshold:
             return tables, played
     return tables, settings.rounds
+
+
+def prior_tables(rewards: Rewards, settings: TableSettings) -> list[Tables]:
+    """The strategies that each block of players starts from: binomial, by the wishes' priors or `prior`."""
+    histories, wishes = rewards.histories, rewards.estimates.wishes
+    rates = np.full(len(histories.lengths), settings.prior)
+    if wishes.prior is not None:
+        rates[rewards.estimates.owners] = wishes.prior
+    return [Tables.prior(histories.lengths[block], rates[block]) for block in histories.blocks]
 
 
 def algorithm_3(
@@ -334,7 +327,7 @@ def algorithm_3(
     opponents, own = meeting.seen_by(players), meeting.rewards.among(players)
     last = opponents.rewards(opponents.drawn)
     standard = np.zeros_like(last) if settings.gradient is Gradient.WRITTEN else last
-    learning = Learning(start, settings.samples, settings.update)
+    learning = Learning(start, settings.samples)
     standing, is_unbiased = np.ascontiguousarray(opponents.standing), settings.gradient is Gradient.UNBIASED
     faced = Faced(opponents.away, standing, standard, own.per_bit, own.at_nothing, is_unbiased)
     every = range(settings.samples)
@@ -351,14 +344,6 @@ def draw_all(rewards: Rewards, tables: list[Tables], count: int, keys: Keys) -> 
     codes = np.empty((len(keys), count), dtype=np.int64)
     for players, each in zip(rewards.histories.blocks, tables, strict=True):
         codes[players] = each.draw(count, keys[players])[1]
-    return codes
-
-
-def likeliest_all(rewards: Rewards, tables: list[Tables], keys: Keys) -> Ints:
-    """The most probable selection of every player, of equal ones one drawn by `keys[N]`: codes [N, 1]."""
-    codes = np.empty((len(keys), 1), dtype=np.int64)
-    for players, each in zip(rewards.histories.blocks, tables, strict=True):
-        codes[players] = each.likeliest(keys[players])
     return codes
 
 

@@ -30,7 +30,7 @@ class Update(StrEnum):
     PROJECTED = "projected"
     """Add the step to the sampled selection, then project onto the simplex: the paper's."""
     MIRROR = "mirror"
-    """Multiply its probability by exp(step), then normalise: what the authors' published code does."""
+    """Multiply its probability by exp(step), then normalise: what `game.published` does."""
 
 
 def simplex_shift(values: Floats, counts: Floats) -> Floats:
@@ -149,6 +149,24 @@ def _draw(
             classes[player, which], drawn[player, which] = _pick(
                 lengths[player], levels, codes[player, :n], space[:n], total, lots[player, which], key
             )
+
+
+@compiled
+def _likeliest(
+    lengths: Ints, levels: int, codes: Ints, counts: Floats, chances: Floats, used: Ints, keys: Keys,
+    classes: Ints, found: Ints,
+) -> None:  # fmt: skip
+    """Write the class and the code of each player's most probable selection, both [R]."""
+    for player in range(len(lengths)):
+        best, most = 0, -1.0
+        for c in range(used[player]):
+            if counts[player, c] > 0 and chances[player, c] > most:
+                best, most = c, chances[player, c]
+        classes[player] = best
+        found[player] = codes[player, best]
+        if best < levels:
+            own = codes[player, levels : used[player]]
+            found[player] = _of_level(own, lengths[player], best, keys[player])
 
 
 @compiled
@@ -287,14 +305,16 @@ class Tables:
         _draw(*known, lots, keys, classes, codes)
         return classes, codes
 
-    def likeliest(self, keys: Keys) -> Ints:
-        """The most probable selection of each player, of equal ones one drawn by `keys[R]`: codes [R, 1]."""
-        classes = np.where(self.counts > 0, self.chances, -1).argmax(axis=1)
-        codes: Ints = self.codes[np.arange(len(classes)), classes]
-        for player in np.flatnonzero(classes < self.levels):
-            own = self.codes[player, self.levels :]
-            codes[player] = _of_level(own, self.lengths[player], classes[player], keys[player])
-        return codes.reshape(-1, 1)
+    def likeliest(self, keys: Keys) -> tuple[Ints, Ints]:
+        """The most probable selection of each player, of equal ones one drawn by `keys[R]`.
+
+        Return its class and its code, both [R].
+        """
+        classes, codes = (np.empty(len(self.lengths), dtype=np.int64) for _ in range(2))
+        _likeliest(
+            self.lengths, self.levels, self.codes, self.counts, self.chances, self.used, keys, classes, codes
+        )
+        return classes, codes
 
     def marginals(self) -> Floats:
         """The probability that each interaction is disclosed, 0 beyond a history's end: [R, longest]."""
@@ -377,12 +397,22 @@ class Learning:
         return codes, moves
 
     def average(self) -> tuple[Tables, Floats]:
-        """(1/L) Σ_l α_l, and each player's distance from the start, Σ |Δα| over all selections: [R]."""
+        """(1/L) Σ_l α_l, l from 1 to L, and each player's distance from the start, Σ |Δα|: [R]."""
+        mean = self._sum / self._steps
+        moved = (self._counts * np.abs(mean - self._start)).sum(axis=1)
+        return self._with(mean), moved
+
+    def average_after(self) -> Tables:
+        """(1/L) Σ_l α_{l+1}, l from 1 to L: the mean of the strategies after each step."""
+        return self._with((self._sum - self._start + self._chances) / self._steps)
+
+    def _with(self, chances: Floats) -> Tables:
+        """The classes that are used by now, with these probabilities."""
         now = self.now
         used = now.chances.shape[1]
-        mean = self._sum[:, :used] / self._steps
-        moved = (now.counts * np.abs(mean - self._start[:, :used])).sum(axis=1)
-        return Tables(now.lengths, now.codes.copy(), now.counts.copy(), mean, now.used.copy()), moved
+        return Tables(
+            now.lengths, now.codes.copy(), now.counts.copy(), chances[:, :used].copy(), now.used.copy()
+        )
 
 
 def bits_of(codes: Ints, length: int) -> Ints:

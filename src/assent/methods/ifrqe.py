@@ -16,6 +16,7 @@ from assent.data.problem import Problem
 from assent.game.estimates import Estimates, Objective
 from assent.game.paper import Strategy, TableSettings, check_table, solve_table
 from assent.game.players import players_of
+from assent.game.published import play_published
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
 from assent.lab.lab import Lab, Training
@@ -45,14 +46,16 @@ class IFRQE(GameMethod):
 
     anchor_rate: float = Field(0.9, gt=0, le=1, description="share of the rows that an anchor discloses")
     rounds: int = Field(40, ge=1, description="largest number of rounds of the game")
-    strategy: Strategy = Field(Strategy.FACTORED, description="factored, or the paper's table")
+    strategy: Strategy = Field(
+        Strategy.FACTORED, description="factored, the paper's table, or its form in the authors' code"
+    )
     table: TableSettings = Field(TableSettings(), description="how tables are learnt")
     signal: Signal = Field(Signal.MEASURED, description="influence as measured, or a null in its place")
 
     def check(self, problem: Problem, budget: float | None = None) -> None:
         """Refuse floors beyond the budget, and what tables do not support."""
         super().check(problem, budget)
-        if self.strategy is Strategy.TABLE:
+        if self.strategy is not Strategy.FACTORED:
             check_table(players_of(problem), learnt=not self._is_listed)
 
     def at_price(self, lab: Lab, price: float) -> Choice:
@@ -89,7 +92,7 @@ class IFRQE(GameMethod):
 
     @property
     def _is_listed(self) -> bool:
-        return self.table.lists(self.n_anchors + self.n_adaptive)
+        return self.strategy is Strategy.TABLE and self.table.lists(self.n_anchors + self.n_adaptive)
 
     def estimates(self, lab: Lab, *, effects: bool = False) -> Estimates:
         """Return what is known around the T random anchors; trains them.
@@ -162,11 +165,13 @@ class IFRQE(GameMethod):
             found = found.without_influence()
         elif self.signal is Signal.PERMUTED:
             found = found.permuted(by_lot(problem.row_keys, lab.seed, Purpose.NULL))
-        return found if self.influence_for(lab.settings.model).centred else found.uncentred()
+        is_printed = self.strategy is not Strategy.PUBLISHED  # which has its own form of eq. (7)
+        centred = self.influence_for(lab.settings.model).centred
+        return found.uncentred() if is_printed and not centred else found
 
     def _needs_effects(self, lab: Lab) -> bool:
         """Tables learn from the rewards of eq. (8), which count what others do to a player, where known."""
-        if self.strategy is Strategy.FACTORED:
+        if self.strategy is not Strategy.TABLE:
             return False
         self.check(lab.problem)
         return not self._is_listed and lab.settings.model == MF.name
@@ -175,7 +180,8 @@ class IFRQE(GameMethod):
         if self.strategy is Strategy.FACTORED:
             return solve(estimates, objective=self.objective, price=price, rounds=self.rounds)
         keys = mix(lab.seed, Purpose.TABLES, lab.problem.user_keys)
-        return solve_table(estimates, objective=self.objective, price=price, settings=self.table, keys=keys)
+        play = play_published if self.strategy is Strategy.PUBLISHED else solve_table
+        return play(estimates, objective=self.objective, price=price, settings=self.table, keys=keys)
 
 
 class IFRQEpp(IFRQE):

@@ -22,14 +22,16 @@ from assent.models.layers import (
     with_ones,
 )
 
-_ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+_ACTIVATIONS = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu}
 
 
 class CDAESettings(ModelSettings):
     """Settings of CDAE (docs/models.md says how the defaults were chosen)."""
 
     dimension: int = Field(64, ge=1, description="hidden units")
-    activation: Literal["identity", "tanh", "sigmoid"] = Field("identity", description="h, of hidden units")
+    activation: Literal["identity", "tanh", "sigmoid", "relu"] = Field(
+        "identity", description="h, of hidden units"
+    )
     corruption: float = Field(0.25, ge=0, lt=1, description="q, share of the input left out in training")
     strength: float = Field(0.5, ge=0, description="of the L2 penalty, in units of the data's noise")
     input_strength: float = Field(0.5, ge=0, description="the same, of the input weights W")

@@ -137,6 +137,8 @@ class Draws:
     def _fill(self, table: Tensor, keys: Keys, std: float) -> None:
         """Draw anew with every call, so that the tables of a model differ."""
         self._tables += 1
+        if not len(keys):
+            return
         own = mix(self._seed, Purpose.PARAMETERS, self._tables, keys)
         width = table[:1].numel()
         std = self._deviation(len(keys), width, std)

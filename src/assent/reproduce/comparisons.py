@@ -11,6 +11,7 @@ from assent.reproduce import paper
 from assent.reproduce.item import Block, Item, Labels, at_prices
 from assent.reproduce.paper import Beside, beside, beside_rows, plan_reasons
 from assent.reproduce.plan import (
+    DATASETS,
     FITTED,
     MODELS,
     NULLS,
@@ -25,7 +26,7 @@ from assent.reproduce.plan import (
     Where,
     size_of,
 )
-from assent.reproduce.profiles import AUTHORS_TRAINING, Profile
+from assent.reproduce.profiles import AUTHORS_MODELS, AUTHORS_TRAINED, AUTHORS_TRAINING, Profile
 from assent.results.plot import Chart, Series, charts
 from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat, Way
 from assent.results.records import name as way_name
@@ -277,55 +278,126 @@ class Difference:
     method: Mapping[str, Any] = field(default_factory=dict)
     """Settings of methods."""
     models: Sequence[str] = tuple(MODELS)
+    datasets: Sequence[str] = tuple(DATASETS)
     rewards_on: HeldOut | None = None
 
 
 _BLIND: Sequence[Way] = (ALL, PAPER_METHODS["Random"], PAPER_METHODS["Threshold"])
 _GAMES: Sequence[Way] = (PAPER_METHODS["IFRQE"], OURS)
-_AUTHORS_GAME = {"update": "mirror", "choose": "likeliest", "rounds": 1}
+_PLAYED: Sequence[Way] = (*_GAMES, *NULLS)
+_PUBLISHED = {"strategy": "published", "anchors": 3, "anchor_rate": 0.85}
+_AT_98 = {"random": {"rate": 0.98}}
+_THREE_LAYERS = {"model_settings": {"layers": 3}}
+_KEPT: Mapping[str, Any] = {key: AUTHORS_TRAINING[key] for key in ("keep", "evaluate_every", "patience")}
 DIFFERENCES: Mapping[str, Difference] = {
-    "random.rate=0.98": Difference(
-        "the authors' code", [PAPER_METHODS["Random"]], method={"random": {"rate": 0.98}}
-    ),
+    "random.rate=0.98": Difference("the authors' code", [PAPER_METHODS["Random"]], method=_AT_98),
     "training.keep=reward": Difference(
         "the authors' code", _BLIND, base={"training": dict(AUTHORS_TRAINING)}
     ),
+    "training.epochs=50": Difference(
+        "the authors' files",
+        _BLIND,
+        base={"training": {"epochs": 50}},
+        datasets=("steam", "amazon-video-games"),
+    ),
     "rewards of test rows": Difference("the authors' code", (*_BLIND, *_GAMES), rewards_on=HeldOut.TEST),
-    "table.update=mirror, choose=likeliest, rounds=1, step=0.08, anchors=3": Difference(
-        "the authors' code", _GAMES, method={"table": {**_AUTHORS_GAME, "step": 0.08}, "anchors": 3}
+    "strategy=published, table.step=0.08, anchors=3": Difference(
+        "the authors' code", _PLAYED, method={**_PUBLISHED, "table": {"step": 0.08}}
+    ),
+    "strategy=published, table.step=0.01, anchors=3": Difference(
+        "the authors' code, with a step at which nothing moves",
+        _PLAYED,
+        method={**_PUBLISHED, "table": {"step": 0.01}},
     ),
     "model_settings.layers=3": Difference(
-        "the paper of LightGCN", _BLIND, base={"model_settings": {"layers": 3}}, models=["lightgcn"]
+        "the paper of LightGCN", _BLIND, base=_THREE_LAYERS, models=["lightgcn"]
     ),
     "model_settings.layers=3, random.rate=0.98": Difference(
         "the paper of LightGCN, and the authors' code",
         [PAPER_METHODS["Random"]],
-        base={"model_settings": {"layers": 3}},
-        method={"random": {"rate": 0.98}},
+        base=_THREE_LAYERS,
+        method=_AT_98,
         models=["lightgcn"],
     ),
-    "model_settings.initial_scale=0.01, dropout=0.1": Difference(
-        "RecBole's NeuMF, and the authors' file",
+    "NeuMF as in the authors' code": Difference(
+        "embeddings and layers start as RecBole's do, dropout is 0.1, the epoch of the best reward is kept",
         _BLIND,
-        base={
-            "training": {"initialisation": "own"},
-            "model_settings": {"initial_scale": 0.01, "layer_scale": 3**-0.5, "dropout": 0.1},
-        },
+        base={"training": {**_KEPT, **AUTHORS_TRAINED["neumf"]}, "model_settings": AUTHORS_MODELS["neumf"]},
         models=["neumf"],
+    ),
+    "CDAE as RecBole trains it": Difference(
+        "a batch is of 2048 people with all items (`training.batch_unit=people`), hidden units are ReLU, "
+        "the epoch of the best reward is kept",
+        _BLIND,
+        base={"training": {**_KEPT, **AUTHORS_TRAINED["cdae"]}, "model_settings": AUTHORS_MODELS["cdae"]},
+        models=["cdae"],
     ),
 }
 """By name. Each changes rows of the overall comparison, and nothing else of them."""
+BASES: Mapping[str, str] = {
+    "neumf": "NeuMF as in the authors' code",
+    "cdae": "CDAE as RecBole trains it",
+    "lightgcn": "model_settings.layers=3",
+}
+"""The difference that explains All of a model, with which its other rows are explained."""
+BY_LOT = "by lot, as much as the row's violation"
+"""The row's method discloses at random, at the rate that its violation in the paper implies."""
+WHOLE = "trained on everything"
+"""The row's method only says what counts as violation."""
+STAND_INS: Mapping[str, Sequence[str]] = {
+    BY_LOT: [theirs for theirs in PAPER_METHODS if theirs != "Base"],
+    WHOLE: ["Random", "Threshold"],
+}
+"""Differences in which another method stands for one of the paper's, with the rows that they are for."""
+_RANKING = tuple(column.heading for column in (m.F1, m.PRECISION, m.NDCG, m.MRR))
+
+
+def explains(difference: str, method: str, figure: str) -> bool:
+    """Return whether a difference may explain a figure (a heading) of a row of the paper.
+
+    Where another method stands for the row's, only how well the row ranks: its violation is what it was set
+    to. Random disclosed at random has a reward, too.
+    """
+    if not difference.endswith(tuple(STAND_INS)):
+        return True
+    is_random = method == "Random" and difference.endswith(BY_LOT)
+    return figure in _RANKING or (is_random and figure == m.REWARD.heading)
 
 
 def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
-    return [
+    named = [
         at_prices(
             plan, model, dataset, each.ways,
             labels={"difference": name}, rewards_on=each.rewards_on, **each.method,
         )
         for name, each in DIFFERENCES.items()
-        if model in each.models
+        if model in each.models and dataset in each.datasets
     ]  # fmt: skip
+    return [*named, _standing_in(plan, model, dataset)]
+
+
+def _standing_in(plan: Plan, model: str, dataset: str) -> Block:
+    """Other methods in place of the paper's, on the base model as it is explained."""
+    rows, base, found = plan.profile.rewards_on, BASES.get(model), []
+    for difference, rows_of in STAND_INS.items():
+        for theirs in rows_of:
+            rate = paper.disclosed_share(model, theirs, dataset)
+            if difference == WHOLE:
+                method = plan.method(ALL, model, dataset)
+            elif rate <= 1:
+                method = plan.method(PAPER_METHODS["Random"], model, dataset, random={"rate": rate})
+            else:
+                continue
+            name = f"{base}; {difference}" if base else difference
+            labels = {METHOD: way_name(PAPER_METHODS[theirs]), "difference": name}
+            found.append((MethodCell(method, 1.0, rewards_on=rows), labels))
+    return found
+
+
+def _base_of(labels: Labels) -> Mapping[str, Any]:
+    """Settings of the base model that a difference changes."""
+    name = labels["difference"].partition("; ")[0]
+    return DIFFERENCES[name].base if name in DIFFERENCES else {}
 
 
 EXPLANATIONS = replace(
@@ -336,12 +408,15 @@ EXPLANATIONS = replace(
     about=(
         "Rows of the overall comparison with one thing changed each, on the word of somebody else than the "
         "tables: a number of the paper that such a row matches, and the plan's own row does not, is "
-        f"explained by it. {' '.join(f'{name}: {each.source}.' for name, each in DIFFERENCES.items())}"
+        f"explained by it. {' '.join(f'{name}: {each.source}.' for name, each in DIFFERENCES.items())} "
+        f"{BY_LOT}: each interaction is disclosed with the paper's violation of the row over that of Base. "
+        f"{WHOLE}: in the branch of the authors' code that is no game, what is not disclosed counts in the "
+        "violation alone. These two may explain how well a row ranks, not its violation."
     ),
     labels={**m.PLACE, METHOD: "method", "difference": "difference"},
     columns=(m.F1, m.PRECISION, m.NDCG, m.MRR, m.VIOLATION, m.REWARD),
     blocks=_differing,
-    alters=lambda labels: DIFFERENCES[labels["difference"]].base,
+    alters=_base_of,
     models="models",
     reference=lambda _: None,
     charts=lambda _: (),

@@ -28,7 +28,7 @@ class Profile(StrEnum):
             return {}
         training = {**TRAINING, "epochs": EPOCHS[dataset]}
         if self is Profile.AUTHORS:
-            training |= AUTHORS_TRAINING
+            training |= {**AUTHORS_TRAINING, **AUTHORS_TRAINED.get(model, {})}
         of_model = AUTHORS_MODELS[model] if self is Profile.AUTHORS else MODELS[model]
         return {"model_settings": dict(of_model), "training": training}
 
@@ -40,9 +40,10 @@ class Profile(StrEnum):
         influence: dict[str, Any] = {**INFLUENCE, "lissa_steps": RECURSIONS[dataset]}
         found: dict[str, Any] = {"strategy": "table", "threshold": {"limit": 0.5}}
         if self is Profile.AUTHORS:
-            anchors, rounds, rate = AUTHORS_GAME[dataset]
-            table |= {"rounds": rounds, "step": rate, "update": "mirror", "choose": "likeliest"}
-            found |= {"anchors": anchors, "random": {"rate": 0.98}}
+            anchors, step = AUTHORS_GAME[dataset]
+            table |= {"step": step}
+            found |= {"strategy": "published", "anchors": anchors, "anchor_rate": 0.85}
+            found |= {"random": {"rate": 0.98}}
             influence |= {**AUTHORS_LISSA, "lissa_scale": AUTHORS_SCALES[dataset]}
         return found | {"table": table, "influence": influence}
 
@@ -54,7 +55,7 @@ class Profile(StrEnum):
     @property
     def steps(self) -> tuple[float, ...]:
         """Values of γ that are swept; the paper states none."""
-        return () if self is Profile.ASSENT else STEPS
+        return {Profile.ASSENT: (), Profile.PAPER: STEPS, Profile.AUTHORS: AUTHORS_STEPS}[self]
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -117,11 +118,19 @@ STEPS = (0.001, 0.01, 0.1)
 AUTHORS_TRAINING: Mapping[str, Any] = MappingProxyType(
     {"epochs": 50, "keep": "reward", "evaluate_every": 1, "patience": 50}
 )
-AUTHORS_MODELS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {**MODELS, "neumf": {**_NEUMF, "dropout": 0.1}}
+AUTHORS_TRAINED: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"neumf": {"initialisation": "own"}, "cdae": {"batch_unit": "people", "patience": 10}}
 )
-AUTHORS_GAME = _by_dataset((3, 1, 0.08), (3, 1, 0.08), (1, 10, 0.1), (1, 10, 0.1))
-"""T, M and the rate of mirror steps."""
+"""How models are trained otherwise: RecBole starts NeuMF's layers uniformly, and batches people for CDAE."""
+AUTHORS_MODELS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {**MODELS,
+     "neumf": {**_NEUMF, "dropout": 0.1, "initial_scale": 0.01, "layer_scale": 3**-0.5},
+     "cdae": {**_CDAE, "activation": "relu"}}
+)  # fmt: skip
+AUTHORS_GAME = _by_dataset((3, 0.08), (3, 0.08), (1, 0.1), (1, 0.1))
+"""T, and γ, the rate of mirror steps."""
+AUTHORS_STEPS = (0.01, 0.08, 0.1)
+"""Values of γ in the published settings files, and one at which nothing moves."""
 AUTHORS_LISSA: Mapping[str, Any] = MappingProxyType({"lissa_steps": 5, "lissa_damping": 0.1})
 AUTHORS_SCALES = _by_dataset(25.0, 25.0, 25.0, 200.0)
 """What LiSSA is scaled by."""
@@ -155,14 +164,18 @@ _ABOUT: Mapping[Profile, tuple[str, ...]] = {
         f"Profile authors. {_TRAINED} 50 epochs everywhere; the epoch of the best reward is kept "
         "(`training.keep=reward`). The published code takes the reward of test rows there too; here "
         "validation rows choose the epoch, because no training may look at test rows. NeuMF has a "
-        "dropout of 0.1.",
+        "dropout of 0.1 and starts as RecBole's. A batch of CDAE is of 2048 people, each with all items "
+        "(`training.batch_unit=people`), and its hidden units are ReLU, as RecBole's are.",
         "Random discloses with 0.98 (`random.rate`). Rewards in tables are those of test rows.",
-        _PLAYED + "T, M and the step size are those of the published settings; steps are mirror steps "
-        "(`table.update=mirror`), and the likeliest selection is taken instead of a draw "
-        "(`table.choose=likeliest`). LiSSA has five steps, a damping of 0.1 and a scale of 25, on Amazon 200 "
-        "(`influence.lissa_steps`, `lissa_damping`, `lissa_scale`), which make influence smaller.",
+        "IFRQE and IFRQE++ play as the published code does (`strategy=published`): in each of L steps "
+        "everybody plays their likeliest selection; every reward has the same loss and the same influence, "
+        "summed over all people, and only the price paid is one's own; a mirror step follows. T and γ are "
+        "those of the published settings, anchors disclose 0.85 (`anchor_rate`). LiSSA has five steps, a "
+        "damping of 0.1 and a scale of 25, on Amazon 200 (`influence.lissa_steps`, `lissa_damping`, "
+        "`lissa_scale`).",
         "Not imitated: withheld positives as negatives of training (no training here is given what is "
         "withheld, so that no setting can undo it), LightGCN's penalty of 1e-5, one optimiser for all "
-        "anchors, misaligned unwillingness, and rounds that begin anew.",
+        "anchors, misaligned unwillingness, and, on Steam and Amazon, the mean over ten starts, of which "
+        "each has an anchor more.",
     ),
 }

@@ -1,6 +1,6 @@
 """The search for settings in the paper's ranges, by optuna."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,6 +23,13 @@ from assent.runs.measure import Cell as MethodCell
 from assent.support.errors import AssentError
 from assent.training import Settings
 
+_UNREAD: Mapping[Strategy, Collection[str]] = {
+    Strategy.FACTORED: ("rounds", "samples"),
+    Strategy.TABLE: (),
+    Strategy.PUBLISHED: ("rounds",),
+}
+"""Settings of the search that a strategy does not read."""
+
 
 @dataclass(frozen=True)
 class Searched(Measurement):
@@ -35,7 +42,7 @@ class Searched(Measurement):
 
     def searched(self, model: str) -> dict[str, Sequence[float]]:
         """Return the ranges of settings that the method reads: M and L are of tables, N_J is of LiSSA."""
-        unread = set() if self.method.strategy is Strategy.TABLE else {"rounds", "samples"}
+        unread = set(_UNREAD[self.method.strategy])
         if self.method.influence_for(model).estimator is not Estimator.LISSA:
             unread.add("lissa_steps")
         return {setting: values for setting, values in self.ranges.items() if setting not in unread}

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assent.reproduce.item import Chapter, Item
-from assent.reproduce.paper import USERS_OWN, Beside, agree
+from assent.reproduce.comparisons import explains
+from assent.reproduce.item import REWARD, VIOLATION, Chapter, Item
+from assent.reproduce.paper import BLIND, USERS_OWN, Beside, agree, at_chance
 from assent.reproduce.plan import MODELS, PAPER_METHODS, SIMULATION, Plan
 from assent.results.records import METHOD
 from assent.results.records import name as way_name
@@ -62,7 +63,7 @@ def judge(plan: Plan, chapters: Sequence[Chapter], counted: Sequence[Item] = ())
     A smaller version of the experiment matches and explains nothing, and neither does a method whose settings
     the user has changed: these numbers are contradicted or open.
     """
-    others = [] if plan.reduced else [*_alternatives(chapters)]
+    others = [] if plan.reduced else [*_alternatives(plan, chapters)]
     found = [
         _judged(
             chapter.item.name, number, others, comparable=not plan.reduced and USERS_OWN not in number.why
@@ -110,12 +111,12 @@ class _Alternative:
     """In the unit of tables, with its standard error."""
 
     def is_of(self, number: Beside) -> bool:
-        """Return whether it is the figure of a number; alternatives are measured at price 1."""
+        """Return whether it is the figure of a number; without a price, both are at price 1."""
         place = {"price": "1", **number.labels}
         return place == {"price": "1", **self.labels} and self.figure == number.figure
 
 
-def _alternatives(chapters: Sequence[Chapter]) -> Iterator[_Alternative]:
+def _alternatives(plan: Plan, chapters: Sequence[Chapter]) -> Iterator[_Alternative]:
     """What was measured with one setting changed, by data set, model and method as the paper calls them."""
     names = {way_name(way): theirs for theirs, way in PAPER_METHODS.items()}
     for chapter in chapters:
@@ -132,9 +133,15 @@ def _alternatives(chapters: Sequence[Chapter]) -> Iterator[_Alternative]:
             what = f"table.step={value:g}" if label == "step" else str(value)
             for column in chapter.table.columns:
                 mean, error = row.amounts[column.key].mean, row.amounts[column.key].error
-                if mean is not None:
-                    value = column.factor * mean, None if error is None else column.factor * error
-                    yield _Alternative(labels, column.heading, what, value)
+                if mean is None or not explains(what, method, column.heading):
+                    continue
+                value = column.factor * mean, None if error is None else column.factor * error
+                yield _Alternative(labels, column.heading, what, value)
+                violation = row.amounts[VIOLATION.key].mean
+                if column.key == REWARD.key and method in BLIND and violation is not None:
+                    for price in plan.prices:  # it chooses the same at every price
+                        at = mean + (1 - price) * violation, error
+                        yield _Alternative(labels | {"price": f"{price:g}"}, column.heading, what, at)
 
 
 def _judged(item: str, number: Beside, others: Sequence[_Alternative], *, comparable: bool) -> Judged:
@@ -147,6 +154,8 @@ def _judged(item: str, number: Beside, others: Sequence[_Alternative], *, compar
             if agree(value, number.paper, error, number.paper_error):
                 because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried)."
                 return Judged(item, number, Verdict.EXPLAINED, because)
+        if said := at_chance(number):
+            return Judged(item, number, Verdict.EXPLAINED, said)
     if number.contradicted:
         return Judged(item, number, Verdict.CONTRADICTED, number.contradicted)
     return Judged(item, number, Verdict.OPEN)

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
 from safetensors.torch import save as as_bytes
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from assent.models import (
     IALS,
@@ -84,6 +85,9 @@ class BatchUnit(StrEnum):
     """Disclosed interactions; their negatives come on top."""
     SAMPLES = "samples"
     """Interactions and their negatives together, as RecBole counts."""
+    PEOPLE = "people"
+    """People, each with all items: those that they have not disclosed are negatives, none is sampled. The
+    loss is summed. So RecBole trains CDAE."""
 
 
 class Kept(StrEnum):
@@ -119,9 +123,9 @@ class TrainingSettings(BaseModel):
     )
 
     def batch(self, rows: int) -> int:
-        """Return the rows per step when training on `rows` rows."""
+        """Return the rows (or people, if these are the unit) per step when training on `rows` rows."""
         size = self.batch_size or max(2048, rows // 64)
-        return size if self.batch_unit is BatchUnit.ROWS else max(1, size // (1 + self.negatives))
+        return max(1, size // (1 + self.negatives)) if self.batch_unit is BatchUnit.SAMPLES else size
 
     @property
     def last_epoch(self) -> int:
@@ -206,7 +210,8 @@ def train(
         ℓ_k(θ) = BCE(s(u_k, i_k), 1) + Σ_j BCE(s(u_k, j), 0) + penalties
 
     where j runs over the sampled negatives of row k; the mean is over samples. Or the model's own `losses`,
-    or, if it brings its solver, its `objective`.
+    or, if it brings its solver, its `objective`. With batches of people, j runs over all items that the
+    row's owner has not disclosed, once per person.
 
     The result is a function of `data`, the settings and `seed` alone. Without rows it is a model without
     users and items that scores everything alike. With `checkpoint`, the state is saved to that file about
@@ -278,22 +283,64 @@ def _run_epoch(
     advice = f"lower the setting training.learning_rate (now {settings.learning_rate})"
     rows = len(data.rows)
     batch = settings.batch(rows)
-    steps = math.ceil(rows / batch)
+    by_person = settings.batch_unit is BatchUnit.PEOPLE
+    steps = math.ceil((data.n_users if by_person else rows) / batch)
+    done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
+    rates = [settings.learning_rate * settings.schedule.factor(share) for share in done]
+    if by_person:
+        people = by_lot(data.user_keys, seed, Purpose.ORDER, epoch)
+        parts = [people[here] for here in slices(len(people), batch)]
+        _take(_people_steps(model, optimizer, data, evidence, parts, rates), epoch, advice)
+        _check_finite(model, epoch, advice)
+        return
     drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
     order = by_lot(data.row_keys, seed, Purpose.ORDER, epoch)
     if model.brings("gradients"):  # rows are sorted by user: in order, a batch reads its users' rows in order
         order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
     users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
-    done = [(epoch * steps + step) / (settings.epochs * steps) for step in range(steps)]
-    rates = [settings.learning_rate * settings.schedule.factor(share) for share in done]
     batches = [(users[here], items[here]) for here in slices(rows, batch)]
-    take = _row_steps if model.brings("gradients") else _steps
-    for step, loss in enumerate(take(model, optimizer, evidence, batches, rates)):
+    steps_of = _row_steps if model.brings("gradients") else _steps
+    _take(steps_of(model, optimizer, evidence, batches, rates), epoch, advice)
+    _check_finite(model, epoch, advice)
+
+
+def _take(losses: Iterable[float], epoch: int, advice: str) -> None:
+    """Take the steps that yield these losses; raise where one is not finite."""
+    for step, loss in enumerate(losses):
         if not math.isfinite(loss):
             raise AssentError(
                 f"training: the loss is {loss} at epoch {epoch + 1}, batch {step + 1}; {advice}"
             )
-    _check_finite(model, epoch, advice)
+
+
+def _people_steps(
+    model: Recommender,
+    optimizer: torch.optim.Adam,
+    data: Disclosed,
+    evidence: Evidence,
+    parts: list[Ints],
+    rates: list[float],
+) -> Iterator[float]:
+    """Yield the loss of each part of the people, summed over all items, and take a step of Adam along it."""
+    starts, owned = data.owned
+    for people, rate in zip(parts, rates, strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        counts = starts[people + 1] - starts[people]
+        rows = np.repeat(np.arange(len(people)), counts)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        items = torch.from_numpy(owned[np.repeat(starts[people], counts) + within])
+        users, places = torch.from_numpy(people), torch.from_numpy(rows)
+        labels = torch.zeros(len(people), data.n_items)
+        labels[places, items] = 1
+        prepared = model.prepare(evidence)
+        logits = model.score_all(users, prepared)[:, : data.n_items]
+        _, penalties = model(users[places], items.unsqueeze(1), prepared)
+        loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum") + penalties.sum()
+        yield loss.item()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
 
 
 def _steps(
