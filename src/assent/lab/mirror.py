@@ -13,7 +13,7 @@ from assent.support.temporary import TemporaryFolder
 _KINDS = ("safetensors", "json")
 """The files of an entry, in the order in which they are written: with the last one, it exists."""
 _PROGRESS = "progress"
-_LOOK_EVERY = 5.0
+LOOK_EVERY = 5.0
 """Seconds between two looks whether a checkpoint has changed."""
 
 Files = Mapping[str, bytes]
@@ -104,7 +104,7 @@ class Mirror(Store):
         """Send a checkpoint whenever it has changed, until the entry is there."""
         sent, pause = _changed(file), threading.Event()
         while super().at(name) is None and self.folder.is_dir():
-            pause.wait(_LOOK_EVERY)
+            pause.wait(LOOK_EVERY)
             now = _changed(file)
             if now not in (sent, None):
                 try:
