@@ -8,8 +8,9 @@ prompt   seconds of CPU of one person's change and of a thousand people's, besid
          never used from then on), a third is new. The prompt update is compared with an exact one of the
          changed log, a fresh fit with a calibration of its own (fresh) or with that of the run before (kept):
          on how many rows decisions differ, how well both rank each person's last interaction, which neither
-         has seen, and how far scores are apart. Beside that stands how far the fresh fit is from one of the
-         same log with another seed (seed): what measuring values twice changes.
+         has seen, and how far scores are apart. `of values expected` is what would be apart if the rows that
+         the prompt update has measured values of had those of the exact one. Beside that stands how far the
+         fresh fit is from one of the same log with another seed (seed): what measuring values twice changes.
 
 Fits that are in the folder --keep are not repeated: a killed benchmark goes on. The seconds of a fit that was
 killed in between are those since then.
@@ -31,6 +32,8 @@ from assent.data.interactions import Interactions
 from assent.data.live import live_problem
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.evaluation.evaluate import candidate_scores, ranked_metrics
+from assent.game.budget import Budget
+from assent.game.prices import PricePath, break_even_prices
 from assent.runs.calibration import Calibration
 from assent.runs.changes import Changes
 from assent.runs.folder import Run, open_run
@@ -43,6 +46,7 @@ from assent.support.statistics import mean_and_error
 from assent.training import Trained
 from common import Option, load_log, read_options, seconds, settings_of, verdict
 
+BUDGET = 0.5
 PEOPLE = 1000
 MOST = 0.2
 """Largest share of rows that changes."""
@@ -103,7 +107,7 @@ def fitted(log: Interactions, folder: Path, like: Run | None = None, seed: int =
     clock = folder.with_name(f"{folder.name}.json")
     if not clock.exists():
         split, live = make_problem(log, Protocol.PAPER_TABLES), live_problem(log)
-        plan, settings = RunPlan(budget=0.5, seed=seed, seeds=1), settings_of("ials", quick=given.quick)
+        plan, settings = RunPlan(budget=BUDGET, seed=seed, seeds=1), settings_of("ials", quick=given.quick)
         untimed = (folder / MANIFEST).exists()
         calibration = None if like is None else Calibration.of(like)
         how = partial(fit, live=live, calibration=calibration, replace=untimed)
@@ -122,7 +126,8 @@ def prompt(name: str) -> None:
         print(f"{name}: {base.selection.height:,} rows; a fresh fit takes {fresh:.1f} s of CPU", flush=True)
         costs(name, base, fresh)
         print(
-            "rows changed %  compared with  decisions apart %  NDCG@5: one  other  one ahead %  scores apart"
+            "rows changed %  compared with  decisions apart %  of values expected  NDCG@5: one  other"
+            "  one ahead %  scores apart"
         )
         for share in given.shares:
             log, found = story.at(share / 100), dict[str, Decided]()
@@ -147,11 +152,21 @@ def compare(name: str, share: float, kind: str, after: Problem, one: Decided, ot
     apart = 100 * float((both["disclosed"] != both["disclosed_other"]).mean())  # type: ignore[arg-type]
     mine, theirs = (100 * ranked_metrics(after, model)["ndcg"] for _, model in (one, other))
     ahead, error = mean_and_error(100 * (mine - theirs) / theirs.mean())
-    told = f"{share:14g}  {kind:>13}  {apart:17.2f}  {mine.mean():13.2f}  {theirs.mean():5.2f}"
+    few = 100 * by_expected(both) if "expected" in both.columns else float("nan")
+    told = f"{share:14g}  {kind:>13}  {apart:17.2f}  {few:18.2f}  {mine.mean():11.2f}  {theirs.mean():5.2f}"
     print(f"{told}  {ahead:+5.2f} ± {error or 0:4.2f}  {distance(after, one[1], other[1]):12.3f}", flush=True)
     if share == 1 and kind != "seed":
         verdict(f"{name}: decisions apart from a {kind} exact after 1 %", apart, 1, "%")
         verdict(f"{name}: NDCG@5 apart from a {kind} exact after 1 %", abs(ahead), 1, "%")
+
+
+def by_expected(both: pl.DataFrame) -> float:
+    """The share of rows that decisions differ on if only values that were expected differ."""
+    minded, owners = both["unwillingness"].to_numpy(), both["user"].rank("dense").to_numpy().astype(int) - 1
+    values = both.select(pl.when("expected").then("value").otherwise("value_other")).to_series().to_numpy()
+    path = PricePath.of(break_even_prices(values, minded), minded)
+    chosen = path.within(Budget(BUDGET, owners, minded, both["user"].n_unique()))
+    return float(np.mean(chosen != both["disclosed_other"].to_numpy()))
 
 
 def costs(name: str, base: Run, fresh: float) -> None:

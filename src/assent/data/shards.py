@@ -62,8 +62,14 @@ class Part:
             },
             schema_overrides={"user": pl.String, "item": pl.String},
         )
-        how = {"label": whole.protocol, "seed": whole.seed, "negatives": whole.negatives}
-        built = build(whole.name, table, protocol, **how)
+        built = build(
+            whole.name,
+            table,
+            protocol,
+            label=whole.protocol,
+            seed=whole.seed,
+            negatives=whole.negatives,
+        )
         if whole.judges is not None:
             built = undivided(built, table)
         return replace(built, wishes=self._wishes)
