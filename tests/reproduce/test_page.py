@@ -90,6 +90,30 @@ def test_reasons_stand_at_the_difference_that_they_belong_to() -> None:
 
 
 @in_browser
+def test_verdicts_are_sorted_by_the_heading_that_is_clicked(page: str, tmp_path: Path) -> None:
+    asking = (
+        "<script>for (const table of document.querySelectorAll('table.sortable')) {"
+        "table.tHead.rows[0].cells[3].querySelector('button').click();"
+        "document.title += [...table.tBodies[0].rows].map((row) => row.cells[3].textContent).join('|') + ';'"
+        "}</script></body>"
+    )
+    html = tmp_path / "sorted.html"
+    html.write_text(page, encoding="utf-8")  # the page's own policy lets its own script run
+    assert "<button>paper</button>" in browse(html, "--dump-dom", width=900, height=600)
+    free = re.sub(
+        r"script-src &#x27;sha256-[^;\"]*|script-src 'sha256-[^;\"]*", "script-src 'unsafe-inline'", page
+    )
+    html.write_text(free.replace("</body>", asking), encoding="utf-8")
+    title = re.search(r"<title>(.*?)</title>", browse(html, "--dump-dom", width=900, height=600), re.DOTALL)
+    assert title
+    columns = title[1].partition("repeat")[2].lstrip("s").split(";")[:-1]
+    assert columns
+    for column in columns:
+        papers = [float(each.split()[0].replace(MINUS, "-").replace(",", "")) for each in column.split("|")]
+        assert papers == sorted(papers)
+
+
+@in_browser
 def test_the_page_is_drawn_on_a_desk_and_on_a_phone(page: str, tmp_path: Path) -> None:
     for width in (1100, 500):
         for top, seen in slices(page, tmp_path, width):

@@ -72,7 +72,7 @@ def test_reasons_say_why_numbers_cannot_be_compared() -> None:
     ("method", "words"),
     [
         ("Random", "states no rate of Random"),
-        ("Threshold", "print 81 to 98 %"),
+        ("Threshold", "print 98 % (Diginetica)"),
         ("Proactive", "re-implementation"),
         ("IFRQE++", "ours are exact best responses"),
         ("SCR", "No code of SCR was published: ours is a re-implementation."),

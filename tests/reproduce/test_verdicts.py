@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
-from assent.reproduce.comparisons import BY_LOT
+from assent.reproduce.comparisons import BY_LOT, WHOLE
 from assent.reproduce.item import Chapter
 from assent.reproduce.page import write_verdicts
 from assent.reproduce.paper import agree, contradictions, numbers
@@ -71,7 +71,9 @@ def test_each_number_gets_the_verdict_that_its_figures_give() -> None:
         *lines("All", f1=base["f1"][0] / 100, violation=base["wv"][0], reward_mean=-2.08, seconds=1.0),
         *lines("Random", f1=0.038, violation=random["wv"][0], reward_mean=-1.0, seconds=1.0),
     ]
-    other = [{**each, "difference": "random.rate=0.98"} for each in lines("Random", f1=0.0418, violation=1.0)]
+    other = [{**each,
+              "difference": "random.rate=0.98", "price": 1.0}
+             for each in lines("Random", f1=0.0418, violation=1.0)]  # fmt: skip
     found = judge(PLAN, [chapter("overall", overall), chapter("differences", other)])
     verdicts = {(each.number.labels["method"], each.number.figure): each for each in found}
     assert verdicts["Base", "F1@5 %"].verdict is Verdict.MATCHED
@@ -81,7 +83,8 @@ def test_each_number_gets_the_verdict_that_its_figures_give() -> None:
     assert verdicts["Random", "F1@5 %"].because == "With random.rate=0.98 it is 4.18 (1 value tried)."
     assert verdicts["Random", "reward"].verdict is Verdict.OPEN
     assert verdicts["Threshold", "wv"].verdict is Verdict.CONTRADICTED  # though it was not measured
-    assert verdicts["IFRQE", "F1@5 %"].verdict is Verdict.OPEN
+    assert verdicts["IFRQE", "F1@5 %"].verdict is Verdict.CONTRADICTED  # its violation is that of Base
+    assert verdicts["IFRQE++", "reward"].verdict in (Verdict.OPEN, Verdict.CONTRADICTED)
     total = len(found)
     assert counts(found).startswith(f"Of {total} numbers of the paper: ")
     kinds = [each.verdict for each in found]
@@ -163,13 +166,28 @@ def test_a_stand_in_explains_how_a_row_ranks_and_not_what_it_was_set_to() -> Non
     given = PAPER["IFRQE++"]["diginetica"]
     own = lines("IFRQE++ (nash)", f1=0.01, violation=0.5, reward_mean=-1.0, seconds=1.0)
     same = {"f1": given["f1"][0] / 100, "violation": given["wv"][0], "reward_mean": given["reward"][0]}
-    by_lot = [{**each, "difference": BY_LOT} for each in lines("IFRQE++ (nash)", **same)]
+    by_lot = [{**each, "difference": BY_LOT, "price": 1.0} for each in lines("IFRQE++ (nash)", **same)]
     found = judge(PLAN, [chapter("overall", own), chapter("differences", by_lot)])
     verdicts = {
         each.number.figure: each.verdict for each in found if each.number.labels["method"] == "IFRQE++"
     }
     assert verdicts["F1@5 %"] is Verdict.EXPLAINED
     assert Verdict.EXPLAINED not in (verdicts["wv"], verdicts["reward"])
+
+
+def test_a_row_that_was_trained_on_everything_counts_less_violation() -> None:
+    base = PAPER["Base"]["diginetica"]
+    figures = {"f1": base["f1"][0] / 100, "violation": 2.0, "reward_mean": -2.1}
+    records = [{**each, "difference": WHOLE, "price": 1.0} for each in lines("Threshold", **figures)]
+    (row,) = chapter("differences", records).table.rows
+    assert row.amounts["violation"].mean == pytest.approx(0.98 * 2.0 * 1.001)
+    assert row.amounts["reward_mean"].mean == pytest.approx((-2.1 + 0.02 * 2.0) * 1.001)
+    own = lines("Threshold", f1=0.01, violation=0.5, reward_mean=-0.8, seconds=1.0)
+    found = judge(PLAN, [chapter("overall", own), chapter("differences", records)])
+    verdicts = {
+        each.number.figure: each.verdict for each in found if each.number.labels["method"] == "Threshold"
+    }
+    assert set(verdicts.values()) == {Verdict.EXPLAINED}
 
 
 def test_a_row_by_lot_discloses_at_the_rate_of_the_papers_violation() -> None:
@@ -188,7 +206,7 @@ def test_what_random_with_another_rate_earns_explains_it_at_every_price() -> Non
     theirs = numbers()["lambda_reward"]["2.0"]["MF"]["Random"]["diginetica"][0]
     own = [{**each, "price": 2.0} for each in lines("Random", violation=1.5, reward_mean=-9.0)]
     other = [
-        {**each, "difference": "random.rate=0.98"}
+        {**each, "difference": "random.rate=0.98", "price": 1.0}
         for each in lines("Random", violation=1.95, reward_mean=theirs + 1.95)
     ]
     found = judge(PLAN, [chapter("price", own), chapter("differences", other)])

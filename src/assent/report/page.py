@@ -1,7 +1,9 @@
 """The page of a run: the headline, then a section per question, in one file that loads nothing."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from importlib import resources
 
 from assent.report.data import ReportData, check
@@ -198,11 +200,14 @@ def _section(each: Section, glossary: Glossary) -> Html:
     return section(each.title, words, each.content, folded)
 
 
-def page(title: str, *sections: str) -> str:
-    """A whole page that loads nothing and runs nothing."""
+def page(title: str, *sections: str, script: str = "") -> str:
+    """A whole page that loads nothing and runs nothing but `script`, which is assent's own."""
     style = resources.files("assent.report").joinpath("style.css").read_text(encoding="utf-8")
-    # The policy makes browsers enforce that nothing is loaded or run, whatever a title or an id contains.
+    # The policy makes browsers enforce that nothing else is loaded or run, whatever a title or id contains.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    if script:
+        known = b64encode(sha256(script.encode()).digest()).decode()
+        policy += f"; script-src 'sha256-{known}'"
     head = tag(
         "head",
         void("meta", charset="utf-8"),
@@ -213,7 +218,7 @@ def page(title: str, *sections: str) -> str:
         tag("title", title),
         tag("style", Html(style)),
     )
-    body = tag("body", tag("main", *sections))
+    body = tag("body", tag("main", *sections), tag("script", Html(script)) if script else "")
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 

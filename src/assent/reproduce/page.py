@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import resources
 from itertools import groupby
 from pathlib import Path
 
@@ -91,6 +92,7 @@ def build_page(found: Reproduction) -> str:
         section("How it was run", protocol),
         section("What went wrong", failed) if found.failed else "",
         *(_chapter(chapter, plan.repeats) for chapter in found.chapters),
+        script=resources.files("assent.reproduce").joinpath("sort.js").read_text(encoding="utf-8"),
     )
 
 
@@ -123,10 +125,12 @@ def _verdicts(found: Reproduction) -> Html:
             for each in own
         ]
         label = f"{verdict.capitalize()} ({len(own)})"
-        table = grid([*top, "paper", "ours", "difference", "because"], [lines], label, "figures beside")
+        headings = [*top, "paper", "ours", "difference", "because"]
+        table = grid(headings, [lines], label, "figures beside sortable")
         parts.append(tag("details", tag("summary", label), tag("p", meaning), table))
     said = [tag("p", sentence) for sentence in (counts(judged), *shares(judged))]
-    return section("Verdicts", *said, *parts, id="verdicts") if judged else tag("p", "")
+    how = tag("p", "Largest differences come first. A heading sorts by its column.")
+    return section("Verdicts", *said, how, *parts, id="verdicts") if judged else tag("p", "")
 
 
 def _claims(found: Reproduction) -> Html:

@@ -99,7 +99,7 @@ def agree(one: float, other: float, *errors: float | None) -> bool:
 def contradictions() -> Mapping[Path, str]:
     """Return the numbers that another number of the paper contradicts, with what they contradict."""
     found: dict[Path, str] = {}
-    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows(), *_by_ranks()):
+    for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows(), *_by_ranks(), *_by_violation()):
         found[path] = f"{found[path]} {sentence}" if path in found else sentence
     return found
 
@@ -174,6 +174,22 @@ def _by_rows() -> Iterator[tuple[Path, str]]:
             )
 
 
+def _by_violation() -> Iterator[tuple[Path, str]]:
+    """Figures of rows with the violation of Base: where hardly anything is withheld, they are Base's."""
+    for model, method, dataset in _places():
+        row, base = (look_up("overall", model, each, dataset, "wv") for each in (method, "Base"))
+        if method == "Base" or row is None or base is None or row[0] != base[0]:
+            continue
+        for table, figure in (("overall", "f1"), *(("more_metrics", name) for name in RANKING[1:])):
+            path = (table, model, method, dataset, figure)
+            here, there = look_up(*path), look_up(table, model, "Base", dataset, figure)
+            if here and there and not agree(here[0], there[0], here[1], there[1]):
+                yield (
+                    path,
+                    f"Its violation is Base's, so that hardly anything is withheld; Base has {there[0]:g}.",
+                )
+
+
 def _by_ranks() -> Iterator[tuple[Path, str]]:
     """What precision, NDCG and MRR say of each other: with one test item each, they come from its rank."""
     rows = [("more_metrics", *place) for place in _places()]
@@ -204,11 +220,11 @@ _CANDIDATES, _CUTOFF = 100, 5
 
 
 def at_chance(number: "Beside") -> str:
-    """Return a sentence if a ranking figure of the simulation, and ours, are what chance gives; else nothing.
+    """Return a sentence if a ranking figure of the simulation is what chance gives, and ours too, if there.
 
     There a test item's rank is uniform, and one test set of the paper's size has the standard error below.
     """
-    if number.labels.get("data set") != SIMULATION or number.ours is None:
+    if number.labels.get("data set") != SIMULATION:
         return ""
     ranks = range(1, _CUTOFF + 1)
     gains = {
@@ -222,9 +238,10 @@ def at_chance(number: "Beside") -> str:
     mean = 100 * sum(gains) / _CANDIDATES
     spread = 1e4 * sum(gain**2 for gain in gains) / _CANDIDATES - mean**2
     error = math.sqrt(spread / sizes(SIMULATION)[0])
-    if max(abs(number.paper - mean), abs(number.ours - mean)) > 2 * error:
+    both = [number.paper, *([] if number.ours is None else [number.ours])]
+    if max(abs(each - mean) for each in both) > 2 * error:
         return ""
-    return f"Both are what chance gives with one test item each of as many people: {mean:.2f} ± {error:.2f}."
+    return f"Chance gives {mean:.2f} ± {error:.2f} with one test item each of as many people."
 
 
 KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}

@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     MATCHED = "matched"
     """Ours is within two combined standard errors, or within 5 %."""
     EXPLAINED = "explained"
-    """Ours matches once one named setting is changed."""
+    """What was measured with one named thing changed matches; or it is what chance gives."""
     CONTRADICTED = "contradicted"
     """Another number of the paper, or its text, cannot be true beside it."""
     OPEN = "open"
@@ -31,8 +31,8 @@ class Verdict(StrEnum):
 MEANING: Mapping[Verdict, str] = {
     Verdict.OPEN: "Not matched, and nothing that was run explains it; or not measured here.",
     Verdict.CONTRADICTED: "Not matched, and something else that the paper prints cannot be true beside it.",
-    Verdict.EXPLAINED: "Not matched, but matched once the named setting is changed. The more values are "
-    "tried, the likelier one of them matches by chance.",
+    Verdict.EXPLAINED: "Not matched, or not run, but matched once the named thing is changed; or what chance "
+    "gives on data without preferences. The more values are tried, the likelier one matches by chance.",
     Verdict.MATCHED: "Within two combined standard errors of the paper's, or within 5 %.",
 }
 """In the order of the page."""
@@ -129,6 +129,8 @@ def _alternatives(plan: Plan, chapters: Sequence[Chapter]) -> Iterator[_Alternat
                 "model": MODELS[row.labels["model"]],
                 "method": method,
             }
+            at_price = row.labels.get("price", 1.0)
+            labels["price"] = f"{at_price:g}"
             value = row.labels[label]
             what = f"table.step={value:g}" if label == "step" else str(value)
             for column in chapter.table.columns:
@@ -138,24 +140,26 @@ def _alternatives(plan: Plan, chapters: Sequence[Chapter]) -> Iterator[_Alternat
                 value = column.factor * mean, None if error is None else column.factor * error
                 yield _Alternative(labels, column.heading, what, value)
                 violation = row.amounts[VIOLATION.key].mean
-                if column.key == REWARD.key and method in BLIND and violation is not None:
-                    for price in plan.prices:  # it chooses the same at every price
+                if column.key == REWARD.key and method in BLIND and violation is not None and at_price == 1:
+                    for price in {*plan.prices} - {1.0}:  # it chooses the same at every price
                         at = mean + (1 - price) * violation, error
                         yield _Alternative(labels | {"price": f"{price:g}"}, column.heading, what, at)
 
 
 def _judged(item: str, number: Beside, others: Sequence[_Alternative], *, comparable: bool) -> Judged:
-    if comparable and number.ours is not None:
-        if agree(number.ours, number.paper, number.error, number.paper_error):
+    if comparable:
+        ours = number.ours
+        if ours is not None and agree(ours, number.paper, number.error, number.paper_error):
             return Judged(item, number, Verdict.MATCHED)
+        unrun = "" if ours is not None else " The row itself was not run."
         tried = [other for other in others if other.is_of(number)]
         for other in tried:
             value, error = other.value
             if agree(value, number.paper, error, number.paper_error):
-                because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried)."
+                because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried).{unrun}"
                 return Judged(item, number, Verdict.EXPLAINED, because)
         if said := at_chance(number):
-            return Judged(item, number, Verdict.EXPLAINED, said)
+            return Judged(item, number, Verdict.EXPLAINED, said + unrun)
     if number.contradicted:
         return Judged(item, number, Verdict.CONTRADICTED, number.contradicted)
     return Judged(item, number, Verdict.OPEN)
