@@ -73,9 +73,11 @@ def digest_of(folder: Path) -> str:
 
 def digests() -> None:
     """Fit with every executor, and with a node killed at random moments."""
-    log = simulate(preference="learnable", users=100 if given.quick else 600, items=150, noise=0.3, seed=3)
+    log = simulate(
+        preference="learnable", users=100 if given.quick else given.people, items=150, noise=0.3, seed=3
+    )
     problem, live = make_problem(log, Protocol.PAPER_TABLES, seed=3), live_problem(log, seed=3)
-    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 40}})
+    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 20}})
     found = dict[str, str]()
 
     def fitted(name: str, executor: Executor) -> float:
@@ -338,6 +340,7 @@ if __name__ == "__main__":
         __doc__,
         cases=Option("speed,digest,large", "cases, by commas"),
         kills=Option(10, "nodes to kill, in digest"),
+        people=Option(300, "people of the log of digest"),
         minutes=Option(20, "minutes of speed"),
         users=Option(600, "people of the simulation that speed reproduces"),
         rows=Option(10**7, "rows of large"),
