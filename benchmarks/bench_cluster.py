@@ -258,9 +258,8 @@ def large() -> None:
     here = [sys.executable, __file__, "--cases", "memory", "--rows", str(rows), "--folder", given.folder]
     result = subprocess.run([*here, "--method", given.method], stdout=subprocess.PIPE, check=True)
     about = json.loads(result.stdout.splitlines()[-1])
-    print(
-        f"{rows:.0e} rows in memory: {about['seconds']:.0f} CPU seconds with reading, peak {about['peak']:.2f} GB"
-    )
+    seconds, memory = about["seconds"], about["peak"]
+    print(f"{rows:.0e} rows in memory: {seconds:.0f} CPU seconds with reading, peak {memory:.2f} GB")
     trained = stages.seconds["training, shards of epochs"]
     verdict(f"{rows:.0e} rows: CPU of the training / in memory", trained / about["training"], 2, "times")
     same = about["digest"] == model_digest(
@@ -289,7 +288,7 @@ def partitions(rows: int) -> Path:
     folder = Path(given.folder) / f"log-{rows}"
     if not (folder / "done").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        size = {"users": max(1000, rows // 30), "items": max(500, rows // 300)}
+        size: dict[str, Any] = {"users": max(1000, rows // 30), "items": max(500, rows // 300)}
         for number, part in enumerate(simulate_parts(max(2, rows // 1_000_000), rows=rows, **size)):
             table = part.table.select("user", "item", "time", "unwillingness")
             table.write_parquet(folder / f"{number:03}.parquet")

@@ -1,5 +1,6 @@
 """The game over shards of people: the bytes of the solver that holds everything."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,6 @@ def test_processes_find_the_same(tmp_path: Path) -> None:
 
 def test_games_that_cannot_be_dealt_out_are_refused(tmp_path: Path) -> None:
     whole = game(1)
-    mixed = Estimates(**{**vars(whole), "owners": whole.owners[::-1].copy()})
+    mixed = replace(whole, owners=whole.owners[::-1].copy())
     with pytest.raises(AssentError, match="sorted by person"):
         write_shards(mixed, tmp_path, 2)
