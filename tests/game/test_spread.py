@@ -67,14 +67,8 @@ def test_shards_find_the_bytes_of_memory(
 def test_one_anchor_and_equal_ones_have_a_closed_form(tmp_path: Path) -> None:
     for anchors in (1, 2):
         one = game(0, anchors=1)
-        whole = Estimates(
-            owners=one.owners,
-            n_users=one.n_users,
-            unwillingness=one.unwillingness,
-            **{
-                n: np.repeat(getattr(one, n), anchors, axis=0) for n in ("anchors", "own", "social", "losses")
-            },
-        )
+        repeated = {name: np.repeat(getattr(one, name), anchors, axis=0) for name in OF_ANCHORS}
+        whole = replace(one, **repeated)
         expected = solve(whole, objective=Objective.NASH, price=0.5)
         shards = write_shards(whole, tmp_path / f"{anchors}", 2)
         found = solve_spread(shards, price=0.5, executor=SERIAL).gathered(SERIAL)

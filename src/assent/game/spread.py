@@ -248,7 +248,7 @@ class _Spread(Search[Spread]):
     def _respond(self, strategy: Floats) -> tuple[Held, Floats]:
         """Everybody's best response to the usual prior."""
         found = self.pass_over(_moments, self.world)
-        mean, cov = (np.sum([each[part] for each in found], axis=0) for part in (0, 1))
+        mean, cov = np.sum([each[0] for each in found], axis=0), np.sum([each[1] for each in found], axis=0)
         here = cells_of(mean, cov, self.alike)
         self.world = self.world._replace(cells=here, of_prior=_added(each[2] for each in found))
         return self._seen(self._at(Move.answer(_PRIOR))), here.probability
