@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -167,10 +168,8 @@ def speed() -> None:
         jobs.extend(each["seconds"] for each in keys)
 
     def reproduced(executor: Executor, folder: Path) -> None:
-        asked = quick(1)
         users = 150 if given.quick else given.users
-        plan = type(asked)(**{**vars(asked), "models": ("mf", "lightgcn"), "datasets": ("simulation",)})
-        plan = type(asked)(**{**vars(plan), "users": users})
+        plan = replace(quick(1), models=("mf", "lightgcn"), datasets=("simulation",), users=users)
         reproduce([ITEMS["overall"]], plan, folder / "out", data=None, executor=executor, asked=["overall"])
 
     for what, work in (("fit on a part of Gowalla", fitted), ("reproduce overall", reproduced)):
