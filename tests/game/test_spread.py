@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,9 @@ def test_shards_find_the_bytes_of_memory(
 def test_one_anchor_and_equal_ones_have_a_closed_form(tmp_path: Path) -> None:
     for anchors in (1, 2):
         one = game(0, anchors=1)
-        repeated = {name: np.repeat(getattr(one, name), anchors, axis=0) for name in OF_ANCHORS}
+        repeated: dict[str, Any] = {
+            name: np.repeat(getattr(one, name), anchors, axis=0) for name in OF_ANCHORS
+        }
         whole = replace(one, **repeated)
         expected = solve(whole, objective=Objective.NASH, price=0.5)
         shards = write_shards(whole, tmp_path / f"{anchors}", 2)
