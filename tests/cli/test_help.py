@@ -42,7 +42,7 @@ def test_all_commands_are_here() -> None:
     words = {" ".join(command) for command in COMMANDS}
     assert words == {
         "demo", "fit", "update", "history", "forget", "frontier", "compare", "lds", "reproduce",
-        "recommend", "explain", "export", "verify", "simulate", "settings", "store", "data describe",
+        "recommend", "explain", "export", "verify", "simulate", "settings", "store", "data describe", "train",
         "serve", "work", "ledger", "backup", "restore", "keys create", "keys list", "keys rotate",
         "keys revoke",
     }  # fmt: skip

@@ -1,6 +1,8 @@
 """The game over shards of people: the bytes of the solver that holds everything."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,14 +68,10 @@ def test_shards_find_the_bytes_of_memory(
 def test_one_anchor_and_equal_ones_have_a_closed_form(tmp_path: Path) -> None:
     for anchors in (1, 2):
         one = game(0, anchors=1)
-        whole = Estimates(
-            owners=one.owners,
-            n_users=one.n_users,
-            unwillingness=one.unwillingness,
-            **{
-                n: np.repeat(getattr(one, n), anchors, axis=0) for n in ("anchors", "own", "social", "losses")
-            },
-        )
+        repeated: dict[str, Any] = {
+            name: np.repeat(getattr(one, name), anchors, axis=0) for name in OF_ANCHORS
+        }
+        whole = replace(one, **repeated)
         expected = solve(whole, objective=Objective.NASH, price=0.5)
         shards = write_shards(whole, tmp_path / f"{anchors}", 2)
         found = solve_spread(shards, price=0.5, executor=SERIAL).gathered(SERIAL)
@@ -92,6 +90,6 @@ def test_processes_find_the_same(tmp_path: Path) -> None:
 
 def test_games_that_cannot_be_dealt_out_are_refused(tmp_path: Path) -> None:
     whole = game(1)
-    mixed = Estimates(**{**vars(whole), "owners": whole.owners[::-1].copy()})
+    mixed = replace(whole, owners=whole.owners[::-1].copy())
     with pytest.raises(AssentError, match="sorted by person"):
         write_shards(mixed, tmp_path, 2)

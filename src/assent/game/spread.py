@@ -32,7 +32,6 @@ from assent.support.errors import AssentError
 from assent.support.files import read_own, write_bytes
 from assent.support.progress import Advance
 
-_ARRAYS = ("owners", "unwillingness", "anchors", "own", "social", "losses")
 _PRIOR = -1
 R = TypeVar("R")
 
@@ -56,8 +55,8 @@ class People(NamedTuple):
 
     def read(self) -> Estimates:
         """Return what the shard's people know of each other; owners are counted from 0."""
-        found = from_bytes(read_own(self.file))
-        return Estimates(n_users=self.people, **{name: found[name] for name in _ARRAYS})
+        found: dict[str, Any] = from_bytes(read_own(self.file))
+        return Estimates(n_users=self.people, **found)
 
 
 def write_shards(estimates: Estimates, folder: Path, count: int) -> list[People]:
@@ -148,7 +147,7 @@ class _Asked(NamedTuple):
     """The game at a move, and how many interactions, or whose, are asked for."""
 
     at: _At
-    count: int = 0
+    number: int = 0
     players: tuple[int, ...] = ()
 
 
@@ -212,7 +211,8 @@ def solve_spread(
 ) -> Spread:
     """Return what `solve` finds for `nash` at a price; `tell` is called for every shard of every pass."""
     about = executor.map(_about, shards, None, tell)
-    first = (sum(each[0] for each in about) == 0).argmax(axis=1)  # of the anchors that are the same
+    apart = np.sum([each[0] for each in about], axis=0)
+    first = (apart == 0).argmax(axis=1)  # of the anchors that are the same
     alike = np.unique(first, return_inverse=True)[1].astype(np.int64)
     losses = np.concatenate([each[1] for each in about], axis=1)
     game = _Spread(shards, losses, alike, price, rounds, executor, tell)
@@ -248,7 +248,7 @@ class _Spread(Search[Spread]):
     def _respond(self, strategy: Floats) -> tuple[Held, Floats]:
         """Everybody's best response to the usual prior."""
         found = self.pass_over(_moments, self.world)
-        mean, cov = sum(each[0] for each in found), sum(each[1] for each in found)
+        mean, cov = np.sum([each[0] for each in found], axis=0), np.sum([each[1] for each in found], axis=0)
         here = cells_of(mean, cov, self.alike)
         self.world = self.world._replace(cells=here, of_prior=_added(each[2] for each in found))
         return self._seen(self._at(Move.answer(_PRIOR))), here.probability
@@ -391,12 +391,19 @@ def _among(estimates: Estimates, world: _World, own: Totals | None, total: Total
     return replace(estimates, elsewhere=elsewhere)
 
 
-def _totals_at(alone: Estimates, strategy: Floats | Bools) -> Totals:
+def _totals_at(alone: Estimates, selection: Bools) -> Totals:
     """What a shard adds to distances and to shares."""
+    return Totals(alone.distances_of(selection), _shared(alone, selection))
+
+
+def _shared(alone: Estimates, strategy: Floats | Bools) -> tuple[int, ...]:
     changes = (strategy - anchor.astype(np.float64) for anchor in alone.anchors)
-    shared = tuple(alone.shared(t, each) for t, each in enumerate(changes))
-    is_sure = strategy.dtype == np.bool_
-    return Totals(alone.distances_of(strategy) if is_sure else np.zeros(alone.n_anchors, np.int64), shared)
+    return tuple(alone.shared(t, each) for t, each in enumerate(changes))
+
+
+def _of_prior(alone: Estimates) -> Totals:
+    """What a shard adds to shares by the prior; its distances are in the cells."""
+    return Totals(np.zeros(alone.n_anchors, np.int64), _shared(alone, _prior(alone)))
 
 
 def _played(at: _At, shard: People) -> tuple[Estimates, Bools, Floats]:
@@ -404,7 +411,7 @@ def _played(at: _At, shard: People) -> tuple[Estimates, Bools, Floats]:
     world, move, alone = at.world, at.move, _among(shard.read(), at.world, None, None)
     if move.anchor == _PRIOR:
         strategy = _prior(alone)
-        here = _among(alone, world, _totals_at(alone, strategy), world.of_prior)
+        here = _among(alone, world, _of_prior(alone), world.of_prior)
         values = response_values(here, strategy, Objective.NASH, world.cells)[0]
     else:
         values = alone.own[move.anchor].copy()
@@ -429,9 +436,8 @@ def _about(shared: None, shard: People, tell: Advance) -> tuple[Ints, Floats]:
 def _moments(world: _World, shard: People, tell: Advance) -> tuple[Floats, Floats, Totals]:
     """Return what a shard adds to mean and covariance of distances, and to shares, by the prior."""
     alone = _among(shard.read(), world, None, None)
-    strategy = _prior(alone)
     tell()
-    return *alone.moments(strategy), _totals_at(alone, strategy)
+    return *alone.moments(_prior(alone)), _of_prior(alone)
 
 
 def _totals(at: _At, shard: People, tell: Advance) -> Totals:
@@ -462,7 +468,8 @@ def _some(at: _At, shard: People, choose: Callable[[Estimates, Floats], Ints]) -
     found, selection, _ = _played(at, shard)
     net = np.abs(found.own[max(at.move.anchor, 0)] - at.world.price * found.unwillingness)
     rows = choose(found, net)
-    anchors, own, social = (np.take(each, rows, axis=1) for each in (found.anchors, found.own, found.social))
+    anchors = np.take(found.anchors, rows, axis=1)
+    own, social = (np.take(each, rows, axis=1) for each in (found.own, found.social))
     owners = found.owners[rows] + shard.first
     minded = found.unwillingness[rows]
     return _Some(shard.row + rows, owners, minded, anchors, own, social, selection[rows], net[rows])
@@ -471,7 +478,7 @@ def _some(at: _At, shard: People, choose: Callable[[Estimates, Floats], Ints]) -
 def _nearest(asked: _Asked, shard: People, tell: Advance) -> _Some:
     """Return the interactions of a shard that may be among those nearest to indifference."""
     tell()
-    return _some(asked.at, shard, lambda _, net: least(net, min(asked.count, len(net))))
+    return _some(asked.at, shard, lambda _, net: least(net, min(asked.number, len(net))))
 
 
 def _rows_of(asked: _Asked, shard: People, tell: Advance) -> _Some:

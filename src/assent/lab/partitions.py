@@ -53,7 +53,7 @@ class Part(NamedTuple):
         consent is invented: a row without unwillingness is an error.
         """
         columns = dict(_COLUMNS)
-        needed = _NEEDED
+        needed: tuple[str, ...] = _NEEDED
         if self.values is not None:
             columns[self.values], needed = pl.Float64, (*_NEEDED, self.values)
         try:

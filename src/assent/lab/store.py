@@ -37,7 +37,7 @@ from assent.support.files import locked, parse_json, read_own, write_bytes, writ
 from assent.support.runtime import code_state, made_with
 from assent.support.temporary import TemporaryFolder
 
-FORMAT = 6
+FORMAT = 7
 """Raised whenever an entry computed before would come out differently."""
 _DAY = 24 * 3600.0
 _OWN = re.compile(r"\.?([0-9a-f]{32})\.(json|safetensors|progress(\.seconds)?|lock)(\.\w{8}\.tmp)?")
