@@ -150,8 +150,9 @@ def test_history_tells_what_was_before_in_pages(
     told = [(each.before, each.unwillingness, each.in_force) for each in first.wishes + second.wishes]
     assert told == [(1.0, None, False), (0.25, 1.0, False), (None, 0.25, False)]
     assert second.next is None
-    with database.reading() as session, pytest.raises(AssentError, match="cursor"):
-        wishes.history(session, "u1", cursor="x")
+    for wrong in ("x", "9" * 23, "１", "-1"):
+        with database.reading() as session, pytest.raises(AssentError, match="cursor"):
+            wishes.history(session, "u1", cursor=wrong)
 
 
 def test_times_to_honour_are_median_and_worst(

@@ -272,7 +272,7 @@ def erase(session: Session, user: str) -> None:
     """Delete all that is known of a person: interactions, wishes, decisions, receipts, links, visits.
 
     The ledger keeps that there were events; nobody can link them to the person any more. Models that were
-    trained on what the person disclosed stay until the next training.
+    trained on what the person disclosed stay until the next one is trained.
     """
     person = session.scalar(select(Person.id).where(Person.user == user))
     if person is None:

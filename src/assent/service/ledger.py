@@ -37,6 +37,8 @@ from assent.support.errors import AssentError
 _APPENDING: Final = 7_263_002
 """The number of PostgreSQL's lock that a transaction holds from reading the last head to its commit."""
 _CLOCK: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
+_DIGITS: Final = 18
+"""Of a cursor: as many as a number of the database surely holds."""
 NOTHING: Final = sha256(b"").hexdigest()
 """The digest of an event that has no receipt."""
 
@@ -312,7 +314,7 @@ def export_lines(session: Session) -> Iterator[str]:
 
 def number_of(cursor: str) -> int:
     """Return the number that a cursor holds."""
-    if not cursor.isdecimal():
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= _DIGITS):
         raise AssentError("cursor: accepted: what the page before gave")
     return int(cursor)
 

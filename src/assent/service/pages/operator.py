@@ -314,6 +314,8 @@ def _model(texts: Texts, model: ModelView) -> dict[str, Any]:
         interval = f"{reached['mean']:.4f}"
         if reached.get("low") is not None:
             interval += f" ({reached['low']:.4f} – {reached['high']:.4f})"
+        if model.parent is not None:
+            interval += f", {texts('models.measured', parent=model.parent)}"
     disclosed = "–"
     if facts.get("disclosed") is not None:
         disclosed = texts(

@@ -32,8 +32,14 @@ def promises(door: Anybody) -> Response:
     """What is promised, and what the words mean."""
     with door.service.database.reading() as session:
         visitor = door.visitor(session)
-    said = texts_of(door.request).promises(door.service.settings.closed)
-    return draw(door.request, "promises.html", visitor=visitor, promises=said)
+    settings = door.service.settings
+    return draw(
+        door.request,
+        "promises.html",
+        visitor=visitor,
+        promises=texts_of(door.request).promises(settings.closed),
+        updates=f"promises.updates.{settings.update_vectors}",
+    )
 
 
 @router.get("/enter")
