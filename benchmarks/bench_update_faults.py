@@ -29,6 +29,9 @@ from assent.testing.updates import differing
 from common import Option, read_options, verdict
 
 PEOPLE = 100
+SERVER = get_context("forkserver")
+"""Forks processes that have imported assent: polars does not survive a fork once it was at work."""
+SERVER.set_forkserver_preload(["assent.cli.app"])
 SIZES = (32, 128, 512)
 """Kilobytes of the file systems that are too small."""
 ENOUGH = "64m"
@@ -48,7 +51,7 @@ SETTINGS = [
 
 def start(said: Path, *words: str | Path) -> Process:
     """Start a command of assent in a process of its own, which writes what it says to the file `said`."""
-    child = get_context("fork").Process(target=_run, args=(said, [str(word) for word in words]))
+    child = SERVER.Process(target=_run, args=(said, [str(word) for word in words]))
     child.start()
     return child
 
