@@ -3,9 +3,9 @@
     bench_recbole.py                            Diginetica, one seed (a minute)
     bench_recbole.py --seeds 3
 
-It has parameters for every item of the data, also for those that no training row has, which no model of assent
+It has parameters for every item of the data, also for those that no training row has, which no model here
 has. Embeddings start with a deviation of 0.01, dropout of 0.1 before each layer, Adam at 0.01, 50 epochs. The
-epoch of the least validation loss is kept (the best reward of a given selection); beside it, the last. CDAE is
+epoch of the least validation loss is kept (the best reward of a selection); beside it, the last. CDAE is in
 `assent.reproduce.recbole`; `assent reproduce differences --profile paper --models cdae` prints its figures.
 Printed are test F1@5, NDCG@5 and MRR@5 among 100 items in %, and the mean test loss.
 """
