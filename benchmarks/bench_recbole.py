@@ -1,12 +1,12 @@
-"""RecBole's CDAE and NeuMF, written out with its rules: what the paper's rows of these models rest on.
+"""RecBole's NeuMF, written out with its rules: what the paper's rows of NeuMF rest on.
 
-    bench_recbole.py                            both on Diginetica, one seed (CDAE: some minutes)
-    bench_recbole.py --models neumf --seeds 3
+    bench_recbole.py                            Diginetica, one seed (a minute)
+    bench_recbole.py --seeds 3
 
-Both have parameters for every item of the data, also for those that no training row has, which no model of
-assent has. CDAE: a batch is of 2048 people with all items, the summed cross-entropy, ReLU, corruption 0.5.
-NeuMF: embeddings start with a deviation of 0.01, dropout of 0.1 before each layer. Adam at 0.01, 50 epochs,
-the epoch of the least validation loss is kept (the best reward of a given selection); beside it, the last.
+It has parameters for every item of the data, also for those that no training row has, which no model here
+has. Embeddings start with a deviation of 0.01, dropout of 0.1 before each layer, Adam at 0.01, 50 epochs. The
+epoch of the least validation loss is kept (the best reward of a selection); beside it, the last. CDAE is in
+`assent.reproduce.recbole`; `assent reproduce differences --profile paper --models cdae` prints its figures.
 Printed are test F1@5, NDCG@5 and MRR@5 among 100 items in %, and the mean test loss.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, dropout
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from assent.data.problem import Problem
 from assent.support.runtime import one_thread
@@ -26,7 +26,6 @@ RATE: Final = 0.01
 BATCH: Final = 2048
 DIMENSION: Final = 64
 LAYERS: Final = (128, 64)
-CORRUPTION: Final = 0.5
 DROPOUT: Final = 0.1
 
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -55,42 +54,6 @@ def judged(problem: Problem, score: Score) -> tuple[float, list[float]]:
 
 def parameters_of(modules: Sequence[nn.Module]) -> list[nn.Parameter]:
     return [each for module in modules for each in module.parameters()]
-
-
-def cdae(problem: Problem, epochs: int) -> list[tuple[float, list[float]]]:
-    """Train and judge after every epoch."""
-    users, items = problem.n_users, problem.n_items
-    rows = torch.zeros(users, items)
-    rows[problem.train.users, problem.train.items] = 1
-    of_user, of_input, out = (
-        nn.Embedding(users, DIMENSION),
-        nn.Linear(items, DIMENSION),
-        nn.Linear(DIMENSION, items),
-    )
-    for each in (of_user, of_input, out):
-        nn.init.xavier_normal_(each.weight)
-    nn.init.zeros_(of_input.bias)
-    nn.init.zeros_(out.bias)
-    adam = torch.optim.Adam(parameters_of([of_user, of_input, out]), lr=RATE)
-
-    def logits(some: Tensor, *, training: bool) -> Tensor:
-        corrupted = dropout(rows[some], CORRUPTION, training)
-        scores: Tensor = out(torch.relu(of_user(some) + of_input(corrupted)))
-        return scores
-
-    def score(some: Tensor, candidates: Tensor) -> Tensor:
-        parts = zip(some.split(512), candidates.split(512), strict=True)
-        return torch.cat([logits(u, training=False).gather(1, i) for u, i in parts])
-
-    found = []
-    for _ in range(epochs):
-        for some in torch.randperm(users).split(BATCH):
-            loss = binary_cross_entropy_with_logits(logits(some, training=True), rows[some], reduction="sum")
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
-        found.append(judged(problem, score))
-    return found
 
 
 def neumf(problem: Problem, epochs: int) -> list[tuple[float, list[float]]]:
@@ -147,23 +110,21 @@ def neumf(problem: Problem, epochs: int) -> list[tuple[float, list[float]]]:
 if __name__ == "__main__":
     given = read_options(
         __doc__,
-        models=Option(("cdae", "neumf"), "cdae, neumf"),
         datasets=Option(("diginetica",), "data sets"),
         seeds=Option(1, "seeds"),
         epochs=Option(50, "epochs", quick=2),
     )
     for name in given.datasets:
-        for model in given.models:
-            for seed in range(given.seeds):
-                problem = load(name, quick=given.quick)
-                torch.manual_seed(seed)
-                with one_thread():
-                    path = {"cdae": cdae, "neumf": neumf}[model](problem, given.epochs)
-                best = min(range(len(path)), key=lambda epoch: path[epoch][0])
-                for epoch in (best, len(path) - 1):
-                    f1, ndcg, mrr, loss = path[epoch][1]
-                    print(
-                        f"{name}, {model}, seed {seed}, epoch {epoch + 1}: F1 {f1:.2f}, NDCG {ndcg:.2f}, "
-                        f"MRR {mrr:.2f}, loss {loss:.3f}",
-                        flush=True,
-                    )
+        problem = load(name, quick=given.quick)
+        for seed in range(given.seeds):
+            torch.manual_seed(seed)
+            with one_thread():
+                path = neumf(problem, given.epochs)
+            best = min(range(len(path)), key=lambda epoch: path[epoch][0])
+            for epoch in (best, len(path) - 1):
+                f1, ndcg, mrr, loss = path[epoch][1]
+                print(
+                    f"{name}, seed {seed}, epoch {epoch + 1}: F1 {f1:.2f}, NDCG {ndcg:.2f}, MRR {mrr:.2f}, "
+                    f"loss {loss:.3f}",
+                    flush=True,
+                )

@@ -13,6 +13,7 @@ from assent.lab.store import digest
 from assent.reproduce import ITEMS, Plan
 from assent.reproduce.item import Cell
 from assent.reproduce.measurements import ESTIMATES
+from assent.reproduce.recbole import WrittenOut
 from tests.small import small_problem
 
 CHANGES: dict[str, Any] = {
@@ -49,6 +50,11 @@ def certificate(plan: Plan) -> Cell:
     return next(each for each in ITEMS["price-of-anarchy"].cells(plan) if "method_name" not in each.labels)
 
 
+def written_out(plan: Plan) -> Cell:
+    cells = ITEMS["differences"].cells(replace(plan, models=("cdae",)))
+    return next(each for each in cells if isinstance(each.task, WrittenOut))
+
+
 DEPENDS: dict[str, tuple[Callable[[Plan], Cell], set[str]]] = {
     "ifrqe++": (cell("overall", method_name="IFRQE++ (nash)"), PAPER | {"anchors", "adaptive"}),
     "ifrqe": (cell("overall", method_name="IFRQE (nash)"), PAPER),
@@ -61,6 +67,7 @@ DEPENDS: dict[str, tuple[Callable[[Plan], Cell], set[str]]] = {
     "search": (cell("search"), PAPER | {"anchors", "adaptive"}),
     "approximation": (cell("approximation"), PAPER),
     "lds": (cell("lds"), WORTH),
+    "RecBole's CDAE": (written_out, MODEL),
     **{name: (cell("reliability", estimate=name), PAPER | WORTH) for name in ESTIMATES},
 }
 PLAN = Plan(repeats=1, models=("mf",), datasets=("diginetica",))

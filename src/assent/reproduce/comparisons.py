@@ -27,6 +27,7 @@ from assent.reproduce.plan import (
     size_of,
 )
 from assent.reproduce.profiles import AUTHORS_MODELS, AUTHORS_TRAINED, AUTHORS_TRAINING, Profile
+from assent.reproduce.recbole import WrittenOut
 from assent.results.plot import Chart, Series, charts
 from assent.results.records import ALL, METHOD, NOTHING, WAYS, Flat, Way
 from assent.results.records import name as way_name
@@ -338,7 +339,7 @@ DIFFERENCES: Mapping[str, Difference] = {
 """By name. Each changes rows of the overall comparison, and nothing else of them."""
 BASES: Mapping[str, str] = {
     "neumf": "NeuMF as in the authors' code",
-    "cdae": "CDAE as RecBole trains it",
+    "cdae": "RecBole's CDAE, written out",
     "lightgcn": "model_settings.layers=3",
 }
 """The difference that explains All of a model, with which its other rows are explained."""
@@ -376,6 +377,10 @@ def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
         if model in each.models and dataset in each.datasets
         for price in (plan.prices if each.by_price and model in plan.one_model else (1.0,))
     ]  # fmt: skip
+    if model == "cdae":
+        everything = WrittenOut(plan.method(ALL, model, dataset), 1.0)
+        labels = {METHOD: way_name(ALL), "difference": BASES[model], "price": 1.0}
+        named.append([(everything, labels)])
     return [*named, _standing_in(plan, model, dataset)]
 
 
@@ -393,7 +398,9 @@ def _standing_in(plan: Plan, model: str, dataset: str) -> Block:
                 continue
             name = f"{base}; {difference}" if base else difference
             labels = {METHOD: way_name(PAPER_METHODS[theirs]), "difference": name, "price": 1.0}
-            found.append((MethodCell(method, 1.0, rewards_on=rows), labels))
+            is_written = base == BASES["cdae"]
+            task = WrittenOut(method, 1.0) if is_written else MethodCell(method, 1.0, rewards_on=rows)
+            found.append((task, labels))
     return found
 
 
@@ -423,6 +430,8 @@ EXPLANATIONS = replace(
         "Rows of the overall comparison with one thing changed each, on the word of somebody else than the "
         "tables: a number of the paper that such a row matches, and the plan's own row does not, is "
         f"explained by it. {' '.join(f'{name}: {each.source}.' for name, each in DIFFERENCES.items())} "
+        f"{BASES['cdae']}: with vectors for all items, also for those that nobody has disclosed, which no "
+        "model of assent has; batches of 2048 people, the epoch of the best reward. "
         f"{BY_LOT}: each interaction is disclosed with the paper's violation of the row over that of Base; "
         "it may explain how well the row ranks, not its violation. "
         f"{WHOLE}: in the branch of the authors' code that is no game, 0.98 are disclosed at random by a "

@@ -339,7 +339,7 @@ def _people_steps(
         loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum") + penalties.sum()
         yield loss.item()
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
 
 
