@@ -32,6 +32,14 @@ pytestmark = pytest.mark.xdist_group("ray")
 from assent.lab.cluster import Ray  # noqa: E402
 
 
+def test_an_address_where_nothing_answers_is_one_line() -> None:
+    """It comes first: afterwards this process has joined the tests' cluster."""
+    with pytest.raises(
+        AssentError, match=r"^Ray at 127\.0\.0\.1:1: nothing answers there; accepted: HOST:PORT"
+    ):
+        Ray("127.0.0.1:1").__enter__()
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     with two_nodes() as made:
@@ -93,13 +101,6 @@ def test_a_killed_worker_is_replaced(joined: Joined, tmp_path: Path) -> None:
     assert joined.executor.map(die_once, [0, 1, 2], tmp_path, lambda: told.append(1)) == [0, 1, 2]
     assert len(told) == 3
     assert any(each.startswith("1: its worker on") for each in joined.said)
-
-
-def test_an_address_where_nothing_answers_is_one_line() -> None:
-    with pytest.raises(
-        AssentError, match=r"^Ray at 127\.0\.0\.1:1: nothing answers there; accepted: HOST:PORT"
-    ):
-        Ray("127.0.0.1:1").__enter__()
 
 
 def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
