@@ -78,7 +78,7 @@ def neumf(problem: Problem, epochs: int) -> list[tuple[float, list[float]]]:
 
     def score(some: Tensor, candidates: Tensor) -> Tensor:
         perceptron.eval()
-        parts = zip(some.split(256), candidates.split(256), strict=True)
+        parts = zip(torch.split(some, 256), torch.split(candidates, 256), strict=True)
         found = torch.cat([logits(u[:, None].expand_as(i), i) for u, i in parts])
         perceptron.train()
         return found
@@ -94,14 +94,14 @@ def neumf(problem: Problem, epochs: int) -> list[tuple[float, list[float]]]:
     found = []
     for _ in range(epochs):
         drawn = negatives()
-        for some in torch.randperm(len(problem.train)).split(BATCH // 2):
+        for some in torch.split(torch.randperm(len(problem.train)), BATCH // 2):
             here = some.numpy()
             u = torch.from_numpy(np.tile(problem.train.users[here], 2))
             i = torch.from_numpy(np.concatenate([problem.train.items[here], drawn[here]]))
             labels = torch.cat([torch.ones(len(here)), torch.zeros(len(here))])
             loss = binary_cross_entropy_with_logits(logits(u, i), labels)
             adam.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             adam.step()
         found.append(judged(problem, score))
     return found

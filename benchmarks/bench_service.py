@@ -467,8 +467,9 @@ def soak(service: Service) -> None:
             each.terminate()
             each.wait()
     with service.database.reading() as session:
-        for each in wishes.times_to_honour(session):
-            print(f"{each.state}: median {each.median or 0:.1f} s, worst {each.worst or 0:.1f} s")
+        for honoured in wishes.times_to_honour(session):
+            median, worst = honoured.median or 0, honoured.worst or 0
+            print(f"{honoured.state}: median {median:.1f} s, worst {worst:.1f} s")
     settled(service)
     verdict("requests that failed", len(failed), 0)
     verdict("processes that ended", len(ended), 0)

@@ -93,10 +93,10 @@ def kills(folder: Path, run: Path, update: list[str | Path]) -> None:
     """Kill updates of both grades."""
     before, moments, said = content(run), random.Random(0), folder / "said"
     for grade, number in (("exact", given.kills), ("prompt", max(1, given.kills // 3))):
-        words = [*update, "--grade", grade]
+        words: list[str | Path] = [*update, "--grade", grade]
         took = alone(said, *words, "--out", folder / f"whole-{grade}")
         out, killed = folder / f"killed-{grade}", 0
-        kept = ["--store", folder / "kept"] if grade == "exact" else []
+        kept: list[str | Path] = ["--store", folder / "kept"] if grade == "exact" else []
         while killed < number:
             running = start(said, *words, "--out", out, *kept)
             running.join(took * (0.1 + 0.9 * moments.random()))
@@ -121,7 +121,7 @@ def disk(folder: Path, run: Path, update: list[str | Path]) -> None:
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZES[0]}k", "tmpfs", str(place)], check=True)
     try:
-        words = [*update, "--out", place / "next", "--store", place / "kept"]
+        words: list[str | Path] = [*update, "--out", place / "next", "--store", place / "kept"]
         for size in SIZES:
             subprocess.run(["mount", "-o", f"remount,size={size}k", str(place)], check=True)
             child = start(said, *words)

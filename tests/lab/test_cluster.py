@@ -104,9 +104,13 @@ def test_a_killed_worker_is_replaced(joined: Joined, tmp_path: Path) -> None:
 
 
 def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
-    (folder / f"{item}").write_text(f"{os.getpid()}")
-    tell()
-    time.sleep(300)
+    (folder / f"{item} begun").touch()
+    try:
+        tell()
+        for _ in range(3000):  # an interrupt is noticed between two calls
+            time.sleep(0.1)
+    finally:
+        (folder / f"{item} over").touch()
 
 
 def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Path) -> None:
@@ -115,11 +119,10 @@ def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Pa
 
     with pytest.raises(KeyboardInterrupt):
         joined.executor.map(wait_for_long, [0, 1], tmp_path, interrupt)
-    pids = [int(file.read_text()) for file in tmp_path.iterdir()]
-    deadline = time.monotonic() + 30
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+    begun, deadline = len(list(tmp_path.glob("* begun"))), time.monotonic() + 30
+    while len(list(tmp_path.glob("* over"))) < begun and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert len(list(tmp_path.glob("* over"))) == len(list(tmp_path.glob("* begun"))) > 0
     assert joined.executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
 
 

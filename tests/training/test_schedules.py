@@ -94,14 +94,19 @@ def test_the_unit_of_a_batch_changes_nothing_but_its_size() -> None:
 
 def test_a_batch_of_people_takes_a_step_along_the_loss_of_all_items() -> None:
     """One step of Adam from the same start, written out on the matrix of who has disclosed what."""
-    known = {"batch_size": 2 * DATA.n_users, "batch_unit": "people", "epochs": 1, "keep": "last"}
+    known: dict[str, Any] = {
+        "batch_size": 2 * DATA.n_users,
+        "batch_unit": "people",
+        "epochs": 1,
+        "keep": "last",
+    }
     found = fitted(strength=0.0, schedule="constant", **known)
     start = fitted(strength=0.0, **{**known, "learning_rate": 1e-30}).model.train()
     labels = torch.zeros(DATA.n_users, DATA.n_items)
     labels[DATA.rows.users, DATA.rows.items] = 1
     logits = start.score_all(torch.arange(DATA.n_users), None)
     loss = binary_cross_entropy_with_logits(logits[:, :-1], labels, reduction="sum")
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     for (name, parameter), after in zip(start.named_parameters(), found.model.parameters(), strict=True):
         assert parameter.grad is not None, name
         sure = parameter.grad[:-1].abs() > 1e-4

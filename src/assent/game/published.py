@@ -55,8 +55,8 @@ def play_published(
             each.step(classes, codes, settings.step * (shared - part.paid[:, 0]))
     tables = [each.average_after() for each in learning]
     codes = np.empty((len(keys), 1), dtype=np.int64)
-    for each, block in zip(tables, blocks, strict=True):
-        codes[block, 0] = each.likeliest(mix(keys[block], _FINAL))[1]
+    for table, block in zip(tables, blocks, strict=True):
+        codes[block, 0] = table.likeliest(mix(keys[block], _FINAL))[1]
     selection = histories.selections(codes)[0]
     values, _ = response_values(estimates, marginals(rewards, tables), objective)
     regret = regret_of(estimates, selection, objective=objective, price=price)

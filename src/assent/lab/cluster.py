@@ -150,8 +150,8 @@ class Ray:
                         tell()
         finally:
             for each in waiting:  # an error, or Ctrl-C
-                with suppress(Exception):
-                    ray.cancel(each, force=True)
+                with suppress(Exception):  # not by force: killing a worker that answers has crashed Ray here
+                    ray.cancel(each)
         return [found[number] for number in range(len(items))]
 
     def _connect(self) -> None:

@@ -69,9 +69,10 @@ class WrittenCDAE(nn.Module):
         """Return the logits of the candidates of each row: [rows, candidates]."""
         self.eval()
         parts = zip(
-            torch.from_numpy(rows.users).split(_AT_ONCE), torch.from_numpy(candidates).split(_AT_ONCE),
+            torch.split(torch.from_numpy(rows.users), _AT_ONCE),
+            torch.split(torch.from_numpy(candidates), _AT_ONCE),
             strict=True,
-        )  # fmt: skip
+        )
         found = torch.cat([self(people).gather(1, items) for people, items in parts])
         self.train()
         return found
@@ -85,7 +86,7 @@ def train_cdae(problem: Problem, selection: Bools, *, seed: int, epochs: int = E
         adam = torch.optim.Adam(model.parameters(), lr=RATE)
         best, kept, waited = float("inf"), model.state_dict(), 0
         for _ in range(epochs):
-            for people in torch.randperm(problem.n_users).split(BATCH):
+            for people in torch.split(torch.randperm(problem.n_users), BATCH):
                 labels = torch.zeros(len(people), problem.n_items)
                 labels[model.rows_of(people)] = 1
                 loss = binary_cross_entropy_with_logits(model(people), labels, reduction="sum")

@@ -327,7 +327,7 @@ def _updated(
             executor=executor,
             progress=watch,
         )
-    if settings.update_vectors == Vectors.TRAINED:
+    if settings.update_vectors == "trained":
         trained_upto = upto
     return write_model(database, run, taken, upto=upto, parent=parent, trained_upto=trained_upto)
 
@@ -451,7 +451,7 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
             select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((DELETED, ERASED)))
         )
         deleted = None if gone is None else moment_of(gone)
-        helped = deleted if settings.update_vectors == Vectors.TRAINED else None
+        helped = deleted if settings.update_vectors == "trained" else None
         is_due = {
             "train": _is_past(_first(untrained, deleted), settings.train_after, now)
             or now - last.created >= settings.train_every,
