@@ -27,6 +27,7 @@ from typing import Any, cast
 from assent.lab.executor import GO_ON, SERIAL, R, S, T, Work, done, name_of
 from assent.lab.mirror import Files, Mirror, read_files, write_files
 from assent.lab.store import Store, open_received
+from assent.results.words import plural
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
 from assent.support.runtime import THREAD_VARIABLES, code_state, cores, made_with, one_thread
@@ -100,7 +101,7 @@ class Ray:
             num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=False)
         ).remote(home, _made_by())
         took = time.monotonic() - start
-        self._say(f"{self._called}: {_count(len(nodes), 'machine')}, {_count(self.workers, 'processor')}, "
+        self._say(f"{self._called}: {plural(len(nodes), 'machine')}, {plural(self.workers, 'processor')}, "
                   f"ready after {took:.0f} s")  # fmt: skip
         return self
 
@@ -394,7 +395,3 @@ def _signals_kept() -> Iterator[None]:
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
