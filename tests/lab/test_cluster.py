@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +79,48 @@ def test_every_job_has_one_thread_and_a_single_one_stays_here(joined: Joined) ->
     assert joined.executor.map(process, [], None, lambda: None) == []
 
 
+@dataclass
+class Shared:
+    """What jobs share: it notes each process that it comes to."""
+
+    folder: Path
+    memory: int = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        (self.folder / f"{time.monotonic_ns()}").touch()
+
+
+def test_what_jobs_share_comes_to_each_worker_once(joined: Joined, tmp_path: Path) -> None:
+    shared = Shared(tmp_path)
+    for _ in range(3):
+        joined.executor.map(fail_shared, [1] * 4, shared, lambda: None)
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2
+
+
+def fail_shared(shared: Shared, item: int, tell: Advance) -> int:
+    time.sleep(0.1)  # so that both workers get some
+    return 1 // item
+
+
+def test_a_job_that_fits_nowhere_is_refused_with_both_figures(joined: Joined, tmp_path: Path) -> None:
+    with pytest.raises(
+        AssentError, match=r"a job takes about 1000\.7 GB, and no machine has more than [\d.]+ GB"
+    ):
+        joined.executor.map(fail_shared, [1, 1], Shared(tmp_path, 10**12), lambda: None)
+    assert list(tmp_path.iterdir()) == []  # nothing has begun
+
+
+def test_it_is_said_where_jobs_run(joined: Joined) -> None:
+    joined.executor.map(short_sleep, range(4), None, lambda: None)
+    said = [each for each in joined.said if each.startswith("jobs run on ")]
+    assert any(re.fullmatch(r"jobs run on [\d.]+/\w{6} \(1\), [\d.]+/\w{6} \(1\)", each) for each in said)
+
+
+def short_sleep(shared: None, item: int, tell: Advance) -> None:
+    time.sleep(1.5)
+
+
 def test_an_error_names_its_machine(joined: Joined, tmp_path: Path) -> None:
     with pytest.raises(AssentError, match=r"^item 1: refused; accepted: 0 and 2 \(on [\d.]+/\w{6}\)$"):
         joined.executor.map(refuse, [0, 1, 2], tmp_path, lambda: None)
@@ -117,6 +160,7 @@ def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Pa
     def interrupt() -> None:
         raise KeyboardInterrupt
 
+    of_others = ray.remote(wait_for).options(num_cpus=0).remote(tmp_path / "go")
     with pytest.raises(KeyboardInterrupt):
         joined.executor.map(wait_for_long, [0, 1], tmp_path, interrupt)
     begun, deadline = len(list(tmp_path.glob("* begun"))), time.monotonic() + 30
@@ -124,6 +168,14 @@ def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Pa
         time.sleep(0.1)
     assert len(list(tmp_path.glob("* over"))) == len(list(tmp_path.glob("* begun"))) > 0
     assert joined.executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
+    (tmp_path / "go").touch()
+    assert ray.get(of_others) == "went on"
+
+
+def wait_for(file: Path) -> str:
+    while not file.exists():
+        time.sleep(0.05)
+    return "went on"
 
 
 def trainings(problem: Problem) -> list[Training]:
