@@ -2,17 +2,14 @@
 
 import shutil
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
 from assent.data.live import live_problem
 from assent.data.problem import make_problem
-from assent.lab import SERIAL
 from assent.runs.folder import open_run
 from assent.runs.verify import verify
 from assent.service import interactions, jobs, ledger, models, people, wishes, worker
@@ -25,6 +22,7 @@ from assent.service.tables import Decision, Item, Job, Model, Person
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
 from tests.service.trained import Service, copied, say
+from tests.small import Recorded
 
 
 def test_a_training_decides_on_all_and_every_wish_has_its_receipts(service: Service) -> None:
@@ -243,19 +241,6 @@ def test_one_update_trains_without_what_is_withheld_and_receipts_say_so(service:
             models.publish(session, settings, 1, by="ann")
 
 
-class Counting:
-    """An executor that counts the jobs which it is given."""
-
-    workers = 1
-
-    def __init__(self) -> None:
-        self.jobs = 0
-
-    def map(self, work: Any, items: Sequence[Any], shared: Any, tell: Any) -> list[Any]:
-        self.jobs += len(items)
-        return SERIAL.map(work, items, shared, tell)
-
-
 def test_an_update_that_keeps_vectors_trains_nothing(service: Service) -> None:
     """Nobody is told that items' vectors were trained without a row that they know."""
     kept = service[1].model_copy(update={"update_vectors": "kept"})
@@ -266,9 +251,9 @@ def test_an_update_that_keeps_vectors_trains_nothing(service: Service) -> None:
         assert (past.wish, past.decided is None, past.trained, past.served) == (wish, False, None, None)
     with database.writing() as session:
         jobs.enqueue(session, "train", by="ann")
-    executor = Counting()
+    executor = Recorded()
     assert worker.work_once(database, settings, worker="w", executor=executor)
-    assert executor.jobs > 1
+    assert executor.lists
     with database.writing() as session:
         past = wishes.history(session, "u00").wishes[0]
         assert None not in (past.trained, past.served)

@@ -198,8 +198,9 @@ class Ray:
         """Return the steps of each job, and say where jobs run if that has changed."""
         try:
             steps, running, again = ray.get(self._desk.look.remote(call))
-        except RayError:
-            raise AssentError(f"{self._called}: the cluster is lost; {GO_ON}") from None
+        except RayError as error:
+            why = _first_line(error)
+            raise AssentError(f"{self._called}: the cluster is lost ({why}); {GO_ON}") from None
         for number, before, now in again:
             self._say(f"{names[number]}: its worker on {_machine(before)} was lost; "
                       f"begun again on {_machine(now)}")  # fmt: skip
