@@ -6,7 +6,7 @@
 
 `speed` first prints the ceiling: two equal trainings, one after the other and beside each other. Then it
 fits a part of Gowalla (`--fitted` people) and reproduces `overall` with two models (`--dataset`, `--users`),
-and prints how long jobs were and which part of the time was in lists of jobs. What starting takes is apart.
+and prints how long jobs were, and what two workers could gain at most. What starting takes is apart.
 After `--minutes` nothing new is begun. `--works fit` or `--works reproduce` does one of the two.
 `digest` fits a simulated log once for each executor and once for each of `--kills` random moments of working
 at which a node is killed that runs a job; a new node takes its place. `large` decides and trains on
@@ -121,12 +121,13 @@ def digests() -> None:
 
 
 class Timed:
-    """An executor that knows when lists of jobs ran, and with one worker how long each job took."""
+    """An executor that knows when lists of jobs ran, and with one worker the CPU seconds of each job."""
 
     def __init__(self, inner: Executor) -> None:
         self.inner, self.start = inner, time.perf_counter()
         self.spans: list[tuple[float, float]] = []
-        self.jobs: list[float] = []
+        self.own_start = time.process_time()
+        self.jobs: list[list[float]] = []
 
     @property
     def workers(self) -> int:
@@ -137,11 +138,12 @@ class Timed:
         """Let the executor do it."""
         start = time.perf_counter()
         if self.inner is SERIAL:
-            found = []
+            found, took = [], list[float]()
             for item in items:
-                begun = time.perf_counter()
+                begun = time.process_time()
                 found += SERIAL.map(work, [item], shared, tell)
-                self.jobs.append(time.perf_counter() - begun)
+                took.append(time.process_time() - begun)
+            self.jobs.append(took)
         else:
             found = self.inner.map(work, items, shared, tell)
         self.spans.append((start - self.start, time.perf_counter() - self.start))
@@ -255,7 +257,7 @@ def speed() -> None:
     }
     for what, work in (works[name] for name in given.works.split(",")):
         took = dict[str, float]()
-        for name in ("serial", "processes", "ray"):
+        for name in given.executors.split(","):
             if time.monotonic() > deadline:
                 print(f"{what}, {name}: not begun, because {given.minutes} minutes are over", flush=True)
                 continue
@@ -265,13 +267,36 @@ def speed() -> None:
                 took[name] = time.perf_counter() - timed.start
             print(f"{what}, {name}: {took[name]:.1f} s, {timed.busy:.1f} of them in lists", flush=True)
             if timed.jobs:
-                share = timed.busy / took[name]
-                print(f"{what}: {len(timed.jobs)} jobs of {np.median(timed.jobs):.1f} s (median) and "
-                      f"{max(timed.jobs):.1f} s (longest); lists are {share:.0%} of the time, so that two "
-                      f"workers can be {1 / (1 - share / 2):.2f} times as fast", flush=True)  # fmt: skip
+                tell_bound(what, timed)
         if len(took) == 3:
             verdict(f"{what}: serial / two nodes", took["serial"] / took["ray"], 1.7, at_most=False)
             verdict(f"{what}: processes / two nodes", took["processes"] / took["ray"], 0.95, at_most=False)
+
+
+def tell_bound(what: str, timed: Timed) -> None:
+    """Print how long jobs are, and what two workers could gain at most if they got in nobody's way."""
+    jobs = [seconds for each in timed.jobs for seconds in each]
+    whole = time.process_time() - timed.own_start
+    rest = whole - sum(jobs)
+    best = rest + sum(dealt_out(each) for each in timed.jobs)
+    print(f"{what}, one process: {whole:.1f} CPU seconds, {rest:.1f} of them outside of lists")
+    lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
+    print(f"{what}: {len(jobs)} jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
+    print(f"{what}: two workers can be {whole / best:.2f} times as fast at most", flush=True)
+
+
+def dealt_out(jobs: list[float]) -> float:
+    """Return when two workers are ready that take the next job whenever they are free."""
+    ready = [0.0, 0.0]
+    for seconds in jobs:
+        ready[ready.index(min(ready))] += seconds
+    return max(ready)
+
+
+def half_in(jobs: list[float]) -> float:
+    """Return the length of jobs in which, with all longer ones, half of the work is."""
+    falling = np.sort(jobs)[::-1]
+    return float(falling[np.searchsorted(np.cumsum(falling), sum(jobs) / 2)])
 
 
 def ceiling(problem: Problem, settings: Settings) -> None:
@@ -438,6 +463,7 @@ if __name__ == "__main__":
         people=Option(300, "people of the log of digest"),
         minutes=Option(20, "minutes of speed"),
         works=Option("fit,reproduce", "what speed does, by commas"),
+        executors=Option("serial,processes,ray", "who does it, by commas"),
         fitted=Option(12000, "people of Gowalla that speed fits"),
         dataset=Option("simulation", "data set that speed reproduces"),
         users=Option(600, "at most so many people of that data set; 0: all"),

@@ -22,7 +22,7 @@ from assent.lab import SERIAL, Executor, Lab, Processes, Store, Training
 from assent.lab.lab import compute
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
-from assent.testing.cluster import Nodes, two_nodes
+from assent.testing.cluster import Nodes, descendants, two_nodes
 from assent.training import Settings
 from tests.lab.test_executor import fail, process, refuse, solved
 from tests.small import small_problem, some_of
@@ -144,6 +144,34 @@ def test_a_killed_worker_is_replaced(joined: Joined, tmp_path: Path) -> None:
     assert joined.executor.map(die_once, [0, 1, 2], tmp_path, lambda: told.append(1)) == [0, 1, 2]
     assert len(told) == 3
     assert any(each.startswith("1: its worker on") for each in joined.said)
+
+
+def wait_till(folder: Path, item: int, tell: Advance) -> int:
+    (folder / f"{item} begun").touch()
+    wait_for(folder / "go")
+    tell()
+    return item
+
+
+def test_a_lost_desk_is_replaced(joined: Joined, tmp_path: Path) -> None:
+    """It is a process too, which may be ended where memory is short."""
+
+    def kill_when_begun() -> None:
+        wait_for(tmp_path / "0 begun")
+        [desk] = [
+            pid
+            for pid in descendants(joined.nodes.running[0].pid)
+            if b"_Desk" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        os.kill(desk, signal.SIGKILL)
+        (tmp_path / "go").touch()
+
+    killer = threading.Thread(target=kill_when_begun)
+    killer.start()
+    told = list[int]()
+    assert joined.executor.map(wait_till, [0, 1, 2], tmp_path, lambda: told.append(1)) == [0, 1, 2]
+    killer.join()
+    assert len(told) == 3
 
 
 def wait_for_long(folder: Path, item: int, tell: Advance) -> None:

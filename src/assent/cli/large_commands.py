@@ -10,6 +10,7 @@ from assent.cli.command import OutputOptions, spread
 from assent.cli.console import notice, say, watcher
 from assent.cli.how import Set, WorkOptions, read_asked
 from assent.models import IALS
+from assent.runs.folder import KINDS
 from assent.runs.large import METHODS, LargePlan, fit_large
 
 
@@ -69,7 +70,7 @@ def train_command(
             progress=progress,
         )
     figures = made.figures
-    rows = sum(figures.get(kind, 0) for kind in ("disclosed", "withheld", "never", "closed"))
+    rows = sum(figures[kind] for kind in KINDS)
     say(f"{figures['disclosed']:,} of {rows:,} interactions are disclosed, with "
         f"{100 * figures['violation_share']:.2f} % of what people mind.")  # fmt: skip
     say(f"The model knows {figures['users']:,} people and {figures['items']:,} items.")

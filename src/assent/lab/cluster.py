@@ -2,7 +2,7 @@
 
 What all jobs share is put into Ray's object store once; a worker keeps it for its next job. A *desk*, an
 actor on the machine where the command runs, counts steps and reaches the stores of that machine for workers
-elsewhere (`mirror`). Workers on the same machine use its stores directly.
+elsewhere (`mirror`). Workers on the same machine use its stores directly. Ray starts it again if it is lost.
 
 Ray retries the jobs of lost workers and machines. Results have the bytes of `SERIAL`: workers have one
 thread, and a machine whose libraries, processor or code differ is refused, because its bytes might.
@@ -76,7 +76,7 @@ class Ray:
         self._shared: Any = None
         self._held: Any = None
         self._desk: Any = None
-        self._memory = 0
+        self._memory = self._calls = 0
         self._told: set[str] = set()
 
     @property
@@ -97,9 +97,9 @@ class Ray:
                 raise AssentError(f"{self._called}: {_first_line(error)}; {_JOINING}") from None
         home = ray.get_runtime_context().get_node_id()
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        self._desk = _DESK.options(
-            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=False)
-        ).remote(home, _made_by())
+        at_home = NodeAffinitySchedulingStrategy(home, soft=False)
+        always = {"max_restarts": -1, "max_task_retries": -1}  # what it counts is not needed for results
+        self._desk = _DESK.options(num_cpus=0, scheduling_strategy=at_home, **always).remote(home, _made_by())
         took = time.monotonic() - start
         self._say(f"{self._called}: {plural(len(nodes), 'machine')}, {plural(self.workers, 'processor')}, "
                   f"ready after {took:.0f} s")  # fmt: skip
@@ -129,7 +129,9 @@ class Ray:
         self._share(shared)
         names = [name_of(item) for item in items]
         told, steps = Counter[int](), Counter[int]()
-        call = ray.get(self._desk.open.remote())
+        self._calls += 1
+        call = self._calls
+        self._desk.open.remote()
         how: dict[str, Any] = {"num_cpus": 1, "memory": self._memory, "max_retries": _RETRIES}
         waiting = {
             _JOB.options(**how, name=name, scheduling_strategy="SPREAD").remote(
@@ -232,7 +234,7 @@ class _Desk:
     """Counts the steps of jobs and reaches the stores of its machine."""
 
     def __init__(self, home: str, made_by: dict[str, str]) -> None:
-        self._home, self._made_by, self._calls = home, made_by, 0
+        self._home, self._made_by = home, made_by
         self._steps: dict[tuple[int, int], int] = {}
         self._nodes: dict[tuple[int, int], str] = {}
         self._over: set[tuple[int, int]] = set()
@@ -242,11 +244,9 @@ class _Desk:
         """Return the machine of the desk, and what bytes depend on there."""
         return self._home, self._made_by
 
-    def open(self) -> int:
-        """Return a number for a call of `map`, and forget the last one."""
-        self._calls += 1
+    def open(self) -> None:
+        """Forget the last call of `map`."""
         self._steps, self._nodes, self._over, self._again = {}, {}, set(), []
-        return self._calls
 
     def begin(self, job: tuple[int, int], node: str) -> None:
         """Note that a job is at work, perhaps once more."""

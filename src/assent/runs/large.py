@@ -222,8 +222,12 @@ def _rule(parts: Sequence[Part], plan: LargePlan, file: Path, executor: Executor
     return cut
 
 
-def _write_decisions(shared: tuple[Path, Rule], part: Part, tell: Advance) -> dict[str, float]:
-    """Write what was decided on each row of a part; return how many rows there are, and what people mind."""
+_Counts = dict[str, tuple[int, float]]
+"""Of each kind, how many rows there are, and what people mind in them."""
+
+
+def _write_decisions(shared: tuple[Path, Rule], part: Part, tell: Advance) -> _Counts:
+    """Write what was decided on each row of a part, and count it."""
     folder, rule = shared
     rows = part.rows().with_row_index("row")
     read = rows.filter(pl.col("reason").is_null())
@@ -234,23 +238,15 @@ def _write_decisions(shared: tuple[Path, Rule], part: Part, tell: Advance) -> di
     content = BytesIO()
     table.write_parquet(content)
     write_bytes(folder / part.file.name, content.getbuffer(), private=True)
-    sums = table.group_by("decision").agg(rows=pl.len(), minded=pl.col("unwillingness").sum())
     tell()
-    return {
-        f"{kind} {decision}": float(value)
-        for decision, *values in sums.iter_rows()
-        for kind, value in zip(("rows", "minded"), values, strict=True)
-    }
+    here = {kind: table.filter(pl.col("decision") == kind)["unwillingness"].to_numpy() for kind in KINDS}
+    return {kind: (len(minded), float(minded.sum())) for kind, minded in here.items()}
 
 
-def _figures(counted: Sequence[dict[str, float]]) -> dict[str, Any]:
-    total: dict[str, float] = {}
-    for each in counted:
-        for name, value in each.items():
-            total[name] = total.get(name, 0.0) + value
-    minded = {kind: total.get(f"minded {kind}", 0.0) for kind in (DISCLOSED, WITHHELD)}
-    rows = {kind: int(total[f"rows {kind}"]) for kind in sorted(KINDS) if f"rows {kind}" in total}
-    whole = sum(minded.values())
+def _figures(counted: Sequence[_Counts]) -> dict[str, Any]:
+    """Add up the rows of each kind, and say which share of what people mind is disclosed."""
+    rows, minded = ({kind: sum(each[kind][n] for each in counted) for kind in KINDS} for n in range(2))
+    whole = minded[DISCLOSED] + minded[WITHHELD]
     return rows | {"violation_share": minded[DISCLOSED] / whole if whole else 0.0}
 
 
