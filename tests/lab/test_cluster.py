@@ -6,6 +6,8 @@ The node that the tests are not attached to reaches their stores through the des
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from assent.data.problem import Problem
 from assent.lab import SERIAL, Executor, Lab, Processes, Store, Training
 from assent.lab.lab import compute
 from assent.support.errors import AssentError
+from assent.support.files import write_bytes
 from assent.support.progress import Advance
 from assent.testing.cluster import Nodes, descendants, two_nodes
 from assent.training import Settings
@@ -175,29 +178,58 @@ def test_a_lost_desk_is_replaced(joined: Joined, tmp_path: Path) -> None:
 
 
 def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
-    (folder / f"{item} begun").touch()
-    try:
-        tell()
-        for _ in range(3000):  # an interrupt is noticed between two calls
-            time.sleep(0.1)
-    finally:
-        (folder / f"{item} over").touch()
+    write_bytes(folder / f"{item} begun", str(os.getpid()).encode())
+    time.sleep(300)
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from assent.lab.cluster import Ray
+from tests.lab.test_cluster import wait_for_long
+
+with Ray(sys.argv[1]) as executor:
+    executor.map(wait_for_long, [0, 1, 2], Path(sys.argv[2]), lambda: None)
+"""
 
 
 def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Path) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
     of_others = ray.remote(wait_for).options(num_cpus=0).remote(tmp_path / "go")
-    with pytest.raises(KeyboardInterrupt):
-        joined.executor.map(wait_for_long, [0, 1], tmp_path, interrupt)
-    begun, deadline = len(list(tmp_path.glob("* begun"))), time.monotonic() + 30
-    while len(list(tmp_path.glob("* over"))) < begun and time.monotonic() < deadline:
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    command = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, joined.nodes.address, tmp_path],
+        env=os.environ | {"PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    begun = [tmp_path / "0 begun", tmp_path / "1 begun"]
+    for file in begun:
+        wait_for(file)
+    command.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in command.communicate()[1]
+    workers = [int(file.read_text()) for file in begun]
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert len(list(tmp_path.glob("* over"))) == len(list(tmp_path.glob("* begun"))) > 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (tmp_path / "2 begun").exists()
     assert joined.executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
     (tmp_path / "go").touch()
     assert ray.get(of_others) == "went on"
+
+
+def test_after_an_error_what_waits_is_not_begun(joined: Joined, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        joined.executor.map(fail_or_note, [0, *range(1, 30)], tmp_path, lambda: None)
+    assert joined.executor.map(fail, [1, 1, 1], None, lambda: None) == [1, 1, 1]  # they come after those
+    assert len(list(tmp_path.iterdir())) < 29
+
+
+def fail_or_note(folder: Path, item: int, tell: Advance) -> float:
+    time.sleep(0.2)
+    if item:
+        (folder / f"{item}").touch()
+    return 1 / item
 
 
 def wait_for(file: Path) -> str:

@@ -50,6 +50,8 @@ _RETRIES = 20
 """Times that a job whose worker or machine was lost is begun again."""
 _LOOK_EVERY = 0.5
 """Seconds between two looks at how far jobs are."""
+_NO_CALL = 0
+"""Calls of `map` are counted from 1."""
 _LIBRARIES, _PER_BYTE = 700 * 2**20, 12
 """Memory of a job: that of the libraries, and so many bytes for each byte of what the jobs share."""
 _AUTH = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -131,7 +133,7 @@ class Ray:
         told, steps = Counter[int](), Counter[int]()
         self._calls += 1
         call = self._calls
-        self._desk.open.remote()
+        ray.get(self._desk.open.remote(call))
         how: dict[str, Any] = {"num_cpus": 1, "memory": self._memory, "max_retries": _RETRIES}
         waiting = {
             _JOB.options(**how, name=name, scheduling_strategy="SPREAD").remote(
@@ -151,10 +153,12 @@ class Ray:
                     while told[number] < count:
                         told[number] += 1
                         tell()
-        finally:
-            for each in waiting:  # an error, or Ctrl-C
-                with suppress(Exception):  # not by force: killing a worker that answers has crashed Ray here
-                    ray.cancel(each)
+        except BaseException:
+            # What waits is not begun; what runs ends at the latest with `close`. `ray.cancel` would interrupt
+            # workers while they tell the desk something, and has crashed the process that leads.
+            with suppress(RayError):
+                self._desk.open.remote(_NO_CALL)
+            raise
         return [found[number] for number in range(len(items))]
 
     def _connect(self) -> None:
@@ -235,6 +239,7 @@ class _Desk:
 
     def __init__(self, home: str, made_by: dict[str, str]) -> None:
         self._home, self._made_by = home, made_by
+        self._call: int | None = None
         self._steps: dict[tuple[int, int], int] = {}
         self._nodes: dict[tuple[int, int], str] = {}
         self._over: set[tuple[int, int]] = set()
@@ -244,16 +249,20 @@ class _Desk:
         """Return the machine of the desk, and what bytes depend on there."""
         return self._home, self._made_by
 
-    def open(self) -> None:
-        """Forget the last call of `map`."""
+    def open(self, call: int) -> None:
+        """Begin a call of `map`; others are over."""
+        self._call = call
         self._steps, self._nodes, self._over, self._again = {}, {}, set(), []
 
-    def begin(self, job: tuple[int, int], node: str) -> None:
-        """Note that a job is at work, perhaps once more."""
+    def begin(self, job: tuple[int, int], node: str) -> bool:
+        """Note that a job is at work, perhaps once more; False if it is no longer wanted."""
+        if self._call not in (job[0], None):  # None: this desk replaces one that was lost
+            return False
         if job in self._nodes:
             self._again.append((job[1], self._nodes[job], node))
         self._nodes[job] = node
         self._steps[job] = 0
+        return True
 
     def step(self, job: tuple[int, int]) -> None:
         """Count a step of a job."""
@@ -308,7 +317,8 @@ def _job(
         desk.step.remote(job)
 
     try:
-        desk.begin.remote(job, node)
+        if not ray.get(desk.begin.remote(job, node)):
+            raise AssentError(f"{name_of(item)}: no longer wanted")
         _prepare(desk, node)
         with one_thread():
             result = done(work, item, _received(held[0]), tell)
