@@ -4,9 +4,12 @@
     bench_cluster.py --cases digest       the same bytes whoever works, and after nodes were killed
     bench_cluster.py --cases large --rows 10000000
 
-`speed` fits a part of Gowalla and reproduces `overall` with two models. What starting takes is apart. After
-`--minutes` nothing new is begun. `digest` fits a simulated log once for each executor and once for each of
-`--kills` random moments at which a node is killed; a new node takes its place. `large` decides and trains on
+`speed` first prints the ceiling: two equal trainings, one after the other and beside each other. Then it
+fits a part of Gowalla (`--fitted` people) and reproduces `overall` with two models (`--dataset`, `--users`),
+and prints how long jobs were, and what two workers could gain at most. What starting takes is apart.
+After `--minutes` nothing new is begun. `--works fit` or `--works reproduce` does one of the two.
+`digest` fits a simulated log once for each executor and once for each of `--kills` random moments of working
+at which a node is killed that runs a job; a new node takes its place. `large` decides and trains on
 a simulated log in partitions, and trains in memory on the same rows. It starts and ends its own nodes, by
 their process ids. The folder `--folder` keeps the partitions.
 """
@@ -21,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -31,18 +34,17 @@ import numpy as np
 import polars as pl
 
 from assent.data.live import live_problem
-from assent.data.problem import Protocol, Rows, make_problem
+from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate, simulate_parts
-from assent.lab import SERIAL, Executor, Processes, Store
+from assent.lab import SERIAL, Executor, Lab, Processes, Training, everything
 from assent.runs.large import LargePlan, fit_large
 from assent.runs.plan import RunPlan
 from assent.runs.run import fit
-from assent.support.arrays import mix, string_keys
 from assent.support.runtime import one_thread
+from assent.testing.partitions import in_memory
 from assent.training import Settings, train
-from assent.training.disclosed import Disclosed
 from assent.training.stored import as_files
-from common import Option, read_options, verdict
+from common import QUICK_USERS, Option, data_folder, part_of_gowalla, read_options, verdict
 
 try:
     from assent.lab.cluster import Ray
@@ -81,41 +83,120 @@ def digests() -> None:
     settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 20}})
     found = dict[str, str]()
 
-    def fitted(name: str, executor: Executor) -> float:
+    def fitted(name: str, executor: Executor) -> None:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             plan = RunPlan(budget=0.5, seed=3, seeds=1)
             fit(log, problem, Path(folder) / "run", plan, settings, live=live, executor=executor)
             found[name] = digest_of(Path(folder) / "run")
-        took = time.perf_counter() - start
-        print(f"{name}: {found[name]}, {took:.0f} s", flush=True)
-        return took
+        print(f"{name}: {found[name]}, {time.perf_counter() - start:.0f} s", flush=True)
 
     fitted("serial", SERIAL)
     with Processes(2) as processes:
         fitted("two processes", processes)
     with Ray(workers=1) as one:
         fitted("one Ray node", one)
-    with two_nodes() as nodes, Ray(nodes.address, say=tell_lost) as two:
+    lost = list[str]()
+    with two_nodes() as nodes, Ray(nodes.address, say=lambda said: tell_lost(said, lost)) as two:
         fitted("two Ray nodes", two)
-        took = fitted("two Ray nodes, which are warm", two)
-        moments = random.Random(0)
-        for number in range(2 if given.quick else given.kills):  # later ones take longer: nodes are new
-            at = moments.uniform(0, took)
-            killer = threading.Timer(at, lambda: nodes.kill(nodes.running[-1]))
+        timed = Timed(two)
+        fitted("two Ray nodes, which are warm", timed)
+        moments, hits = random.Random(0), 0
+        for number in range(2 if given.quick else given.kills):
+            killer = Killer(nodes, timed.moment(moments.random()))
             killer.start()
-            fitted(f"two Ray nodes, kill {number + 1} after {at:.1f} s", two)
-            killer.cancel()
+            before = len(lost)
+            fitted(f"two Ray nodes, kill {number + 1} after {killer.after:.1f} s", two)
+            killer.over.set()
             killer.join()
+            hits += killer.hit
+            if killer.hit:
+                print(f"  killed at a job; jobs begun again: {len(lost) - before}", flush=True)
             if len(nodes.running) < 2:
                 nodes.add()
+    kills = 2 if given.quick else given.kills
+    verdict("kills of a node that ran a job", hits, kills, f"of {kills}", at_most=False)
     same = sum(each == found["serial"] for each in found.values())
     verdict("runs with the digest of serial", same, len(found), f"of {len(found)}", at_most=False)
 
 
-def tell_lost(message: str) -> None:
-    """Print that a job was begun again."""
+class Timed:
+    """An executor that knows when lists of jobs ran, and with one worker the CPU seconds of each job."""
+
+    def __init__(self, inner: Executor) -> None:
+        self.inner, self.start = inner, time.perf_counter()
+        self.spans: list[tuple[float, float]] = []
+        self.own_start = time.process_time()
+        self.jobs: list[list[float]] = []
+
+    @property
+    def workers(self) -> int:
+        """Those of the executor."""
+        return self.inner.workers
+
+    def map(self, work: Any, items: Any, shared: Any, tell: Any) -> list[Any]:
+        """Let the executor do it."""
+        start = time.perf_counter()
+        if self.inner is SERIAL:
+            found, took = [], list[float]()
+            for item in items:
+                begun = time.process_time()
+                found += SERIAL.map(work, [item], shared, tell)
+                took.append(time.process_time() - begun)
+            self.jobs.append(took)
+        else:
+            found = self.inner.map(work, items, shared, tell)
+        self.spans.append((start - self.start, time.perf_counter() - self.start))
+        return found
+
+    @property
+    def busy(self) -> float:
+        """Seconds in lists of jobs."""
+        return sum(end - start for start, end in self.spans)
+
+    def moment(self, share: float) -> float:
+        """Return the second at which this share of the time in lists of jobs is over."""
+        left = share * self.busy
+        for start, end in self.spans:
+            if left <= end - start:
+                return start + left
+            left -= end - start
+        raise ValueError(share)
+
+
+class Killer(threading.Thread):
+    """Kills the last node at the first moment after so many seconds at which a job runs there."""
+
+    def __init__(self, nodes: Nodes, after: float) -> None:
+        super().__init__(daemon=True)
+        self.nodes, self.after, self.over = nodes, after, threading.Event()
+        self.hit = False
+
+    def run(self) -> None:
+        """Wait for the moment, and for work."""
+        self.over.wait(self.after)
+        while not self.over.is_set():
+            if runs_job(self.nodes.running[-1].pid):
+                self.nodes.kill(self.nodes.running[-1])
+                self.hit = True
+                return
+            self.over.wait(0.01)
+
+
+def runs_job(node: int) -> bool:
+    """Whether a worker of a node is at a job: Ray calls its process by that, and otherwise idle."""
+    for pid in descendants(node):
+        with suppress(OSError):
+            called = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if called.startswith(b"ray::") and b"IDLE" not in called and b"_Desk" not in called:
+                return True
+    return False
+
+
+def tell_lost(message: str, lost: list[str]) -> None:
+    """Print that a job was begun again, and note it."""
     if "lost" in message:
+        lost.append(message)
         print(f"  {message}", flush=True)
 
 
@@ -158,44 +239,92 @@ def speed() -> None:
     log, problem, live = gowalla()
     model = {"training": {"epochs": 2}} if given.quick else {}
     settings = Settings.model_validate({"model": "mf", "tune": "none", **model})
-    jobs = list[float]()
+    ceiling(problem, settings)
 
     def fitted(executor: Executor, folder: Path) -> None:
-        store = Store(folder / "store")
         plan = RunPlan(budget=0.5, seeds=1)
-        fit(log, problem, folder / "run", plan, settings, live=live, store=store, executor=executor)
-        keys = [json.loads(file.read_text()) for file in (folder / "store").glob("*.json")]
-        jobs.extend(each["seconds"] for each in keys)
+        fit(log, problem, folder / "run", plan, settings, live=live, executor=executor)
 
     def reproduced(executor: Executor, folder: Path) -> None:
         users = 150 if given.quick else given.users
-        plan = replace(quick(1), models=("mf", "lightgcn"), datasets=("simulation",), users=users)
-        reproduce([ITEMS["overall"]], plan, folder / "out", data=None, executor=executor, asked=["overall"])
+        plan = replace(quick(1), models=("mf", "lightgcn"), datasets=(given.dataset,), users=users or None)
+        data = None if given.dataset == "simulation" else data_folder()
+        reproduce([ITEMS["overall"]], plan, folder / "out", data=data, executor=executor, asked=["overall"])
 
-    for what, work in (("fit on a part of Gowalla", fitted), ("reproduce overall", reproduced)):
+    works = {
+        "fit": (f"fit on {problem.n_users} people of Gowalla", fitted),
+        "reproduce": (f"reproduce overall on {given.dataset}", reproduced),
+    }
+    for what, work in (works[name] for name in given.works.split(",")):
         took = dict[str, float]()
-        for name in ("serial", "processes", "ray"):
+        for name in given.executors.split(","):
             if time.monotonic() > deadline:
                 print(f"{what}, {name}: not begun, because {given.minutes} minutes are over", flush=True)
                 continue
             with begun(name) as executor, tempfile.TemporaryDirectory() as folder:
-                start = time.perf_counter()
-                work(executor, Path(folder))
-                took[name] = time.perf_counter() - start
-            print(f"{what}, {name}: {took[name]:.0f} s", flush=True)
-        if what.startswith("fit"):
-            print(f"{what}: jobs of {np.median(jobs):.1f} s (median), {max(jobs):.1f} s (longest)")
+                timed = Timed(executor)
+                work(timed, Path(folder))
+                took[name] = time.perf_counter() - timed.start
+            print(f"{what}, {name}: {took[name]:.1f} s, {timed.busy:.1f} of them in lists", flush=True)
+            if timed.jobs:
+                tell_bound(what, timed)
         if len(took) == 3:
             verdict(f"{what}: serial / two nodes", took["serial"] / took["ray"], 1.7, at_most=False)
             verdict(f"{what}: processes / two nodes", took["processes"] / took["ray"], 0.95, at_most=False)
 
 
+def tell_bound(what: str, timed: Timed) -> None:
+    """Print how long jobs are, and what two workers could gain at most if they got in nobody's way."""
+    jobs = [seconds for each in timed.jobs for seconds in each]
+    whole = time.process_time() - timed.own_start
+    rest = whole - sum(jobs)
+    best = rest + sum(dealt_out(each) for each in timed.jobs)
+    print(f"{what}, one process: {whole:.1f} CPU seconds, {rest:.1f} of them outside of lists")
+    lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
+    print(f"{what}: {len(jobs)} jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
+    print(f"{what}: two workers can be {whole / best:.2f} times as fast at most", flush=True)
+
+
+def dealt_out(jobs: list[float]) -> float:
+    """Return when two workers are ready that take the next job whenever they are free."""
+    ready = [0.0, 0.0]
+    for seconds in jobs:
+        ready[ready.index(min(ready))] += seconds
+    return max(ready)
+
+
+def half_in(jobs: list[float]) -> float:
+    """Return the length of jobs in which, with all longer ones, half of the work is."""
+    falling = np.sort(jobs)[::-1]
+    return float(falling[np.searchsorted(np.cumsum(falling), sum(jobs) / 2)])
+
+
+def ceiling(problem: Problem, settings: Settings) -> None:
+    """Print how much faster two equal trainings are beside each other: what two processors can give."""
+    lab = Lab(problem, settings)
+    with begun("processes") as two:
+        took = []
+        for executor in (SERIAL, two):
+            for _ in range(2):  # the first time, workers get the problem
+                start = time.perf_counter()
+                executor.map(train_alone, [0, 1], lab, lambda: None)
+                last = time.perf_counter() - start
+            took.append(last)
+    print(f"two trainings of {took[0] / 2:.1f} s: beside each other {took[0] / took[1]:.2f} times as fast as "
+          "one after the other", flush=True)  # fmt: skip
+
+
+def train_alone(lab: Lab, item: int, tell: Callable[[], None]) -> None:
+    """Train on everything, for all epochs; nothing is kept."""
+    selection = everything(lab.problem)
+    Training(selection, selection, seed=item).train(lab)
+
+
 def gowalla() -> tuple[Any, Any, Any]:
     """Return a part of Gowalla with unwillingness, its split, and all of its rows to decide on."""
     from assent.data.door import assign
-    from common import load_log
 
-    log = assign(load_log("gowalla-part", quick=given.quick), "random", 0)
+    log = assign(part_of_gowalla(QUICK_USERS if given.quick else given.fitted), "random", 0)
     return log, make_problem(log, Protocol.PAPER_TABLES, seed=0), live_problem(log, seed=0)
 
 
@@ -241,7 +370,7 @@ def large() -> None:
         watch = Watch(nodes)
         watch.start()
         start, own = time.perf_counter(), time.process_time()
-        plan = LargePlan(method=given.method, budget=None if given.method == "all" else 0.5, shards=shards)
+        plan = LargePlan(method=given.method, shards=shards)
         stages = Stages(lambda: time.process_time() + sum(watch.seconds.values()))
         made = fit_large(source, out, plan, settings, executor=executor, progress=stages)
         wall, own = time.perf_counter() - start, time.process_time() - own
@@ -295,21 +424,14 @@ def partitions(rows: int) -> Path:
     return folder
 
 
-def in_memory() -> None:
+def train_in_memory() -> None:
     """Train in memory on what was disclosed; print CPU seconds, memory and a digest as JSON."""
     folder, start = Path(given.folder), time.process_time()
     tables = []
     for file in sorted((folder / f"log-{given.rows}").glob("*.parquet")):
         said = pl.read_parquet(folder / f"model-{given.rows}" / "decisions" / file.name)["decision"]
         tables.append(pl.read_parquet(file).filter(said == "disclosed"))
-    table = pl.concat(tables).sort("user", "time", maintain_order=True)
-    (user_ids, users), (item_ids, items) = (
-        np.unique(table[name].to_numpy().astype(np.str_), return_inverse=True) for name in ("user", "item")
-    )
-    user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
-    rows, none = Rows(users, items), Rows(users[:0], items[:0])
-    keys = mix(user_keys[users], item_keys[items])
-    data = Disclosed(user_ids, item_ids, user_keys, item_keys, rows, keys, none, keys[:0])
+    data = in_memory(tables)
     settings = Settings.model_validate({"training": {"epochs": EPOCHS}})
     how = settings.model_settings, settings.training
     ready = time.process_time()
@@ -330,7 +452,7 @@ CASES: dict[str, Callable[[], None]] = {
     "speed": speed,
     "digest": digests,
     "large": large,
-    "memory": in_memory,
+    "memory": train_in_memory,
 }
 
 if __name__ == "__main__":
@@ -340,7 +462,11 @@ if __name__ == "__main__":
         kills=Option(10, "nodes to kill, in digest"),
         people=Option(300, "people of the log of digest"),
         minutes=Option(20, "minutes of speed"),
-        users=Option(600, "people of the simulation that speed reproduces"),
+        works=Option("fit,reproduce", "what speed does, by commas"),
+        executors=Option("serial,processes,ray", "who does it, by commas"),
+        fitted=Option(12000, "people of Gowalla that speed fits"),
+        dataset=Option("simulation", "data set that speed reproduces"),
+        users=Option(600, "at most so many people of that data set; 0: all"),
         rows=Option(10**7, "rows of large"),
         compared=Option(10**7, "largest number of rows to train on in memory too"),
         method=Option("threshold", "how large decides"),

@@ -122,7 +122,7 @@ def load_log(name: str, *, quick: bool = False) -> Interactions:
         users = QUICK_USERS if quick else 2400
         return simulate(preference="learnable", users=users, items=500, noise=0.3, seed=0)
     if name == "gowalla-part":
-        return _part_of_gowalla(people=QUICK_USERS if quick else 4000)
+        return part_of_gowalla(people=QUICK_USERS if quick else 4000)
     log = read_interactions(data_folder() / name)
     if not quick:
         return log
@@ -130,7 +130,7 @@ def load_log(name: str, *, quick: bool = False) -> Interactions:
     return replace(log, table=log.table.filter(pl.col("user").is_in(first.to_list())))
 
 
-def _part_of_gowalla(people: int, most: int = 60) -> Interactions:
+def part_of_gowalla(people: int, most: int = 60) -> Interactions:
     """Draw people with 5 to 20 check-ins at places with at most `most`, and the order of their check-ins."""
     log = cut(read_interactions(data_folder() / "gowalla"), most)
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Small problems and quick settings that tests of several packages share."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 
 from assent.data.problem import Problem, Protocol, make_problem
 from assent.data.simulate import simulate
-from assent.lab import Store
+from assent.lab import SERIAL, Store
 from assent.support.arrays import Bools
 from assent.support.files import read_json
 from assent.support.progress import Advance
@@ -56,6 +56,21 @@ def trained_in(store: Store) -> int:
 def timeless(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records without what a clock says."""
     return [{key: value for key, value in each.items() if key != "seconds"} for each in records]
+
+
+class Recorded:
+    """Runs everything in this process, and remembers what it was given."""
+
+    workers = 1
+
+    def __init__(self) -> None:
+        self.lists: list[list[Any]] = []
+        self.shared: list[Any] = []
+
+    def map(self, work: Any, items: Sequence[Any], shared: Any, tell: Any) -> list[Any]:
+        self.lists.append(list(items))
+        self.shared.append(shared)
+        return SERIAL.map(work, items, shared, tell)
 
 
 class Listener:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from assent.game.estimates import Estimates, Objective
+from assent.game.shard import write_shards
 from assent.game.solve import solve
-from assent.game.spread import solve_spread, write_shards
+from assent.game.spread import solve_spread
 from assent.lab import SERIAL, Processes
 from assent.support.errors import AssentError
 

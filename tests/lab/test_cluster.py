@@ -6,12 +6,15 @@ The node that the tests are not attached to reaches their stores through the des
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +23,9 @@ from assent.data.problem import Problem
 from assent.lab import SERIAL, Executor, Lab, Processes, Store, Training
 from assent.lab.lab import compute
 from assent.support.errors import AssentError
+from assent.support.files import write_bytes
 from assent.support.progress import Advance
-from assent.testing.cluster import Nodes, two_nodes
+from assent.testing.cluster import Nodes, descendants, two_nodes
 from assent.training import Settings
 from tests.lab.test_executor import fail, process, refuse, solved
 from tests.small import small_problem, some_of
@@ -78,6 +82,48 @@ def test_every_job_has_one_thread_and_a_single_one_stays_here(joined: Joined) ->
     assert joined.executor.map(process, [], None, lambda: None) == []
 
 
+@dataclass
+class Shared:
+    """What jobs share: it notes each process that it comes to."""
+
+    folder: Path
+    memory: int = 0
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        (self.folder / f"{time.monotonic_ns()}").touch()
+
+
+def test_what_jobs_share_comes_to_each_worker_once(joined: Joined, tmp_path: Path) -> None:
+    shared = Shared(tmp_path)
+    for _ in range(3):
+        joined.executor.map(fail_shared, [1] * 4, shared, lambda: None)
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2
+
+
+def fail_shared(shared: Shared, item: int, tell: Advance) -> int:
+    time.sleep(0.1)  # so that both workers get some
+    return 1 // item
+
+
+def test_a_job_that_fits_nowhere_is_refused_with_both_figures(joined: Joined, tmp_path: Path) -> None:
+    with pytest.raises(
+        AssentError, match=r"a job takes about 1000\.7 GB, and no machine has more than [\d.]+ GB"
+    ):
+        joined.executor.map(fail_shared, [1, 1], Shared(tmp_path, 10**12), lambda: None)
+    assert list(tmp_path.iterdir()) == []  # nothing has begun
+
+
+def test_it_is_said_where_jobs_run(joined: Joined) -> None:
+    joined.executor.map(short_sleep, range(4), None, lambda: None)
+    said = [each for each in joined.said if each.startswith("jobs run on ")]
+    assert any(re.fullmatch(r"jobs run on [\d.]+/\w{6} \(1\), [\d.]+/\w{6} \(1\)", each) for each in said)
+
+
+def short_sleep(shared: None, item: int, tell: Advance) -> None:
+    time.sleep(1.5)
+
+
 def test_an_error_names_its_machine(joined: Joined, tmp_path: Path) -> None:
     with pytest.raises(AssentError, match=r"^item 1: refused; accepted: 0 and 2 \(on [\d.]+/\w{6}\)$"):
         joined.executor.map(refuse, [0, 1, 2], tmp_path, lambda: None)
@@ -103,27 +149,93 @@ def test_a_killed_worker_is_replaced(joined: Joined, tmp_path: Path) -> None:
     assert any(each.startswith("1: its worker on") for each in joined.said)
 
 
-def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
+def wait_till(folder: Path, item: int, tell: Advance) -> int:
     (folder / f"{item} begun").touch()
-    try:
-        tell()
-        for _ in range(3000):  # an interrupt is noticed between two calls
-            time.sleep(0.1)
-    finally:
-        (folder / f"{item} over").touch()
+    wait_for(folder / "go")
+    tell()
+    return item
+
+
+def test_a_lost_desk_is_replaced(joined: Joined, tmp_path: Path) -> None:
+    """It is a process too, which may be ended where memory is short."""
+
+    def kill_when_begun() -> None:
+        wait_for(tmp_path / "0 begun")
+        [desk] = [
+            pid
+            for pid in descendants(joined.nodes.running[0].pid)
+            if b"_Desk" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        os.kill(desk, signal.SIGKILL)
+        (tmp_path / "go").touch()
+
+    killer = threading.Thread(target=kill_when_begun)
+    killer.start()
+    told = list[int]()
+    assert joined.executor.map(wait_till, [0, 1, 2], tmp_path, lambda: told.append(1)) == [0, 1, 2]
+    killer.join()
+    assert len(told) == 3
+
+
+def wait_for_long(folder: Path, item: int, tell: Advance) -> None:
+    write_bytes(folder / f"{item} begun", str(os.getpid()).encode())
+    time.sleep(300)
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from assent.lab.cluster import Ray
+from tests.lab.test_cluster import wait_for_long
+
+with Ray(sys.argv[1]) as executor:
+    executor.map(wait_for_long, [0, 1, 2], Path(sys.argv[2]), lambda: None)
+"""
 
 
 def test_ctrl_c_ends_the_jobs_of_this_command_alone(joined: Joined, tmp_path: Path) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        joined.executor.map(wait_for_long, [0, 1], tmp_path, interrupt)
-    begun, deadline = len(list(tmp_path.glob("* begun"))), time.monotonic() + 30
-    while len(list(tmp_path.glob("* over"))) < begun and time.monotonic() < deadline:
+    of_others = ray.remote(wait_for).options(num_cpus=0).remote(tmp_path / "go")
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    command = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, joined.nodes.address, tmp_path],
+        env=os.environ | {"PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    begun = [tmp_path / "0 begun", tmp_path / "1 begun"]
+    for file in begun:
+        wait_for(file)
+    command.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in command.communicate()[1]
+    workers = [int(file.read_text()) for file in begun]
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert len(list(tmp_path.glob("* over"))) == len(list(tmp_path.glob("* begun"))) > 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (tmp_path / "2 begun").exists()
     assert joined.executor.map(fail, [1, 1], None, lambda: None) == [1, 1]
+    (tmp_path / "go").touch()
+    assert ray.get(of_others) == "went on"
+
+
+def test_after_an_error_what_waits_is_not_begun(joined: Joined, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        joined.executor.map(fail_or_note, [0, *range(1, 30)], tmp_path, lambda: None)
+    assert joined.executor.map(fail, [1, 1, 1], None, lambda: None) == [1, 1, 1]  # they come after those
+    assert len(list(tmp_path.iterdir())) < 29
+
+
+def fail_or_note(folder: Path, item: int, tell: Advance) -> float:
+    time.sleep(0.2)
+    if item:
+        (folder / f"{item}").touch()
+    return 1 / item
+
+
+def wait_for(file: Path) -> str:
+    while not file.exists():
+        time.sleep(0.05)
+    return "went on"
 
 
 def trainings(problem: Problem) -> list[Training]:

@@ -18,7 +18,7 @@ from assent.evaluation.metrics import RewardForm
 from assent.influence.inverse import InfluenceSettings
 from assent.lab import SERIAL, Entry, Found, Lab, Processes, Store, Training, everything
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors
-from assent.lab.lab import compute
+from assent.lab.lab import Elsewhere, compute
 from assent.lab.store import Key, digest
 from assent.methods import make_method
 from assent.models import MFSettings
@@ -30,7 +30,7 @@ from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.progress import Advance
 from assent.training import Settings, Trained, TrainingSettings, disclose, train
-from tests.small import QUICK, Listener, entries, small_problem, some_of
+from tests.small import QUICK, Listener, Recorded, entries, small_problem, some_of
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,32 @@ def test_tasks_beside_each_other_are_run_once_too(lab: Lab, log: Path) -> None:
         assert sorted(lines(log)) == [1, 2, 3]
         assert values(beside.run([Squared(1, log), Squared(5, log)])) == [1, 25]
     assert lines(log)[3:] == [5]
+
+
+def test_workers_get_a_problem_once_whatever_the_settings_and_the_seed(lab: Lab, log: Path) -> None:
+    executor = Recorded()
+    one = replace(lab, executor=executor)
+    other = one.with_seed(5).with_settings(Settings.model_validate({"model": "mf"}))
+    for each in (one, other, one.with_seed(6)):
+        assert values(each.run([Squared(1, log), Squared(2, log)])) == [1, 4]
+    assert len(executor.lists) == 3
+    assert len({id(shared) for shared in executor.shared}) == 1
+    assert {entry["key"]["seed"] for entry in entries(lab.store).values()} == {2, 5, 6}
+
+
+def test_a_task_of_another_lab_is_found_there(lab: Lab, tmp_path: Path) -> None:
+    problem = small_problem(seed=5)
+    training = Training(some_of(problem))
+    with Processes(2) as processes:
+        here = replace(lab, executor=processes)
+        there = replace(here, problem=problem, seed=7)
+        here.run([Training(some_of(lab.problem)), Elsewhere.of(there, training)])
+        written = entries(lab.store)
+        [found] = there.train([training])
+        assert entries(lab.store) == written
+    [again] = Lab(problem, QUICK, 7, Store(tmp_path / "again")).train([training])
+    for name, value in again.model.state_dict().items():
+        assert torch.equal(value, found.model.state_dict()[name])
 
 
 def test_what_went_before_an_error_is_kept(lab: Lab, log: Path) -> None:

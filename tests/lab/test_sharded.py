@@ -3,19 +3,16 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
-from assent.data.problem import Rows
 from assent.data.simulate import simulate, simulate_parts
 from assent.lab import SERIAL, Executor, Processes
 from assent.lab.partitions import make_shards, parts_of
 from assent.lab.sharded import train_sharded
-from assent.support.arrays import mix, string_keys
 from assent.support.errors import AssentError
+from assent.testing.partitions import in_memory, mixed_partitions
 from assent.training import Settings, Trained, train
-from assent.training.disclosed import Disclosed
 from assent.training.stored import as_files
 
 SIZE: dict[str, Any] = {"users": 9000, "items": 5000, "rows": 60_000}
@@ -27,31 +24,15 @@ SETTINGS = Settings.model_validate(
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log in four files whose rows are in no order: people are in several of them."""
-    folder = tmp_path_factory.mktemp("log")
-    table = pl.concat([part.table for part in simulate_parts(3, **SIZE)])
-    for number, part in enumerate(table.sample(fraction=1, shuffle=True, seed=1).iter_slices(15_001)):
-        part.with_columns(  # rows of even items of one file are never used
-            unwillingness=pl.when((number == 1) & part["item"].str.ends_with("0"))
-            .then(1.0)
-            .otherwise("unwillingness")
-        ).write_parquet(folder / f"{number}.parquet")
-    return folder
+    return mixed_partitions(tmp_path_factory.mktemp("log"), 4, **SIZE)
 
 
-def in_memory(source: Path) -> Trained:
+def trained_in_memory(source: Path) -> Trained:
     """Train on the same log by the solver that holds everything."""
-    table = pl.concat([pl.read_parquet(file) for file in sorted(source.iterdir())])
-    table = table.filter(pl.col("unwillingness") < 1).sort("user", "time", maintain_order=True)
-    (user_ids, users), (item_ids, items) = (
-        np.unique(table[name].to_numpy().astype(np.str_), return_inverse=True) for name in ("user", "item")
-    )
-    user_keys, item_keys = string_keys(user_ids), string_keys(item_ids)
-    rows, none = Rows(users, items), Rows(users[:0], items[:0])
-    keys = mix(user_keys[users], item_keys[items])
-    about = user_ids, item_ids, user_keys, item_keys, rows, keys, none, keys[:0]
+    tables = [pl.read_parquet(file) for file in sorted(source.iterdir())]
+    data = in_memory([table.filter(pl.col("unwillingness") < 1) for table in tables])
     how = SETTINGS.model_settings, SETTINGS.training
-    return train(Disclosed(*about), model="ials", model_settings=how[0], settings=how[1], seed=3)
+    return train(data, model="ials", model_settings=how[0], settings=how[1], seed=3)
 
 
 def sharded(source: Path, folder: Path, executor: Executor, count: int = 3) -> Trained:
@@ -67,7 +48,7 @@ def files(trained: Trained) -> dict[str, bytes]:
 def test_shards_have_the_bytes_of_the_solver_that_holds_everything(
     source: Path, tmp_path: Path, count: int
 ) -> None:
-    assert files(sharded(source, tmp_path / "shards", SERIAL, count)) == files(in_memory(source))
+    assert files(sharded(source, tmp_path / "shards", SERIAL, count)) == files(trained_in_memory(source))
 
 
 def test_processes_have_the_same_bytes(source: Path, tmp_path: Path) -> None:
@@ -82,8 +63,6 @@ def test_no_row_that_the_door_turns_away_is_written(source: Path, tmp_path: Path
     assert shards.rows == table.filter(pl.col("unwillingness") < 1).height < table.height
     fewer = make_shards(parts_of(source, closed=0.5), tmp_path / "few", count=2, executor=SERIAL)
     assert fewer.rows == table.filter(pl.col("unwillingness") <= 0.5).height
-    fewer.remove()
-    assert not (tmp_path / "few").exists()
 
 
 def write(folder: Path, **columns: list[Any]) -> Path:

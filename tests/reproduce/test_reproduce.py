@@ -18,7 +18,7 @@ from assent.cli import reproduce_command
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import validation_losses
 from assent.lab import Lab, Store
-from assent.lab.anchors import random_anchors
+from assent.lab.anchors import InfluenceAt, random_anchors
 from assent.lab.store import Found
 from assent.methods import influence_settings, make_method
 from assent.models.losses import Loss
@@ -36,7 +36,7 @@ from assent.support.files import read_json
 from assent.support.progress import Advance
 from assent.support.runtime import code_state
 from tests.conftest import Assent
-from tests.small import rehashed, trained_in
+from tests.small import Recorded, rehashed, trained_in
 
 IN_PROFILE = [name for name, item in ITEMS.items() if Profile.ASSENT in item.profiles]
 TIMES = ("seconds", "seconds_error", "seconds_p")
@@ -156,6 +156,31 @@ def test_items_share_their_cells(plan: Plan, data: Path, out: Path) -> None:
     assert keys["overall"] <= keys["price"]
     assert keys["anchors"] & keys["overall"]
     assert keys["scratch"] & keys["overall"]
+
+
+class Planned(Recorded):
+    """Computes nothing."""
+
+    def map(self, work: Any, items: Sequence[Any], shared: Any, tell: Any) -> list[Any]:
+        self.lists.append(list(items))
+        return [([], False)] * len(items)
+
+
+def test_cells_are_dealt_out_after_what_they_share(plan: Plan, data: Path, tmp_path: Path) -> None:
+    """A worker for each cell, so that a model that trains for long does not stay with one of them."""
+    few, executor = replace(plan, datasets=("simulation",), repeats=1), Planned()
+    cells = ITEMS["overall"].cells(few)
+    Cells(Store(tmp_path), Where(data)).compute(cells, executor=executor)
+    first, then = ([group.tasks for group in each] for each in executor.lists if each)
+    assert all(len(tasks) == 1 for tasks in (*first, *then))
+    methods = {id(cell): cell.task.method for cell in cells if isinstance(cell.task, MethodCell)}
+    alone = [cell for cell in cells if methods[id(cell)].retrains]
+    assert [cell for [cell] in first[: len(alone)]] == alone
+    assert [cell for [cell] in then] == [cell for cell in cells if not methods[id(cell)].retrains]
+    shared = [cell.task for [cell] in first[len(alone) :]]
+    anchors = max(getattr(method, "n_anchors", 0) for method in methods.values())
+    assert {type(task) for task in shared} == {InfluenceAt}
+    assert len(shared) == anchors * len(few.models)
 
 
 def test_a_cell_that_fails_is_told_and_the_others_go_on(plan: Plan, data: Path, tmp_path: Path) -> None:

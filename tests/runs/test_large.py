@@ -6,10 +6,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from assent.data.simulate import simulate_parts
 from assent.lab import SERIAL, Executor
-from assent.runs.large import LargePlan, fit_large, open_large
+from assent.runs.export import export
+from assent.runs.folder import open_run
+from assent.runs.large import LargePlan, fit_large, open_any
 from assent.support.errors import AssentError
+from assent.support.files import read_json
+from assent.testing.partitions import mixed_partitions
 from assent.training import Settings
 
 SIZE: dict[str, Any] = {"users": 5000, "items": 300, "rows": 30_000}
@@ -20,13 +23,7 @@ SETTINGS = Settings.model_validate(
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log in three files; a hundred rows are never used."""
-    folder = tmp_path_factory.mktemp("log")
-    for number, part in enumerate(simulate_parts(3, **SIZE)):
-        never = pl.int_range(pl.len()) < 100 * (number == 0)
-        minded = pl.when(never).then(1.0).otherwise("unwillingness")
-        part.table.with_columns(unwillingness=minded).write_parquet(folder / f"{number}.parquet")
-    return folder
+    return mixed_partitions(tmp_path_factory.mktemp("log"), 3, **SIZE)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -52,12 +49,10 @@ def test_withheld_rows_change_no_byte_of_the_model(source: Path, tmp_path: Path)
     for file in source.iterdir():  # what is not disclosed is not there
         said = pl.read_parquet(tmp_path / "out" / "decisions" / file.name)["decision"]
         pl.read_parquet(file).filter(said == "disclosed").write_parquet(other / file.name)
-    fit_large(other, tmp_path / "again", LargePlan(method="all", budget=None, shards=5), SETTINGS)
+    fit_large(other, tmp_path / "again", LargePlan(method="all", shards=5), SETTINGS)
     for name in ("model.safetensors", "model.json"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
     assert not (tmp_path / "out" / ".work").exists()
-    known = open_large(tmp_path / "out").trained
-    assert known.recommend([known.user_ids[0]], k=3).height == 3
 
 
 class KilledError(Exception):
@@ -111,14 +106,52 @@ def test_folders_and_settings_are_guarded(source: Path, tmp_path: Path) -> None:
     fit_large(source, out, LargePlan(budget=0.2), SETTINGS, replace=True, executor=executor)
     with pytest.raises(AssentError, match="holds a finished model"):
         fit_large(source, out, LargePlan(budget=0.2), SETTINGS)
-    for plan, said in (
-        (LargePlan(method="worth"), "method=worth: accepted: all, threshold, occurrence, value"),
-        (LargePlan(method="value"), "values: accepted: a column"),
-        (LargePlan(price=1.0), "price: accepted"),
-        (LargePlan(budget=None), "needs a budget"),
-    ):
-        with pytest.raises(AssentError, match=said):
-            fit_large(source, tmp_path / "new", plan, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"method": "worth"}, "method=worth: accepted: all, threshold, occurrence, value"),
+        ({"method": "value"}, "values: accepted: a column"),
+        ({"price": 1.0}, "price: accepted"),
+        ({"budget": 1.5}, r"budget=1\.5: accepted: a number from 0 to 1"),
+        ({"method": "all", "budget": 0.5}, "but for method=all"),
+        ({"closed": 1.5}, r"closed=1\.5: accepted: a number from 0 to 1; interactions above it are withheld"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(
+    plan: dict[str, Any], said: str, source: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(AssentError, match=said):
+        fit_large(source, tmp_path / "new", LargePlan(**plan), SETTINGS)
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_was_made_recommends_and_is_exported_like_a_run(source: Path, tmp_path: Path) -> None:
+    out, export_to = tmp_path / "out", tmp_path / "export"
+    fit_large(source, out, LargePlan(budget=0.3, closed=0.9), SETTINGS)
+    made, decided = open_any(out), decisions_of(out)
+    kinds = set(decided["decision"])
+    assert kinds == {"disclosed", "withheld", "never", "closed"}
+    person = decided.filter(pl.col("decision") == "never")["user"][0]
+    had = set(decided.filter(pl.col("user") == person)["item"])
+    found = made.recommend([person, "nobody"], k=SIZE["items"])
+    shown = {user: table for (user,), table in found.partition_by("user", as_dict=True).items()}
+    assert set(shown[person]["item"]) == set(made.trained.item_ids) - had
+    assert set(shown["nobody"]["basis"]) == {"general"}
+    [most, *_] = decided.filter(pl.col("decision") == "disclosed")["item"].value_counts(sort=True)["count"]
+    assert shown["nobody"]["score"][0] == most / len(made.trained.user_ids)
+    assert set(made.recommend(person, k=SIZE["items"], include=["never"])["item"]) > set(
+        shown[person]["item"]
+    )
+    export(made, export_to, formats=["safetensors"])
+    ids = read_json(export_to / "ids.json")
+    assert ids["users"] == made.trained.user_ids.tolist()
+    with pytest.raises(AssentError, match="the model of a large log, which can be recommended from"):
+        open_run(out)
+    (out / "done.json").unlink()
+    with pytest.raises(AssentError, match="no finished model of a large log"):
+        open_any(out)
 
 
 def test_given_values_are_decided_on_at_a_price(tmp_path: Path) -> None:
@@ -126,6 +159,6 @@ def test_given_values_are_decided_on_at_a_price(tmp_path: Path) -> None:
     source.mkdir()
     rows = {"user": ["a", "a", "b"], "item": ["x", "y", "x"], "unwillingness": [0.5, 0.5, 0.0]}
     pl.DataFrame(rows | {"worth": [0.6, 0.4, 0.0]}).write_parquet(source / "a.parquet")
-    plan = LargePlan(method="value", values="worth", price=1.0, budget=None)
+    plan = LargePlan(method="value", values="worth", price=1.0)
     fit_large(source, tmp_path / "out", plan, SETTINGS)
     assert decisions_of(tmp_path / "out")["decision"].to_list() == ["disclosed", "withheld", "withheld"]

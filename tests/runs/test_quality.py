@@ -34,11 +34,13 @@ def problem() -> Problem:
 def drawn(monkeypatch: pytest.MonkeyPatch, problem: Problem, plan: RunPlan, **ndcgs: Floats) -> Quality:
     """The quality where each method's model ranks as `ndcgs[method][seed, person]` say."""
 
-    def run(lab: Lab, cells: list[Any]) -> list[Any]:
-        [cell] = cells
-        values = ndcgs[cell.method.name][lab.seed - plan.seed]
-        facts = {"method": cell.method.name, "seed": lab.seed, "ndcg": float(values.mean())}
-        return [Found({"ndcg": values}, facts)]
+    def run(lab: Lab, cells: list[Any], label: str = "") -> list[Any]:
+        found = []
+        for cell in cells:
+            values = ndcgs[cell.method.name][lab.seed - plan.seed]
+            facts = {"method": cell.method.name, "seed": lab.seed, "ndcg": float(values.mean())}
+            found.append(Found({"ndcg": values}, facts))
+        return found
 
     monkeypatch.setattr(Lab, "run", run)
     return measure_quality(Lab(problem, QUICK, plan.seed), plan, 0.5, live=True)

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 import torch
 
-from assent.runs.folder import Run
-from assent.runs.recommend import KINDS, read_people, write_recommendations
+from assent.runs.folder import KINDS, Run
+from assent.runs.recommend import read_people, write_recommendations
 from assent.support.errors import AssentError
 from tests.runs.served import problem_of, run_in, some_disclosed
 

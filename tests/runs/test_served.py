@@ -19,7 +19,8 @@ from assent.game.estimates import Estimates, Objective
 from assent.game.prices import break_even_prices
 from assent.game.solve import decide_within, solve
 from assent.lab import Lab
-from assent.runs.recommend import KINDS, recommend
+from assent.runs.folder import KINDS
+from assent.runs.recommend import recommend
 from assent.support.errors import AssentError
 from assent.training.stored import as_files
 from tests.runs.lives import (

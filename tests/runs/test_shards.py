@@ -45,7 +45,7 @@ SHARDS = 3
 PLAN = RunPlan(method=WorthMethod(folds=2), budget=0.5, seeds=1, shards=SHARDS)
 LIGHT = replace(PLAN, method=make_method("worth", source="structure"))
 """Values without folds and trials, to fit often."""
-FOLDS = "training without each fold"
+FOLDS = "training and influence without each fold"
 """The task of a method that values a problem: two for each shard that is decided on."""
 
 

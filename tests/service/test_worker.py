@@ -22,6 +22,7 @@ from assent.service.tables import Decision, Item, Job, Model, Person
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
 from tests.service.trained import Service, copied, say
+from tests.small import Recorded
 
 
 def test_a_training_decides_on_all_and_every_wish_has_its_receipts(service: Service) -> None:
@@ -250,7 +251,9 @@ def test_an_update_that_keeps_vectors_trains_nothing(service: Service) -> None:
         assert (past.wish, past.decided is None, past.trained, past.served) == (wish, False, None, None)
     with database.writing() as session:
         jobs.enqueue(session, "train", by="ann")
-    assert worker.work_once(database, settings, worker="w")
+    executor = Recorded()
+    assert worker.work_once(database, settings, worker="w", executor=executor)
+    assert executor.lists
     with database.writing() as session:
         past = wishes.history(session, "u00").wishes[0]
         assert None not in (past.trained, past.served)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.small import QUICK, Listener, entries, small_problem, some_of, trained_in
+from tests.small import QUICK, Listener, Recorded, entries, small_problem, some_of, trained_in
 
 from assent.data.problem import Problem, make_problem
 from assent.data.simulate import simulate
@@ -163,6 +163,15 @@ def case() -> Case:
             trials[objective].append(judge(budget, qualities))
     found = {each: estimate(lab, SETTINGS, each) for each in (Objective.WELFARE, Objective.NASH)}
     return Case(lab, levels, trials, found)
+
+
+def test_a_fold_is_trained_and_measured_in_one_job() -> None:
+    """Few jobs of equal size: as many as folds, and one for everything."""
+    executor = Recorded()
+    problem = small_problem()
+    estimate(Lab(problem, QUICK, executor=executor), SETTINGS, Objective.WELFARE)
+    assert len(executor.lists[0]) == FOLDS + 1
+    assert len(executor.lists) == 2  # then the trials
 
 
 def test_there_is_a_signal(case: Case) -> None:

@@ -21,7 +21,7 @@ from assent.lab.store import Store
 from assent.methods import METHODS, Method, influence_settings, make_method
 from assent.models import IALS, MODELS
 from assent.report.facts import headline, in_figures
-from assent.results.records import DEAREST, METHOD, named
+from assent.results.records import METHOD, named
 from assent.results.table import Column, metric_columns, tabulate
 from assent.results.writers import terminal
 from assent.runs.calibration import Calibration
@@ -48,14 +48,7 @@ def fit_command(
         Objective,
         typer.Option(help="`nash`: everybody's own reward (the paper); `welfare`: the sum."),
     ] = Objective.WELFARE,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            callback=between(0, 1),
-            help="Share of what people mind that may be disclosed. Default: 0.5.",
-            show_default=False,
-        ),
-    ] = None,
+    budget: o.Budget = None,
     keep_quality: Annotated[
         float | None,
         typer.Option(
@@ -67,13 +60,7 @@ def fit_command(
         float,
         typer.Option(callback=between(0, 1), help="Chance with which --keep-quality is to hold."),
     ] = USUAL_CONFIDENCE,
-    price: Annotated[
-        float | None,
-        typer.Option(
-            help="Instead: what one unit of unwillingness costs, in units of the model's validation loss.",
-            callback=between(0, DEAREST),
-        ),
-    ] = None,
+    price: Annotated[float | None, o.instead_price("the model's validation loss")] = None,
     reference: Annotated[
         bool,
         typer.Option(

@@ -6,15 +6,12 @@ from typing import Annotated
 import typer
 
 from assent.cli import options as o
-from assent.cli.command import OutputOptions, between, spread
+from assent.cli.command import OutputOptions, spread
 from assent.cli.console import notice, say, watcher
 from assent.cli.how import Set, WorkOptions, read_asked
 from assent.models import IALS
-from assent.results.records import DEAREST
+from assent.runs.folder import KINDS
 from assent.runs.large import METHODS, LargePlan, fit_large
-from assent.support.errors import AssentError
-
-_BUDGET = 0.5
 
 
 @spread
@@ -29,32 +26,13 @@ def train_command(
     *,
     out: Annotated[Path, typer.Option(help="The folder to make.", show_default=False)],
     method: Annotated[str, typer.Option(help=f"How to choose: {', '.join(METHODS)}.")] = "threshold",
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            callback=between(0, 1),
-            help="Share of what people mind that may be disclosed. Default: 0.5.",
-            show_default=False,
-        ),
-    ] = None,
+    budget: o.Budget = None,
     values: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="What disclosing a row is worth, for --method value."),
     ] = None,
-    price: Annotated[
-        float | None,
-        typer.Option(
-            callback=between(0, DEAREST),
-            help="Instead of --budget, for --method value: what one unit of unwillingness costs.",
-        ),
-    ] = None,
-    closed: Annotated[
-        float | None,
-        typer.Option(
-            callback=between(0, 1),
-            help="Rows of more unwillingness are withheld unread.",
-        ),
-    ] = None,
+    price: Annotated[float | None, o.instead_price("the values, for --method value")] = None,
+    closed: o.Closed = None,
     shards: Annotated[
         int, typer.Option(min=1, help="About so many shards of people, and as many of items.")
     ] = 8,
@@ -77,19 +55,7 @@ def train_command(
     ```
     """
     output.check()
-    if price is not None and budget is not None:
-        raise AssentError("--price: accepted: without --budget")
-    usual = _BUDGET if price is None and method != "all" else None
-    plan = LargePlan(
-        method=method,
-        budget=usual if budget is None else budget,
-        price=price,
-        values=values,
-        closed=closed,
-        shards=shards,
-        seed=seed,
-    )
-    plan.check()
+    plan = LargePlan(method, budget, price, values, closed, shards, seed)
     asked = read_asked(IALS.name, set_)
     asked.check([])
     progress = watcher()
@@ -104,7 +70,7 @@ def train_command(
             progress=progress,
         )
     figures = made.figures
-    rows = sum(figures.get(kind, 0) for kind in ("disclosed", "withheld", "never", "closed"))
+    rows = sum(figures[kind] for kind in KINDS)
     say(f"{figures['disclosed']:,} of {rows:,} interactions are disclosed, with "
         f"{100 * figures['violation_share']:.2f} % of what people mind.")  # fmt: skip
     say(f"The model knows {figures['users']:,} people and {figures['items']:,} items.")

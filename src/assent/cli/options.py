@@ -43,6 +43,22 @@ Price = Annotated[
         show_default=True,
     ),
 ]
+Budget = Annotated[
+    float | None,
+    typer.Option(
+        callback=between(0, 1), help="Share of what people mind that may be disclosed. Default: 0.5."
+    ),
+]
+Closed = Annotated[
+    float | None,
+    _split("Interactions of unwillingness above this are withheld unread, e.g. 0.8.", metavar="LIMIT"),
+]
+
+
+def instead_price(units: str) -> Any:
+    """Return the option of a price instead of a budget, in these units."""
+    text = f"Instead: what one unit of unwillingness costs, in units of {units}."
+    return typer.Option(callback=between(0, DEAREST), help=text)
 
 
 @dataclass(frozen=True)
@@ -174,10 +190,7 @@ class ProblemOptions(LogOptions):
             f"{RESTS}. Without it, a gap is an error."
         ),
     ] = None
-    closed: Annotated[
-        float | None,
-        _split("Interactions of unwillingness above this are withheld unread, e.g. 0.8.", metavar="LIMIT"),
-    ] = None
+    closed: Closed = None
     allow_unmatched: Annotated[
         bool,
         _split("Go on where rules or wishes are about nothing in the log.", "--allow-unmatched"),

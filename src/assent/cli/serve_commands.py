@@ -9,16 +9,21 @@ import typer
 
 from assent.cli.command import LogJson, OutputOptions, spread
 from assent.cli.console import notice, say, show_table
-from assent.cli.run_commands import OwnModel, RunFolder
+from assent.cli.run_commands import OwnModel
 from assent.runs.export import FORMATS, export
-from assent.runs.folder import Run, open_run
-from assent.runs.recommend import GENERAL, KINDS, check_target, read_people, write_recommendations
+from assent.runs.folder import KINDS
+from assent.runs.large import open_any
+from assent.runs.recommend import GENERAL, check_target, read_people, write_recommendations
 from assent.support.errors import AssentError
+
+AnyFolder = Annotated[
+    Path, typer.Argument(help="A folder that assent fit or assent train made.", show_default=False)
+]
 
 
 @spread
 def recommend_command(
-    run: RunFolder,
+    run: AnyFolder,
     *,
     user: Annotated[
         list[str] | None, typer.Option(help="The id of a person; may be repeated.", show_default=False)
@@ -71,7 +76,7 @@ def recommend_command(
         check_target(to, replace=output.replace)
     kinds = [kind.strip() for kind in include.split(",")] if include else []
     asked = user if users is None else read_people(users)
-    opened = open_run(run, model)
+    opened = open_any(run, model)
     found = opened.recommend(asked, k, include=kinds)
     if found.is_empty() and not len(opened.trained.item_ids):
         say(
@@ -79,7 +84,7 @@ def recommend_command(
             "A larger --budget discloses more."
         )
     elif to is None:
-        _show(found, asked or [], opened)
+        _show(found, asked or [])
     if to is not None:
         write_recommendations(found, to, replace=output.replace)
         people = found["user"].n_unique()
@@ -95,7 +100,7 @@ def recommend_command(
 _WHO = "they disclose nothing, or are not in this run"
 
 
-def _show(found: pl.DataFrame, asked: Sequence[str], run: Run) -> None:
+def _show(found: pl.DataFrame, asked: Sequence[str]) -> None:
     """Print a table for each person, or why there is none."""
     lists = found.partition_by("user", as_dict=True)
     for person in dict.fromkeys(asked):
@@ -115,7 +120,7 @@ def _show(found: pl.DataFrame, asked: Sequence[str], run: Run) -> None:
 
 @spread
 def export_command(
-    run: RunFolder,
+    run: AnyFolder,
     *,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to; a new folder.", show_default=False)],
     formats: Annotated[
@@ -141,7 +146,7 @@ def export_command(
     assent export runs/steam --to steam-model --formats safetensors,usearch
     ```
     """
-    opened = open_run(run, model)
+    opened = open_any(run, model)
     asked = None if formats is None else [each.strip() for each in formats.split(",")]
     written = export(opened, to, formats=asked, replace=replace)
     rows = [[name, f"{size:,}"] for name, size in written.items()]

@@ -93,13 +93,18 @@ class Consent:
         return self.gaps or self.rest is not None or self.later is not None
 
     def __post_init__(self) -> None:
-        if self.closed is not None and not 0 <= self.closed <= 1:
-            accepted = "a number from 0 to 1; interactions above it are withheld unread"
-            raise AssentError(f"closed={self.closed}: accepted: {accepted}")
+        check_limit(self.closed)
         if self.columns and self.later is None and not (self.source or "").startswith("file:"):
             how = ", ".join(NAMING.format(role=role, name=name) for role, name in self.columns.items())
             accepted = "with unwillingness=file:PATH or wishes=PATH"
             raise AssentError(f"{how}: there is no file of wishes; accepted: {accepted}")
+
+
+def check_limit(closed: float | None) -> None:
+    """Refuse a limit above which rows are withheld unread that is no unwillingness."""
+    if closed is not None and not 0 <= closed <= 1:
+        accepted = "a number from 0 to 1; interactions above it are withheld unread"
+        raise AssentError(f"closed={closed}: accepted: {accepted}")
 
 
 @dataclass(frozen=True)

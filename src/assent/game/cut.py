@@ -11,8 +11,10 @@ disclosed. It is found in a few passes over the partitions:
 The process that leads holds a number for each person, never the log.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ from assent.lab.executor import Executor
 from assent.lab.partitions import Part, ids_of
 from assent.support.arrays import Bools, Floats, Ints, Strings, sum_by
 from assent.support.errors import AssentError
+from assent.support.files import read_json, write_bytes
 from assent.support.progress import SILENT, Advance, Progress
 
 Order = Literal["threshold", "occurrence", "value"]
@@ -81,6 +84,30 @@ class Cut:
         keys = [-self.scores.of(table), table["unwillingness"].to_numpy(), ids_of(table["user"]),
                 table["time"].to_numpy(), number, table["row"].to_numpy()]  # fmt: skip
         return _until(keys, self.last)
+
+    def keep(self, file: Path) -> None:
+        """Write it to a file."""
+        scores = self.scores
+        about = {
+            "order": scores.order,
+            "last": self.last and [*map(str, self.last)],
+            "item_ids": scores.item_ids.tolist(),
+            "counts": scores.counts.tolist(),
+        }
+        write_bytes(file, json.dumps(about).encode(), private=True)
+
+    @classmethod
+    def kept(cls, file: Path) -> "Cut | None":
+        """Read it from a file, if that is there."""
+        if not file.exists():
+            return None
+        about = read_json(file)
+        ids, counts = np.array(about["item_ids"], dtype=np.str_), np.array(about["counts"], dtype=np.int64)
+        last = None
+        if about["last"] is not None:
+            kinds = float, float, str, float, int, int
+            last = Place(*(kind(each) for kind, each in zip(kinds, about["last"], strict=True)))
+        return cls(Scores(about["order"], ids, counts), last)
 
 
 @dataclass(frozen=True)

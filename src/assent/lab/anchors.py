@@ -15,6 +15,7 @@ from assent.influence.linearised import Linearised
 from assent.lab.lab import Lab, Training, everything
 from assent.lab.store import Entry, Found, Key, digest
 from assent.support.arrays import Bools, Floats, Ints, sum_by
+from assent.support.cost import Clock
 from assent.support.draws import Purpose, lots
 from assent.support.errors import AssentError
 from assent.support.sparse import SparseMatrix
@@ -93,10 +94,11 @@ class InfluenceAt:
         }
 
     def run(self, lab: Lab) -> Found:
-        """Differentiate the anchor's model; effects are available for mf alone."""
+        """Train the anchor, an entry of its own, and differentiate it; effects are available for mf alone."""
         [trained] = lab.train([self.anchor])
-        model, weights = linearised(lab, self.anchor, trained, self.settings), loss_weights(lab, self.reward)
-        with lab.progress.task(self.label, 1):
+        with lab.progress.task(self.label, 1), Clock() as clock:
+            model = linearised(lab, self.anchor, trained, self.settings)
+            weights = loss_weights(lab, self.reward)
             if self.effects:
                 if not isinstance(model, Curvature):
                     name = lab.settings.model
@@ -110,7 +112,7 @@ class InfluenceAt:
         if lab.problem.judges is not None:
             arrays |= _of_judges(lab.problem, found)
         facts = {"residual_own": found.residual_own, "residual_social": found.residual_social}
-        return Found(arrays, facts, rests_on=trained.cost)
+        return Found(arrays, facts, rests_on=trained.cost, seconds=clock.seconds)
 
 
 def _of_judges(problem: Problem, found: Influence) -> dict[str, Floats]:

@@ -2,7 +2,7 @@
 
 What all jobs share is put into Ray's object store once; a worker keeps it for its next job. A *desk*, an
 actor on the machine where the command runs, counts steps and reaches the stores of that machine for workers
-elsewhere (`mirror`). Workers on the same machine use its stores directly.
+elsewhere (`mirror`). Workers on the same machine use its stores directly. Ray starts it again if it is lost.
 
 Ray retries the jobs of lost workers and machines. Results have the bytes of `SERIAL`: workers have one
 thread, and a machine whose libraries, processor or code differ is refused, because its bytes might.
@@ -50,6 +50,8 @@ _RETRIES = 20
 """Times that a job whose worker or machine was lost is begun again."""
 _LOOK_EVERY = 0.5
 """Seconds between two looks at how far jobs are."""
+_NO_CALL = 0
+"""Calls of `map` are counted from 1."""
 _LIBRARIES, _PER_BYTE = 700 * 2**20, 12
 """Memory of a job: that of the libraries, and so many bytes for each byte of what the jobs share."""
 _AUTH = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -76,7 +78,7 @@ class Ray:
         self._shared: Any = None
         self._held: Any = None
         self._desk: Any = None
-        self._memory = 0
+        self._memory = self._calls = 0
         self._told: set[str] = set()
 
     @property
@@ -97,9 +99,9 @@ class Ray:
                 raise AssentError(f"{self._called}: {_first_line(error)}; {_JOINING}") from None
         home = ray.get_runtime_context().get_node_id()
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        self._desk = _DESK.options(
-            num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=False)
-        ).remote(home, _made_by())
+        at_home = NodeAffinitySchedulingStrategy(home, soft=False)
+        always = {"max_restarts": -1, "max_task_retries": -1}  # what it counts is not needed for results
+        self._desk = _DESK.options(num_cpus=0, scheduling_strategy=at_home, **always).remote(home, _made_by())
         took = time.monotonic() - start
         self._say(f"{self._called}: {plural(len(nodes), 'machine')}, {plural(self.workers, 'processor')}, "
                   f"ready after {took:.0f} s")  # fmt: skip
@@ -129,7 +131,9 @@ class Ray:
         self._share(shared)
         names = [name_of(item) for item in items]
         told, steps = Counter[int](), Counter[int]()
-        call = ray.get(self._desk.open.remote())
+        self._calls += 1
+        call = self._calls
+        ray.get(self._desk.open.remote(call))
         how: dict[str, Any] = {"num_cpus": 1, "memory": self._memory, "max_retries": _RETRIES}
         waiting = {
             _JOB.options(**how, name=name, scheduling_strategy="SPREAD").remote(
@@ -149,10 +153,12 @@ class Ray:
                     while told[number] < count:
                         told[number] += 1
                         tell()
-        finally:
-            for each in waiting:  # an error, or Ctrl-C
-                with suppress(Exception):  # not by force: killing a worker that answers has crashed Ray here
-                    ray.cancel(each)
+        except BaseException:
+            # What waits is not begun; what runs ends at the latest with `close`. `ray.cancel` would interrupt
+            # workers while they tell the desk something, and has crashed the process that leads.
+            with suppress(RayError):
+                self._desk.open.remote(_NO_CALL)
+            raise
         return [found[number] for number in range(len(items))]
 
     def _connect(self) -> None:
@@ -198,8 +204,9 @@ class Ray:
         """Return the steps of each job, and say where jobs run if that has changed."""
         try:
             steps, running, again = ray.get(self._desk.look.remote(call))
-        except RayError:
-            raise AssentError(f"{self._called}: the cluster is lost; {GO_ON}") from None
+        except RayError as error:
+            why = _first_line(error)
+            raise AssentError(f"{self._called}: the cluster is lost ({why}); {GO_ON}") from None
         for number, before, now in again:
             self._say(f"{names[number]}: its worker on {_machine(before)} was lost; "
                       f"begun again on {_machine(now)}")  # fmt: skip
@@ -231,7 +238,8 @@ class _Desk:
     """Counts the steps of jobs and reaches the stores of its machine."""
 
     def __init__(self, home: str, made_by: dict[str, str]) -> None:
-        self._home, self._made_by, self._calls = home, made_by, 0
+        self._home, self._made_by = home, made_by
+        self._call: int | None = None
         self._steps: dict[tuple[int, int], int] = {}
         self._nodes: dict[tuple[int, int], str] = {}
         self._over: set[tuple[int, int]] = set()
@@ -241,18 +249,20 @@ class _Desk:
         """Return the machine of the desk, and what bytes depend on there."""
         return self._home, self._made_by
 
-    def open(self) -> int:
-        """Return a number for a call of `map`, and forget the last one."""
-        self._calls += 1
+    def open(self, call: int) -> None:
+        """Begin a call of `map`; others are over."""
+        self._call = call
         self._steps, self._nodes, self._over, self._again = {}, {}, set(), []
-        return self._calls
 
-    def begin(self, job: tuple[int, int], node: str) -> None:
-        """Note that a job is at work, perhaps once more."""
+    def begin(self, job: tuple[int, int], node: str) -> bool:
+        """Note that a job is at work, perhaps once more; False if it is no longer wanted."""
+        if self._call not in (job[0], None):  # None: this desk replaces one that was lost
+            return False
         if job in self._nodes:
             self._again.append((job[1], self._nodes[job], node))
         self._nodes[job] = node
         self._steps[job] = 0
+        return True
 
     def step(self, job: tuple[int, int]) -> None:
         """Count a step of a job."""
@@ -307,7 +317,8 @@ def _job(
         desk.step.remote(job)
 
     try:
-        desk.begin.remote(job, node)
+        if not ray.get(desk.begin.remote(job, node)):
+            raise AssentError(f"{name_of(item)}: no longer wanted")
         _prepare(desk, node)
         with one_thread():
             result = done(work, item, _received(held[0]), tell)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -99,9 +99,21 @@ class Lab:
         return self._of_same_problem(replace(self, seed=seed))
 
     def _of_same_problem(self, other: "Lab") -> "Lab":
-        """Return another lab, with the names of the problem and its parts, which take time to hash."""
-        other.__dict__.update(fingerprint=self.fingerprint, _contents=self._contents)
+        """Return another lab, with what is shared by all labs of the problem."""
+        other.__dict__.update(self._names, _for_workers=self._for_workers)
         return other
+
+    @property
+    def _names(self) -> dict[str, object]:
+        """Names of the problem and its parts, which take time to hash."""
+        return {"fingerprint": self.fingerprint, "_contents": self._contents}
+
+    @cached_property
+    def _for_workers(self) -> "Lab":
+        """What workers share: the same object for all labs of a problem, so that they get it once."""
+        found = replace(self, executor=SERIAL, progress=SILENT)
+        found.__dict__.update(self._names)
+        return found
 
     def run(self, tasks: Sequence[Task], label: str = "") -> list[Entry]:
         """Return the results of all tasks, in order; compute those that the store lacks.
@@ -114,10 +126,12 @@ class Lab:
         lacking = zip(keys, tasks, found, strict=True)
         missing = list({digest(key): task for key, task, entry in lacking if entry is None}.values())
         if len(missing) > 1:
-            beside = self.executor.workers > 1
-            executor, lab = (self.executor, self._for_workers) if beside else (SERIAL, self)
             with self.progress.task(label or missing[0].label, len(missing)) as advance, threads_for_rows(1):
-                executor.map(_compute_one, missing, lab, advance)
+                if self.executor is SERIAL:
+                    SERIAL.map(_compute_one, missing, self, advance)
+                else:
+                    jobs = [_Job(self.settings, self.seed, task) for task in missing]
+                    self.executor.map(_compute_job, jobs, self._for_workers, advance)
         elif missing:
             with threads_for_rows(min(self.executor.workers, cores())):  # one task may use them all
                 SERIAL.map(_compute_one, missing, self, lambda: None)
@@ -128,10 +142,6 @@ class Lab:
         """Return a trained model for each training, with its cost; train those that the store lacks."""
         entries = zip(trainings, self.run(trainings, label), strict=True)
         return [_model_in(entry, (each.settings or self.settings).model) for each, entry in entries]
-
-    @cached_property
-    def _for_workers(self) -> "Lab":
-        return replace(self, executor=SERIAL, progress=SILENT)
 
     def _computed(self, task: Task, key: Key) -> Entry:
         found = self.store.get(key)
@@ -152,6 +162,52 @@ def compute(lab: Lab, task: Task, *, wait: bool = True) -> bool:
             found = task.run(lab)
             lab.store.put(key, found, seconds=time.perf_counter() - start)
     return held
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """A task of another lab, computed beside those of this one; that lab finds the result in the store."""
+
+    lab: Lab
+    task: Task
+
+    @classmethod
+    def of(cls, lab: Lab, task: Task) -> "Elsewhere":
+        """Return a task of `lab`."""
+        return cls(_at(lab._for_workers, lab.settings, lab.seed), task)
+
+    @property
+    def label(self) -> str:
+        """What progress bars and errors call it."""
+        return self.task.label
+
+    def key(self, lab: Lab) -> Key:
+        """Return the key in the other lab."""
+        return self.task.key(self.lab)
+
+    def run(self, lab: Lab) -> Found:
+        """Compute it there."""
+        return self.task.run(self.lab)
+
+
+class _Job(NamedTuple):
+    """A task for a worker, whose lab may have other settings and another seed."""
+
+    settings: Settings
+    seed: int
+    task: Task
+
+    @property
+    def label(self) -> str:
+        return self.task.label
+
+
+def _compute_job(shared: Lab, job: _Job, tell: Advance) -> None:
+    _compute_one(_at(shared, job.settings, job.seed), job.task, tell)
+
+
+def _at(lab: Lab, settings: Settings, seed: int) -> Lab:
+    return lab.with_settings(settings).with_seed(seed)
 
 
 def _compute_one(lab: Lab, task: Task, tell: Advance) -> None:

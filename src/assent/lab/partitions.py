@@ -5,7 +5,7 @@ rows (`ridge.BLOCK`), so that products have the bytes of a table that is not cut
 shards written in a folder that every machine sees.
 """
 
-import shutil
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,16 +19,18 @@ from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as as_bytes
 
 from assent.data.interactions import turned_away
+from assent.data.unwillingness import check_limit
 from assent.lab.executor import Executor
 from assent.support.arrays import Bools, Ints, Strings, positions
 from assent.support.errors import AssentError
-from assent.support.files import read_own, write_bytes
+from assent.support.files import read_json, read_own, write_bytes
 from assent.support.progress import SILENT, Advance, Progress
 from assent.support.ridge import BLOCK, Entries
 
 Places = npt.NDArray[np.int32]
 _COLUMNS = {"user": pl.String, "item": pl.String, "time": pl.Float64, "unwillingness": pl.Float64}
 _NEEDED = ("user", "item", "unwillingness")
+_KEPT = "kept.json"
 
 
 class Part(NamedTuple):
@@ -88,6 +90,7 @@ class Part(NamedTuple):
 
 def parts_of(source: Path, *, closed: float | None = None, values: str | None = None) -> list[Part]:
     """Return the Parquet files of a folder, in the order of their names."""
+    check_limit(closed)
     files = sorted(source.glob("*.parquet"))
     if not files:
         raise AssentError(f"{source}: no .parquet file in it; accepted: a folder of Parquet partitions")
@@ -165,9 +168,28 @@ class Shards:
         """Return the bytes of a shard's file."""
         return _file(self.folder, shard).stat().st_size
 
-    def remove(self) -> None:
-        """Delete the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def keep(self) -> None:
+        """Say in the folder that all shards are there, and what they are."""
+        about = {
+            "user_ids": self.user_ids.tolist(),
+            "item_ids": self.item_ids.tolist(),
+            "users": self.users,
+            "items": self.items,
+            "rows": self.rows,
+        }
+        write_bytes(self.folder / _KEPT, json.dumps(about).encode(), private=True)
+
+    @classmethod
+    def kept(cls, folder: Path) -> "Shards | None":
+        """Return the shards that a folder keeps, if all are there."""
+        if not (folder / _KEPT).exists():
+            return None
+        about = read_json(folder / _KEPT)
+        users, items = (np.array(about[name], dtype=np.str_) for name in ("user_ids", "item_ids"))
+        of_users, of_items = (
+            Side(kind, length, tuple(cuts)) for kind, length, cuts in (about["users"], about["items"])
+        )
+        return cls(folder, users, items, of_users, of_items, about["rows"])
 
 
 def make_shards(

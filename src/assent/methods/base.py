@@ -5,7 +5,7 @@ base model and seed, and of the method's key, which is made of all that it holds
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from assent.game.nearest import unsure
 from assent.game.players import by_score, check_floors, players_of
 from assent.game.solve import Equilibrium
 from assent.influence.inverse import InfluenceSettings
-from assent.lab.lab import Lab
+from assent.lab.lab import Lab, Task
 from assent.results.records import Way
 from assent.support.arrays import Bools, Floats
 from assent.support.cost import NO_COST, Clock, Cost
@@ -96,6 +96,13 @@ class Method(BaseModel, ABC):
         By default there is nothing of the kind.
         """
         return self
+
+    def groundwork(self, lab: Lab) -> Sequence[Task]:
+        """Return the tasks that any decision in this lab rests on, to compute beside other work.
+
+        Deciding computes what is missing of them.
+        """
+        return ()
 
     @property
     def least_rows(self) -> int:

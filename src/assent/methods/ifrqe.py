@@ -19,7 +19,7 @@ from assent.game.players import players_of
 from assent.game.published import play_published
 from assent.game.solve import Equilibrium, decide_within, solve
 from assent.lab.anchors import InfluenceAt, anchor_at, effects_in, loss_weights, random_anchors, residuals
-from assent.lab.lab import Lab, Training
+from assent.lab.lab import Lab, Task, Training
 from assent.lab.store import Entry
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.models import MF
@@ -94,6 +94,10 @@ class IFRQE(GameMethod):
     def _is_listed(self) -> bool:
         return self.strategy is Strategy.TABLE and self.table.lists(self.n_anchors + self.n_adaptive)
 
+    def groundwork(self, lab: Lab) -> Sequence[Task]:
+        """Return influence at the T random anchors."""
+        return self._tasks(lab, random_anchors(lab, self.n_anchors, rate=self.anchor_rate))
+
     def estimates(self, lab: Lab, *, effects: bool = False) -> Estimates:
         """Return what is known around the T random anchors; trains them.
 
@@ -134,14 +138,16 @@ class IFRQE(GameMethod):
             drawn=self.strategy is Strategy.TABLE and not self.table.lists(game.n_anchors),
         )
 
+    def _tasks(self, lab: Lab, anchors: Sequence[Training]) -> list[InfluenceAt]:
+        settings = self.influence_for(lab.settings.model)
+        return [InfluenceAt(anchor, settings, self.reward) for anchor in anchors]
+
     def _influence(
         self, lab: Lab, anchors: Sequence[Training], *, effects: bool
     ) -> tuple[list[Entry], list[Entry]]:
         """Return influence at each anchor and, with `effects`, the effects on every single user."""
-        settings = self.influence_for(lab.settings.model)
-        lab.run(anchors, "training anchors")
-        tasks = [InfluenceAt(anchor, settings, self.reward) for anchor in anchors]
-        known = lab.run(tasks, "influence at anchors")
+        tasks = self._tasks(lab, anchors)
+        known = lab.run(tasks, "training anchors, and influence there")
         more = [replace(task, effects=True) for task in tasks] if effects else []
         return known, lab.run(more, "effects on others")
 

@@ -14,11 +14,11 @@ from pydantic import Field
 from assent.data.problem import Problem
 from assent.game.estimates import Estimates, Objective
 from assent.game.solve import Equilibrium, decide_within, solve
-from assent.lab.lab import Lab, everything
+from assent.lab.lab import Lab, Task, everything
 from assent.methods.base import Choice, Decide, GameMethod
 from assent.support.arrays import Bools
 from assent.support.cost import Clock
-from assent.worth.estimate import Source, Worth, WorthSettings, check_folds, estimate
+from assent.worth.estimate import Source, Worth, WorthSettings, check_folds, estimate, groundwork
 from assent.worth.trial import Trial
 
 
@@ -69,6 +69,10 @@ class WorthMethod(GameMethod):
         found = choice.certificate.get("value_trials", ())
         trials = tuple(Trial.from_facts(each) for each in cast(Sequence[Mapping[str, Any]], found))
         return self.model_copy(update={"trials": trials})
+
+    def groundwork(self, lab: Lab) -> Sequence[Task]:
+        """Return the models of everything and without each fold, with their influence."""
+        return groundwork(lab, self.settings_for(lab.settings.model))
 
     def estimate(self, lab: Lab) -> Worth:
         """Return what every interaction is worth; trains what that rests on."""

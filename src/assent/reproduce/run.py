@@ -24,6 +24,7 @@ from assent.lab.lab import Lab
 from assent.lab.store import Entry, Store, digest
 from assent.reproduce.item import Cell, Chapter, Item, Kind
 from assent.reproduce.plan import DataSource, Plan, Where, problem_of, size_of
+from assent.results.records import METHOD
 from assent.results.words import NONE, plural
 from assent.runs.measure import Cell as MethodCell
 from assent.runs.measure import run_groups
@@ -134,20 +135,39 @@ class Cells:
         Returns which cells could not be computed and why, in sentences: the others are computed still.
         """
         once = list({digest(cell.key(self.lab(cell))): cell for cell in cells}.values())
-        by_lab: dict[Any, list[Cell]] = {}
-        for cell in once:
-            is_alone = cell.alone or (isinstance(cell.task, MethodCell) and cell.task.method.retrains)
-            if self.find(cell) is None:
-                place = id(cell) if is_alone else (cell.source, cell.settings, cell.seed)
-                by_lab.setdefault(place, []).append(cell)
-        groups = [_Group(tuple(members)) for members in by_lab.values()]
+        missing = [cell for cell in once if self.find(cell) is None]
+        long, ground, others = list[_Group](), dict[str, _Group](), dict[Any, list[Cell]]()
+        for cell in missing:
+            if _takes_long(cell):
+                long.append(_Group((cell,)))
+                continue
+            below = self._below(cell)
+            ground |= {digest(each.key(self.lab(each))): _Group((each,)) for each in below}
+            place = id(cell) if isinstance(cell.task, MethodCell) else (cell.source, cell.settings, cell.seed)
+            others.setdefault(place, []).append(cell)
         waiting = [
             Waiting(cell.kind, partial(self.find, cell), len(self.lab(cell).problem.train)) for cell in once
         ]
-        left = TimeLeft(waiting, min(executor.workers, len(groups)))
-        return run_groups(
-            groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
-        )
+        wrong = []
+        for groups in ([*long, *ground.values()], [_Group(tuple(each)) for each in others.values()]):
+            left = TimeLeft(waiting, min(executor.workers, len(groups)))
+            wrong += run_groups(
+                groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
+            )
+        return wrong
+
+    def _below(self, cell: Cell) -> list[Cell]:
+        """Return what a cell and others rest on, as far as it is missing: then each is dealt out alone."""
+        if not isinstance(cell.task, MethodCell):
+            return []
+        tasks = cell.task.method.groundwork(self.lab(cell))
+        cells = [replace(cell, task=task, labels={**cell.labels, METHOD: task.label}) for task in tasks]
+        return [each for each in cells if self.find(each) is None]
+
+
+def _takes_long(cell: Cell) -> bool:
+    """Whether a cell trains again and again."""
+    return cell.alone or (isinstance(cell.task, MethodCell) and cell.task.method.retrains)
 
 
 @cache

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from assent.runs.folder import Run
+from assent.runs.folder import Recommending
 from assent.runs.recommend import popularity
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
@@ -49,7 +49,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 def export(
-    run: Run, to: str | Path, *, formats: Sequence[str] | None = None, replace: bool = False
+    run: Recommending, to: str | Path, *, formats: Sequence[str] | None = None, replace: bool = False
 ) -> Mapping[str, int]:
     """Write a run's model to the folder `to`, in these formats; return the bytes of each file, by name.
 
@@ -119,12 +119,12 @@ def _check_folder(to: Path, *, replace: bool) -> None:
     check_format(to / MARKER, read_json(to / MARKER), FORMAT)
 
 
-def _shown(run: Run) -> Bools:
+def _shown(run: Recommending) -> Bools:
     """Return which of the model's items somebody discloses: all, but for those that went since: [n_items]."""
     return np.isin(run.trained.item_ids, popularity(run)["item"].to_numpy().astype(np.str_))
 
 
-def _ids(run: Run, shown: Bools) -> bytes:
+def _ids(run: Recommending, shown: Bools) -> bytes:
     """Return the ids of users and items, and the places of items by popularity."""
     users, items = run.trained.user_ids.tolist(), run.trained.item_ids[shown].tolist()
     shares = pl.DataFrame({"item": items}).join(popularity(run), on="item", how="left", maintain_order="left")
@@ -139,7 +139,7 @@ def _safetensors(users: Vectors, items: Vectors) -> bytes:
     return content
 
 
-def _graphs(run: Run, users: Vectors, items: Vectors, shown: Bools) -> dict[str, bytes]:
+def _graphs(run: Recommending, users: Vectors, items: Vectors, shown: Bools) -> dict[str, bytes]:
     from assent.models import IALS
     from assent.runs.graphs import fold_in_graph, scoring_graph
 
@@ -167,7 +167,7 @@ def _index(items: Vectors) -> bytes:
     return bytes(content)
 
 
-def _description(run: Run, users: Vectors, items: Vectors, contents: Mapping[str, bytes]) -> bytes:
+def _description(run: Recommending, users: Vectors, items: Vectors, contents: Mapping[str, bytes]) -> bytes:
     return as_json(
         {
             "format": FORMAT,

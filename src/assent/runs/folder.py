@@ -28,7 +28,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import polars as pl
 
@@ -43,8 +43,14 @@ if TYPE_CHECKING:  # torch, which the model needs, is loaded with it
     from assent.data.interactions import Interactions
     from assent.training import Trained
 
+DISCLOSED: Final = "disclosed"
+WITHHELD: Final = "withheld"
+KINDS: Final = (DISCLOSED, WITHHELD, NEVER, CLOSED)
+"""What a person has had, by what became of it."""
 FORMAT = 6
 """Raised whenever a run written before could not be read any more."""
+LARGE = "large.json"
+"""Marks the folder of a large log (`runs.large`), which is no run."""
 MARKER = "settings.json"
 """Says what the run depends on; written first."""
 REPORT = "report.html"
@@ -108,6 +114,21 @@ _MAY_BE_NULL = (
     "value", "uncertainty", "worth_owner", "error_owner", "worth_everybody", "error_everybody", "price",
     "reason", "cost", "together", "title", "said",
 )  # fmt: skip
+
+
+class Recommending(Protocol):
+    """What lists of recommendations are made from: a run, or the folder of a large log."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+
+    @property
+    def trained(self) -> "Trained":
+        """The model."""
+
+    def had(self) -> pl.LazyFrame:
+        """Return every pair of a person and an item that they have had, with its title and its kind."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +206,17 @@ class Run:
 
         return update(self, log, out, **how)
 
+    def had(self) -> pl.LazyFrame:
+        """Return every pair of a person and an item that they have had, with its title and its kind."""
+        said = pl.when("disclosed").then(pl.lit(DISCLOSED)).otherwise(pl.lit(WITHHELD))
+        decided = self.selection.lazy().select("user", "item", "title", kind=said)
+        measured = self.held_out.lazy().join(decided, on=["user", "item"], how="anti")
+        apart = [
+            table.select("user", "item", title=pl.lit(None, pl.String), kind=kind)
+            for table, kind in ((measured, pl.lit(WITHHELD)), (self.sealed.lazy(), pl.col("reason")))
+        ]
+        return pl.concat([decided, *apart])
+
     def recommend(
         self, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()
     ) -> pl.DataFrame:
@@ -228,6 +260,11 @@ def read_description(folder: Path) -> dict[str, Any]:
     """Return the settings of the run in a folder; another version's or another program's are refused."""
     if not folder.is_dir():
         raise AssentError(f"{folder}: no such run folder; a fit with out={folder} makes one")
+    if (folder / LARGE).exists():
+        raise AssentError(
+            f"{folder}: the model of a large log, which can be recommended from and exported; accepted here: "
+            "a run, which a fit makes"
+        )
     if not (folder / MARKER).exists():
         raise AssentError(f"{folder}: no run folder; a fit with out=FOLDER makes one")
     description: dict[str, Any] = parse_json(folder / MARKER, read_own(folder / MARKER))

@@ -23,9 +23,8 @@ from assent.data.interactions import Interactions
 from assent.report.sections import in_words
 from assent.results.words import number, plural
 from assent.runs.changes import PAIR, Changes
-from assent.runs.folder import HISTORY, UPDATE, Run, read_mapping
+from assent.runs.folder import DISCLOSED, HISTORY, UPDATE, WITHHELD, Run, read_mapping
 from assent.runs.manifest import RunFiles
-from assent.runs.recommend import DISCLOSED, WITHHELD
 from assent.support.errors import AssentError
 
 _BEFORE: Final = {"unwillingness_before": pl.Float64, "state_before": pl.String}

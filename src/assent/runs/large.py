@@ -15,11 +15,9 @@ Until then `.work` holds the cut, the shards and the checkpoint of the training,
 goes on. Shards know disclosed rows alone. All machines have to see the folder and the partitions.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -28,12 +26,14 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from assent.game.cut import ORDERS, AtPrice, Cut, Place, Scores, cut_within
+from assent.game.cut import ORDERS, AtPrice, Cut, cut_within
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.partitions import Everything, Part, Rule, Shards, Side, make_shards, parts_of
+from assent.lab.partitions import Everything, Part, Rule, Shards, make_shards, parts_of
 from assent.lab.sharded import train_sharded
 from assent.models import IALS
-from assent.runs.recommend import DISCLOSED, WITHHELD
+from assent.runs.folder import DISCLOSED, KINDS, LARGE, WITHHELD, Run, open_run
+from assent.runs.plan import USUAL_BUDGET
+from assent.runs.recommend import recommend
 from assent.support.errors import AssentError
 from assent.support.files import locked, read_json, write_bytes, write_json
 from assent.support.progress import SILENT, Advance, Progress, phases
@@ -42,9 +42,9 @@ from assent.training import Settings, Trained
 from assent.training.stored import load, save
 
 METHODS: Final = ("all", *ORDERS)
-MARKER, DONE, DECISIONS, MODEL, WORK = "large.json", "done.json", "decisions", "model", ".work"
+DONE, DECISIONS, MODEL, WORK = "done.json", "decisions", "model", ".work"
 _LOCK = ".assent-lock"
-_KEPT = "kept.json"
+_CUT = "cut.json"
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class LargePlan:
     method: str = "threshold"
     """`threshold`: the least unwillingness first; `occurrence`: items of many people and little unwillingness
     first; `value`: by `values`; `all`: everything that is not "never"."""
-    budget: float | None = 0.5
-    """Share of what people mind that may be disclosed."""
+    budget: float | None = None
+    """Share of what people mind that may be disclosed; None: the usual one, unless there is a price."""
     price: float | None = None
     """Instead of a budget, for `value`: what one unit of unwillingness costs, in units of the values."""
     values: str | None = None
@@ -66,7 +66,7 @@ class LargePlan:
     """About how many shards of people, and as many of items."""
     seed: int = 0
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse what does not go together."""
         if self.method not in METHODS:
             raise AssentError(f"method={self.method}: accepted: {', '.join(METHODS)}")
@@ -74,12 +74,20 @@ class LargePlan:
             raise AssentError("values: accepted: a column, with method=value alone")
         if self.price is not None and (self.budget is not None or self.method != "value"):
             raise AssentError("price: accepted: for method=value, without a budget")
-        if self.price is None and self.budget is None and self.method != "all":
-            raise AssentError(f"method={self.method}: needs a budget")
+        if self.budget is not None and not (0 <= self.budget <= 1 and self.method != "all"):
+            raise AssentError(f"budget={self.budget:g}: accepted: a number from 0 to 1, but for method=all")
+
+    @property
+    def within(self) -> float | None:
+        """The budget, unless there is a price instead or everything is disclosed."""
+        if self.budget is None and self.price is None and self.method != "all":
+            return USUAL_BUDGET
+        return self.budget
 
     def describe(self) -> dict[str, Any]:
         """Return what decisions and the model depend on, besides the log and settings."""
-        return {name: value for name, value in vars(self).items() if name != "shards"}
+        about = {name: value for name, value in vars(self).items() if name != "shards"}
+        return about | {"budget": self.within}
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,17 @@ class Large:
     trained: Trained
     figures: dict[str, Any]
     """Rows by decision, people, items, the violation and its share."""
+
+    def had(self) -> pl.LazyFrame:
+        """Return every pair of a person and an item that they have had; titles are not known."""
+        table = pl.scan_parquet(self.folder / DECISIONS / "*.parquet")
+        return table.select("user", "item", title=pl.lit(None, pl.String), kind="decision")
+
+    def recommend(
+        self, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """Return the k best items for each of `users`, None for everybody, as `Run.recommend` does."""
+        return recommend(self, users, k, include=include)
 
 
 def fit_large(
@@ -107,7 +126,6 @@ def fit_large(
     The settings are taken as they are. The model has the bytes of a training in memory on the same rows, for
     any number of shards and any executor.
     """
-    plan.check()
     settings = settings or Settings()
     if settings.model != IALS.name:
         raise AssentError(f"model {settings.model}: large logs are for {IALS.name} alone")
@@ -125,7 +143,7 @@ def fit_large(
         if not held:
             raise AssentError(f"{out}: another process is at work in this folder; wait for it")
         try:
-            write_json(out / MARKER, about, private=True)
+            write_json(out / LARGE, about, private=True)
             return _fit(parts, out, plan, settings, executor, progress)
         finally:
             (out / _LOCK).unlink(missing_ok=True)
@@ -149,19 +167,18 @@ def _fit(
     }
     with phases(progress, weights) as phase:
         with phase("deciding"):
-            rule = _kept_rule(work) or _rule(parts, plan, executor, progress)
-            _keep_rule(work, rule)
+            rule = _rule(parts, plan, work / _CUT, executor, progress)
         with phase("decisions"), progress.task("writing decisions", len(parts)) as advance:
             (out / DECISIONS).mkdir(0o700, exist_ok=True)
             counted = executor.map(_write_decisions, parts, (out / DECISIONS, rule), advance)
         with phase("shards"):
-            shards = _kept_shards(work / "shards")
+            shards = Shards.kept(work / "shards")
             if shards is None or len(shards.user_shards) > plan.shards:
                 shutil.rmtree(work / "shards", ignore_errors=True)
                 shards = make_shards(
                     parts, work / "shards", count=plan.shards, executor=executor, rule=rule, progress=progress
                 )
-                _keep_shards(shards)
+                shards.keep()
         with phase("training"):
             trained = train_sharded(
                 shards,
@@ -180,22 +197,37 @@ def _fit(
 
 def open_large(folder: Path) -> Large:
     """Read what `fit_large` wrote."""
+    if not (folder / DONE).is_file():
+        raise AssentError(f"{folder}: no finished model of a large log; repeat the command that began it")
     figures = {name: value for name, value in read_json(folder / DONE).items() if name != "seconds"}
     return Large(folder, load(folder / MODEL), figures)
 
 
-def _rule(parts: Sequence[Part], plan: LargePlan, executor: Executor, progress: Progress) -> Rule:
-    if plan.method == "all":
-        return Everything()
+def open_any(folder: Path, model: str | None = None) -> Run | Large:
+    """Read a run, or what was made of a large log; `model` names a model of your own, as in `open_run`."""
+    return open_large(folder) if (folder / LARGE).is_file() else open_run(folder, model)
+
+
+def _rule(parts: Sequence[Part], plan: LargePlan, file: Path, executor: Executor, progress: Progress) -> Rule:
+    """Return what decides on rows; a cut is kept in a file."""
     if plan.price is not None:
         return AtPrice(plan.price)
-    assert plan.budget is not None
-    order = next(each for each in ORDERS if each == plan.method)
-    return cut_within(parts, order, plan.budget, executor=executor, progress=progress)
+    if plan.within is None:
+        return Everything()
+    cut = Cut.kept(file)
+    if cut is None:
+        order = next(each for each in ORDERS if each == plan.method)
+        cut = cut_within(parts, order, plan.within, executor=executor, progress=progress)
+        cut.keep(file)
+    return cut
 
 
-def _write_decisions(shared: tuple[Path, Rule], part: Part, tell: Advance) -> dict[str, float]:
-    """Write what was decided on each row of a part; return how many rows there are, and what people mind."""
+_Counts = dict[str, tuple[int, float]]
+"""Of each kind, how many rows there are, and what people mind in them."""
+
+
+def _write_decisions(shared: tuple[Path, Rule], part: Part, tell: Advance) -> _Counts:
+    """Write what was decided on each row of a part, and count it."""
     folder, rule = shared
     rows = part.rows().with_row_index("row")
     read = rows.filter(pl.col("reason").is_null())
@@ -206,39 +238,29 @@ def _write_decisions(shared: tuple[Path, Rule], part: Part, tell: Advance) -> di
     content = BytesIO()
     table.write_parquet(content)
     write_bytes(folder / part.file.name, content.getbuffer(), private=True)
-    sums = table.group_by("decision").agg(rows=pl.len(), minded=pl.col("unwillingness").sum())
     tell()
-    return {
-        f"{kind} {decision}": float(value)
-        for decision, *values in sums.iter_rows()
-        for kind, value in zip(("rows", "minded"), values, strict=True)
-    }
+    here = {kind: table.filter(pl.col("decision") == kind)["unwillingness"].to_numpy() for kind in KINDS}
+    return {kind: (len(minded), float(minded.sum())) for kind, minded in here.items()}
 
 
-def _figures(counted: Sequence[dict[str, float]]) -> dict[str, Any]:
-    total: dict[str, float] = {}
-    for each in counted:
-        for name, value in each.items():
-            total[name] = total.get(name, 0.0) + value
-    minded = {kind: total.get(f"minded {kind}", 0.0) for kind in (DISCLOSED, WITHHELD)}
-    found: dict[str, Any] = {
-        name.removeprefix("rows "): int(value) for name, value in sorted(total.items()) if name[:5] == "rows "
-    }
-    whole = sum(minded.values())
-    return found | {"violation_share": minded[DISCLOSED] / whole if whole else 0.0}
+def _figures(counted: Sequence[_Counts]) -> dict[str, Any]:
+    """Add up the rows of each kind, and say which share of what people mind is disclosed."""
+    rows, minded = ({kind: sum(each[kind][n] for each in counted) for kind in KINDS} for n in range(2))
+    whole = minded[DISCLOSED] + minded[WITHHELD]
+    return rows | {"violation_share": minded[DISCLOSED] / whole if whole else 0.0}
 
 
 def _check(out: Path, about: dict[str, Any], *, replace: bool) -> None:
     """Refuse a folder that holds something else, or a finished result; with `replace`, delete the latter."""
     if not out.exists() or not any(out.iterdir()):
         return
-    if not (out / MARKER).is_file():
+    if not (out / LARGE).is_file():
         raise AssentError(f"{out}: already exists, and holds no large log's model; choose another folder")
     if replace:
         _delete(out)
     elif (out / DONE).exists():
         raise AssentError(f"{out}: holds a finished model; choose another folder, or replace=True")
-    elif read_json(out / MARKER) != about:
+    elif read_json(out / LARGE) != about:
         raise AssentError(
             f"{out}: holds unfinished work on other data or settings; choose another folder, or replace=True"
         )
@@ -246,56 +268,8 @@ def _check(out: Path, about: dict[str, Any], *, replace: bool) -> None:
 
 def _delete(out: Path) -> None:
     """Delete what `fit_large` wrote; other files are left alone."""
-    for name in (DONE, f"{MODEL}.json", f"{MODEL}.safetensors", MARKER):
+    for name in (DONE, f"{MODEL}.json", f"{MODEL}.safetensors", LARGE):
         (out / name).unlink(missing_ok=True)
     for name in (DECISIONS, WORK):
         if not (out / name).is_symlink():
             shutil.rmtree(out / name, ignore_errors=True)
-
-
-def _keep_rule(work: Path, rule: Rule) -> None:
-    """Keep a cut for the same command."""
-    if isinstance(rule, Cut):
-        scores = rule.scores
-        about = {
-            "order": scores.order,
-            "last": rule.last and [*map(str, rule.last)],
-            "item_ids": scores.item_ids.tolist(),
-            "counts": scores.counts.tolist(),
-        }
-        write_bytes(work / "cut.json", json.dumps(about).encode(), private=True)
-
-
-def _kept_rule(work: Path) -> Rule | None:
-    with suppress(AssentError):
-        about = read_json(work / "cut.json")
-        ids, counts = np.array(about["item_ids"], dtype=np.str_), np.array(about["counts"], dtype=np.int64)
-        last = None
-        if about["last"] is not None:
-            kinds = float, float, str, float, int, int
-            last = Place(*(kind(each) for kind, each in zip(kinds, about["last"], strict=True)))
-        return Cut(Scores(about["order"], ids, counts), last)
-    return None
-
-
-def _keep_shards(shards: Shards) -> None:
-    """Say that all shards are there, and what they are."""
-    about = {
-        "user_ids": shards.user_ids.tolist(),
-        "item_ids": shards.item_ids.tolist(),
-        "users": shards.users,
-        "items": shards.items,
-        "rows": shards.rows,
-    }
-    write_bytes(shards.folder / _KEPT, json.dumps(about).encode(), private=True)
-
-
-def _kept_shards(folder: Path) -> Shards | None:
-    with suppress(AssentError):
-        about = read_json(folder / _KEPT)
-        users, items = (np.array(about[name], dtype=np.str_) for name in ("user_ids", "item_ids"))
-        of_users, of_items = (
-            Side(kind, length, tuple(cuts)) for kind, length, cuts in (about["users"], about["items"])
-        )
-        return Shards(folder, users, items, of_users, of_items, about["rows"])
-    return None

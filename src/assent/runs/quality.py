@@ -27,7 +27,7 @@ from scipy.special import ndtri
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import ranked_metrics
 from assent.game.players import floors_alone, players_of
-from assent.lab.lab import Lab, Training, everything
+from assent.lab.lab import Lab, Task, Training, everything
 from assent.lab.store import Entry
 from assent.methods import Method, make_method
 from assent.runs.measure import Cell, quality_by_person
@@ -66,8 +66,13 @@ class Quality:
         return {"seeds": list(self.seeds), "people": self.people, **intervals}
 
 
-def measure_quality(lab: Lab, plan: RunPlan, budget: float | None, *, live: bool) -> Quality:
-    """Measure the plan's method on the lab's problem, with further seeds where one is noisy."""
+def measure_quality(
+    lab: Lab, plan: RunPlan, budget: float | None, *, live: bool, beside: Sequence[Task] = ()
+) -> Quality:
+    """Measure the plan's method on the lab's problem, with further seeds where one is noisy.
+
+    Tasks that are computed `beside` the first measurement keep workers busy that would have nothing to do.
+    """
     with_all = not live or plan.reference or plan.keep_quality is not None or bool(plan.points)
     names = [name for name in ("all", "nothing") if name != plan.method.name and (with_all or name != "all")]
     methods = [plan.method, *map(make_method, names)]
@@ -78,6 +83,8 @@ def measure_quality(lab: Lab, plan: RunPlan, budget: float | None, *, live: bool
     while True:
         at_seed = lab.with_seed(plan.seed + len(found))
         cells = [Cell(method, plan.reward_price, budget, plan.k) for method in methods]
+        if not found:
+            lab.run([*cells, *beside], "quality")
         found.append([at_seed.run([cell])[0] for cell in cells])
         by_method = list(zip(*found, strict=True))
         records = [[dict(entry.facts) for entry in entries] for entries in by_method]

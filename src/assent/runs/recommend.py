@@ -14,23 +14,18 @@ import numpy as np
 import polars as pl
 
 from assent.data.formats import TABLES, kind_of, read_table
-from assent.data.interactions import CLOSED, NEVER
 from assent.data.roles import Roles
 from assent.results.writers import inert
-from assent.runs.folder import Run
+from assent.runs.folder import DISCLOSED, KINDS, Recommending
 from assent.support.errors import AssentError
 from assent.support.files import refuse_to_overwrite, write_with
 
 OWN: Final = "own"
 GENERAL: Final = "general"
-DISCLOSED: Final = "disclosed"
-WITHHELD: Final = "withheld"
-KINDS: Final = (DISCLOSED, WITHHELD, NEVER, CLOSED)
-"""What a person has had, by what became of it; any of them may be asked for."""
 
 
 def recommend(
-    run: Run, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()
+    run: Recommending, users: str | Sequence[str] | None = None, k: int = 10, *, include: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the k best items for each of `users`, None for everybody in the run.
 
@@ -41,21 +36,24 @@ def recommend(
     """
     if wrong := [kind for kind in include if kind not in KINDS]:
         raise AssentError(f"include={wrong[0]!r}: accepted: {', '.join(KINDS)}")
+    had = run.had()
     if users is None:
-        asked = everybody(run)
+        asked = had.select(pl.col("user").unique().sort()).collect()["user"]
     else:
         listed = [users] if isinstance(users, str) else list(users)
         asked = pl.Series("user", listed, dtype=pl.String).unique(maintain_order=True)
-    hidden = _had(run).filter(~pl.col("kind").is_in(list(include)))
+        had = had.filter(pl.col("user").is_in(listed))
+    hidden = had.filter(~pl.col("kind").is_in(list(include))).select("user", "item").collect()
     known = asked.is_in(run.trained.user_ids.tolist())
     people = {OWN: asked.filter(known), GENERAL: asked.filter(~known)}
     lists = {OWN: _own_lists, GENERAL: _general_lists}
     found = pl.concat(
         lists[basis](run, theirs, k, hidden).with_columns(basis=pl.lit(basis))
         for basis, theirs in people.items()
+        if len(theirs) or basis == OWN  # whoever is known is found without a count of all
     )
     order = asked.to_frame("user").with_row_index("place")
-    titles = run.selection.filter("disclosed").select("item", "title").unique("item", keep="any")
+    titles = _disclosed(run).select("item", "title").unique("item", keep="any").collect()
     return (
         found.join(order, on="user")
         .sort("place", "rank")
@@ -64,51 +62,30 @@ def recommend(
     )
 
 
-def everybody(run: Run) -> pl.Series:
-    """Return the ids of all people in a run, also of those who withhold everything or said never to all."""
-    tables = (run.selection, run.held_out, run.sealed)
-    return pl.concat(table["user"] for table in tables).unique().sort()
-
-
-def popularity(run: Run) -> pl.DataFrame:
+def popularity(run: Recommending) -> pl.DataFrame:
     """Return every item that somebody discloses, in the order of ids, and the share of people who do.
 
     The shares are of those who disclose anything.
     """
-    disclosed = run.selection.filter("disclosed")
-    people = max(1, disclosed["user"].n_unique())
+    disclosed = _disclosed(run)
+    people = max(1, disclosed.select(pl.col("user").n_unique()).collect().item())
     counts = disclosed.group_by("item").agg(share=pl.col("user").n_unique() / people)
-    return counts.sort("item")
+    return counts.sort("item").collect()
 
 
-def _had(run: Run) -> pl.DataFrame:
-    """Return every pair of a person and an item that they have had, with its kind."""
-    decided = run.selection.select(
-        "user",
-        "item",
-        kind=pl.when("disclosed").then(pl.lit(DISCLOSED)).otherwise(pl.lit(WITHHELD)),
-    )
-    held_out = run.held_out.join(decided, on=["user", "item"], how="anti")
-    return pl.concat(
-        [
-            decided,
-            held_out.select("user", "item", kind=pl.lit(WITHHELD)),
-            run.sealed.select("user", "item", kind="reason"),
-        ]
-    )
+def _disclosed(run: Recommending) -> pl.LazyFrame:
+    return run.had().filter(pl.col("kind") == DISCLOSED)
 
 
-def _own_lists(run: Run, people: pl.Series, k: int, hidden: pl.DataFrame) -> pl.DataFrame:
+def _own_lists(run: Recommending, people: pl.Series, k: int, hidden: pl.DataFrame) -> pl.DataFrame:
     """Return the best items by the model's scores; one that nobody discloses any more is not among them."""
     known = pl.DataFrame({"item": run.trained.item_ids}, {"item": pl.String})
-    left = known.join(run.selection.filter("disclosed"), on="item", how="anti")
+    left = known.join(_disclosed(run).select("item").unique().collect(), on="item", how="anti")
     nobody = people.to_frame("user").join(left, how="cross")
-    return run.trained.recommend(
-        people.to_list(), k, exclude=pl.concat([hidden.select("user", "item"), nobody])
-    )
+    return run.trained.recommend(people.to_list(), k, exclude=pl.concat([hidden, nobody]))
 
 
-def _general_lists(run: Run, people: pl.Series, k: int, hidden: pl.DataFrame) -> pl.DataFrame:
+def _general_lists(run: Recommending, people: pl.Series, k: int, hidden: pl.DataFrame) -> pl.DataFrame:
     """Return the items that most people disclose."""
     from assent.training.ranking import best_items
 

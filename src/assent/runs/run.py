@@ -15,7 +15,7 @@ model is the one that was tested.
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ from assent.data.problem import Problem
 from assent.game.certificate import wishes_broken
 from assent.game.players import players_of
 from assent.lab.executor import SERIAL, Executor
-from assent.lab.lab import Lab, Training, everything
+from assent.lab.lab import Elsewhere, Lab, Training, everything
 from assent.lab.store import Store
 from assent.lab.tuning import Tuned, tuned
-from assent.methods import Choice
+from assent.methods import Choice, Method
 from assent.report.data import ReportData
 from assent.report.page import build_report
 from assent.runs.calibration import CHECKED, MEASURED_IN, Calibration
@@ -123,8 +123,8 @@ def _weights(plan: RunPlan, *, live: bool, calibrated: bool) -> dict[str, float]
         "tuning": 2.0 * (not calibrated),
         "budget": 12.0 * (plan.keep_quality is not None and not calibrated),
         "decision": 10.0 * (not calibrated),
-        "quality": 8.0 * (plan.seeds or (2 if live else 1)) * (not calibrated),
         "decision on all": 6.0 * live,
+        "quality": 8.0 * (plan.seeds or (2 if live else 1)) * (not calibrated),
         "final model": 4.0 * live,
         "frontier": 10.0 * cells,
         "report": 1.0,
@@ -153,12 +153,8 @@ def _fit(
         decided, calibration, spared = sharded.decided, sharded.calibration, sharded.spared
         table = described(sharded.table, log)
         files.write_json(SHARDS_FILE, sharded.facts)
-    elif live is not None and calibration is not None:
-        decided = _on_all(lab, live, plan, calibration, phase)
     else:
-        tried, found = _on_split(lab, plan, phase, live)
-        decided = tried if live is None else _on_all(lab, live, plan, found, phase)
-        calibration = found
+        decided, calibration = _decided(lab, live, plan, calibration, phase)
     files.write_json(TUNING, decided.tuning)
     for name, content in as_files(decided.trained, "model").items():
         files.write(name, content)
@@ -235,8 +231,43 @@ class Decided:
     certificate: dict[str, Any]
 
 
-def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tuple[Decided, Calibration]:
-    """Decide, train and measure on the split; what was found there is the run's own calibration."""
+def _decided(
+    lab: Lab, live: Problem | None, plan: RunPlan, calibration: Calibration | None, phase: Phase
+) -> tuple[Decided, Calibration]:
+    """Decide and train as a calibration says; by default, as is found out on the split."""
+    if calibration is None:
+        tried = _on_split(lab, plan, phase, live)
+    else:
+        tried = Tried(calibration.settings, calibration.method, calibration.budget)
+    chosen = None if live is None else _chosen_on_all(lab, live, plan, tried, phase)
+    on_split = None
+    if calibration is None:
+        with phase("quality"):
+            on_split, calibration = _measured(lab, plan, tried, chosen)
+    if live is not None and chosen is not None:
+        return _on_all(lab, live, calibration, chosen, phase), calibration
+    assert on_split is not None  # an experiment makes its own calibration
+    return on_split, calibration
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was found on the split to decide by."""
+
+    settings: Settings
+    method: Method
+    """With what it found out for the decision."""
+    budget: float | None
+    choice: Choice | None = None
+    """The decision on the split; None where a calibration is kept."""
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    """How the settings were found, as JSON."""
+    least: Least | None = None
+    """How the budget was found, where a share of the quality is to be kept."""
+
+
+def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> Tried:
+    """Find settings and a budget on the split, and decide there."""
     problems = [lab.problem, *([] if live is None else [live])]
     with phase("tuning"):
         at_all = tuned(lab, everything(lab.problem))
@@ -251,31 +282,65 @@ def _on_split(lab: Lab, plan: RunPlan, phase: Phase, live: Problem | None) -> tu
         choice = plan.decide(found, budget)
     if lab.problem.wishes.are_plain and budget is None:
         _warn_if_price_decides_little(choice)
-    with phase("quality"):
-        quality = measure_quality(lab, plan, budget, live=live is not None)
-        final = tuned(lab, choice.selection)
-        [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
-        certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
-    tuning = {"all": at_all.facts(), "disclosed": final.facts()}
-    found_out = Calibration(
-        settings=at_all.settings,
-        method=plan.method.as_found(choice),
-        budget=budget,
-        tuning=tuning["all"],
+    return Tried(at_all.settings, plan.method.as_found(choice), budget, choice, at_all.facts(), least)
+
+
+def _measured(lab: Lab, plan: RunPlan, tried: Tried, chosen: "OnAll | None") -> tuple[Decided, Calibration]:
+    """Train and measure on the split; what was found there is the run's own calibration.
+
+    The first trainings for all rows, as far as they are `chosen`, are done beside those for the split.
+    """
+    assert tried.choice is not None
+    choice = tried.choice
+    quality = measure_quality(
+        lab, plan, tried.budget, live=chosen is not None, beside=[] if chosen is None else chosen.first()
+    )
+    final = tuned(lab, choice.selection)
+    [trained] = lab.train([Training(choice.selection, label="tested model", settings=final.settings)])
+    found = lab.with_settings(tried.settings)
+    certificate = certificate_of(found, plan.method, choice, trained, plan.reward_price)
+    point = asked_point(plan, tried.budget, tried.least)
+    calibration = Calibration(
+        settings=tried.settings,
+        method=tried.method,
+        budget=tried.budget,
+        tuning=tried.tuning,
         records=quality.records,
-        quality=quality.facts() | {MEASURED_IN: None, "operating_point": asked_point(plan, budget, least)},
+        quality=quality.facts() | {MEASURED_IN: None, "operating_point": point},
         certificate={name: certificate[name] for name in CHECKED if name in certificate},
     )
-    return Decided(choice, trained, tuning, certificate), found_out
+    tuning = {"all": tried.tuning, "disclosed": final.facts()}
+    return Decided(choice, trained, tuning, certificate), calibration
 
 
-def _on_all(lab: Lab, live: Problem, plan: RunPlan, calibration: Calibration, phase: Phase) -> Decided:
-    """Decide on every row, as was found on the split, and train on all that is disclosed."""
+@dataclass(frozen=True)
+class OnAll:
+    """The decision on all rows, and the trainings for it."""
+
+    choice: Choice
+    split: Lab
+    """The disclosed rows, split."""
+    final: Tuned
+    """The settings found there."""
+
+    def first(self) -> list[Elsewhere]:
+        """Return the training that finds the length of the final one, to be done beside others."""
+        return [Elsewhere.of(self.split, each) for each in judged(self.split, self.final)]
+
+
+def _chosen_on_all(lab: Lab, live: Problem, plan: RunPlan, found: Tried, phase: Phase) -> OnAll:
+    """Decide on every row, as was found on the split, and find settings for what is disclosed."""
     with phase("decision on all"):
-        everybody = replace(lab, problem=live, settings=calibration.settings)
-        choice = plan.decide(everybody, calibration.budget, calibration.method)
+        choice = plan.decide(replace(lab, problem=live, settings=found.settings), found.budget, found.method)
+        split = replace(lab, problem=disclosed_split(live, choice.selection))
+        return OnAll(choice, split, tuned(split, everything(split.problem)))
+
+
+def _on_all(lab: Lab, live: Problem, calibration: Calibration, chosen: OnAll, phase: Phase) -> Decided:
+    """Train on all that is disclosed."""
+    choice = chosen.choice
     with phase("final model"):
-        final, trained = published(lab, live, choice.selection)
+        final, trained = published(lab, live, choice.selection, chosen.final)
     broken = wishes_broken(players_of(live), choice.selection)
     return Decided(
         choice,
@@ -294,13 +359,17 @@ def published(lab: Lab, live: Problem, selection: Bools, found: Tuned | None = N
     split = replace(lab, problem=disclosed_split(live, selection))
     final = found or tuned(split, everything(split.problem))
     settings = final.settings
-    if len(split.problem.valid):
-        judged = Training(everything(split.problem), label="length of the training", settings=settings)
-        [at_length] = split.train([judged])
+    for at_length in split.train(judged(split, final)):
         settings = stopped_after(settings, at_length.epochs)
     whole = replace(lab, problem=disclosed_whole(live, selection))
     [trained] = whole.train([Training(everything(whole.problem), label="final model", settings=settings)])
     return final, trained
+
+
+def judged(split: Lab, found: Tuned) -> list[Training]:
+    """Return the training whose length that of the final model is; none where no row judges it."""
+    rows, label = everything(split.problem), "length of the training"
+    return [Training(rows, label=label, settings=found.settings)] if len(split.problem.valid) else []
 
 
 def stopped_after(settings: Settings, epochs: int) -> Settings:

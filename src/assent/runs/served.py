@@ -30,9 +30,9 @@ from assent.game.reasons import reasons_of
 from assent.models import IALS
 from assent.results.words import number, plural
 from assent.runs.changes import PAIR, Changes
-from assent.runs.folder import Run
+from assent.runs.folder import DISCLOSED, KINDS, WITHHELD, Run
 from assent.runs.plan import plan_of
-from assent.runs.recommend import DISCLOSED, GENERAL, KINDS, OWN, WITHHELD
+from assent.runs.recommend import GENERAL, OWN
 from assent.runs.standing import (
     ERROR_OWN,
     ERROR_SOCIAL,

@@ -1,7 +1,7 @@
 """assent's own estimate of what every interaction is worth, in the order of docs/value.md:
 
-1. train on everything, and on everything but each fold;
-2. measure influence at the fold models, on rows that they have not seen (`folds`);
+1. train on everything;
+2. train on everything but each fold, and measure influence there, on rows not seen (`folds`);
 3. shrink what was measured towards what counts lead to expect (`shrinkage`);
 4. count the paths between people that lead over each interaction (`paths`);
 5. let each source select alone, train on that, and weigh the sources by validation rows (`trial`);
@@ -116,17 +116,13 @@ def _estimate(lab: Lab, settings: WorthSettings, objective: Objective) -> tuple[
     problem, rows, source = lab.problem, lab.problem.train, settings.source
     weights, clock, facts = loss_weights(lab, settings.reward), Clock(), dict[str, Any]()
 
-    # 1. Train on everything, and on everything but each fold.
-    reference = model_of_everything(lab, settings)
-    lab.run([*fold_trainings(lab, settings), reference], "training without each fold")
-    [whole] = lab.train([reference])
+    # 1. and 2. Train on everything, and on everything but each fold, and measure influence there.
+    *entries, _ = lab.run(groundwork(lab, settings), "training and influence without each fold")
+    [whole] = lab.train([model_of_everything(lab, settings)])
     with clock:
         losses, cost = validation_losses(problem, whole, settings.influence.loss), whole.cost
 
     if source is not Source.STRUCTURE:
-        # 2. Measure influence at the fold models.
-        tasks = [Measuring(t, settings) for t in range(settings.folds)]
-        entries = lab.run(tasks, "influence without each fold")
         cost = sum((entry.cost for entry in entries), cost)
         # 3. Shrink it.
         with clock:
@@ -192,6 +188,12 @@ def _paths_of(lab: Lab) -> Paths:
         return find_paths(problem.train, problem.user_keys, problem.item_keys, seed=lab.seed)
 
 
+def groundwork(lab: Lab, settings: WorthSettings) -> list["Measuring | Training"]:
+    """Return the tasks of steps 1 and 2: the folds, unless structure alone decides, and last everything."""
+    folds = 0 if settings.source is Source.STRUCTURE else settings.folds
+    return [*(Measuring(t, settings) for t in range(folds)), model_of_everything(lab, settings)]
+
+
 def check_folds(folds: int, problem: Problem) -> None:
     """Raise if there are fewer training rows than folds."""
     if (rows := int(problem.measurable.sum())) < folds:
@@ -224,7 +226,11 @@ def model_of_everything(lab: Lab, settings: WorthSettings) -> Training:
 
 @dataclass(frozen=True)
 class Measuring:
-    """A task: influence of all rows at the model without fold t, on validation rows and on the fold."""
+    """A task: influence of all rows at the model without fold t, on validation rows and on the fold.
+
+    It trains that model, so that training and measuring are one job: folds are few, and jobs of equal size
+    keep all workers busy.
+    """
 
     t: int
     settings: WorthSettings
@@ -247,16 +253,16 @@ class Measuring:
         }
 
     def run(self, lab: Lab) -> Found:
-        """Differentiate the fold's model."""
+        """Train the fold's model, which is an entry of its own, and differentiate it."""
         anchor, n_valid = fold_trainings(lab, self.settings)[self.t], len(lab.problem.valid)
         fold = folds_of(lab, self.settings)
         judged = targets(lab.problem.row_keys, fold, self.t, max(n_valid, 1), seed=lab.seed)
         [trained] = lab.train([anchor])
-        model = linearised(lab, anchor, trained, self.settings.influence, judged)
-        weights, per_fold = loss_weights(lab, self.settings.reward), self.settings.per_fold
-        with lab.progress.task(self.label, 1):
+        with lab.progress.task(self.label, 1), Clock() as clock:
+            model = linearised(lab, anchor, trained, self.settings.influence, judged)
+            weights, per_fold = loss_weights(lab, self.settings.reward), self.settings.per_fold
             found, facts = measure(model, n_valid, weights, per_fold, seed=lab.seed, fold=self.t)
-        return Found(asdict(found), facts, rests_on=trained.cost)
+        return Found(asdict(found), facts, rests_on=trained.cost, seconds=clock.seconds)
 
 
 def _tried(
