@@ -85,11 +85,14 @@ def long() -> None:
             continue
         start = _minded(name).table.select("user", "item", "time", "unwillingness")
         way = Way(settings_of("ials", quick=given.quick), make_method("worth"))
-        with tempfile.TemporaryDirectory() as folder, workers(given.jobs) as executor:
-            differ = differences(
-                way, Path(folder), seed=SEED, steps=given.long_steps, start=start, executor=executor
-            )
-        verdict(f"{name}: files that differ in {given.long_steps} steps", len(differ), 0)
+        for seed in given.long_seeds:
+            with tempfile.TemporaryDirectory() as folder, workers(given.jobs) as executor:
+                differ = differences(
+                    way, Path(folder), seed=seed, steps=given.long_steps, start=start, executor=executor
+                )
+            verdict(f"{name}, seed {seed}: files that differ in {given.long_steps} steps", len(differ), 0)
+            for each in differ:
+                print(f"  {each}")
 
 
 def withdrawal() -> None:
@@ -138,6 +141,7 @@ if __name__ == "__main__":
         sequences=Option(300, "random sequences", quick=6),
         first=Option(0, "number of the first one"),
         steps=Option(2, "steps of each"),
+        long_seeds=Option((0,), "seeds of the sequences on whole data sets"),
         long_steps=Option(3, "steps on whole data sets", quick=1),
         jobs=Option(2, "processes"),
     )

@@ -11,6 +11,7 @@ prompt   seconds of CPU of one person's change and of a thousand people's, besid
          has seen, and how far scores are apart. `of values expected` is what would be apart if the rows that
          the prompt update has measured values of had those of the exact one. Beside that stands how far the
          fresh fit is from one of the same log with another seed (seed): what measuring values twice changes.
+         And how near the price the rows are that are decided otherwise, in stated errors of their values.
 
 Fits that are in the folder --keep are not repeated: a killed benchmark goes on. The seconds of a fit that was
 killed in between are those since then.
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -52,6 +54,8 @@ MOST = 0.2
 """Largest share of rows that changes."""
 NEVER = 0.1
 """Share of the changed minds that say never."""
+ERRORS = 0.5
+"""Distance from the price, in errors of a value, within which rows are counted."""
 
 
 @dataclass(frozen=True)
@@ -134,30 +138,68 @@ def prompt(name: str) -> None:
             for kind in given.against:
                 like, seed = (base if kind == "kept" else None), int(kind == "seed")
                 exact, _ = fitted(log, folder / f"{kind}-{share:g}", like, seed)
-                found[kind] = exact.selection, exact.trained
+                price = exact.quality["operating_point"]["price"]
+                found[kind] = Decided(exact.selection, exact.trained, price)
             served = Served.of(base)
             served.apply(Changes.between(base, log))
+            assert served.price is not None
             for kind, other in found.items():
-                one = found["fresh"] if kind == "seed" else (served.table(), served.trained)
-                compare(name, share, kind, after, one, other)
+                prompt = Decided(served.table(), served.trained, served.price)
+                compare(name, share, kind, after, found["fresh"] if kind == "seed" else prompt, other)
 
 
-Decided = tuple[pl.DataFrame, Trained]
-"""Decisions, and the model of what they disclose."""
+class Decided(NamedTuple):
+    """Decisions, the model of what they disclose, and the price that decided."""
+
+    table: pl.DataFrame
+    trained: Trained
+    price: float
 
 
 def compare(name: str, share: float, kind: str, after: Problem, one: Decided, other: Decided) -> None:
     """Print how far decisions and models are apart."""
-    both = one[0].join(other[0], on=["user", "item"], suffix="_other")
+    both = one.table.join(other.table, on=["user", "item"], suffix="_other")
     apart = 100 * float((both["disclosed"] != both["disclosed_other"]).mean())  # type: ignore[arg-type]
-    mine, theirs = (100 * ranked_metrics(after, model)["ndcg"] for _, model in (one, other))
+    mine, theirs = (100 * ranked_metrics(after, each.trained)["ndcg"] for each in (one, other))
     ahead, error = mean_and_error(100 * (mine - theirs) / theirs.mean())
     few = 100 * by_expected(both) if "expected" in both.columns else float("nan")
     told = f"{share:14g}  {kind:>13}  {apart:17.2f}  {few:18.2f}  {mine.mean():11.2f}  {theirs.mean():5.2f}"
-    print(f"{told}  {ahead:+5.2f} ± {error or 0:4.2f}  {distance(after, one[1], other[1]):12.3f}", flush=True)
+    print(
+        f"{told}  {ahead:+5.2f} ± {error or 0:4.2f}  {distance(after, one.trained, other.trained):12.3f}",
+        flush=True,
+    )
+    print(f"  {at_the_cut(both, one.price)}", flush=True)
     if share == 1 and kind != "seed":
         verdict(f"{name}: decisions apart from a {kind} exact after 1 %", apart, 1, "%")
         verdict(f"{name}: NDCG@5 apart from a {kind} exact after 1 %", abs(ahead), 1, "%")
+
+
+def at_the_cut(both: pl.DataFrame, price: float) -> str:
+    """Say how near the price the rows are that were decided otherwise, and how far all values moved.
+
+    Both in units of each value's stated error; of rows that have a measured value in both and are minded as
+    before. Values of the other are first scaled to the same mean, since a price found anew takes that up.
+    """
+    is_same = pl.col("unwillingness") == pl.col("unwillingness_other")
+    is_measured = ~pl.col("expected") if "expected" in both.columns else pl.lit(value=True)
+    same = both.filter(is_same & is_measured & (pl.col("uncertainty") > 0))
+    scale = pl.col("value").mean() / pl.col("value_other").mean()
+    moved, away = (
+        same.select((each / pl.col("uncertainty")).abs()).to_series().to_numpy()
+        for each in (
+            pl.col("value_other") * scale - pl.col("value"),
+            pl.col("value") - price * pl.col("unwillingness"),
+        )
+    )
+    is_apart = (same["disclosed"] != same["disclosed_other"]).to_numpy()
+    if not is_apart.any():
+        return "no decision is apart"
+    near = [100 * float(np.mean(away[rows] < ERRORS)) for rows in (is_apart, slice(None))]
+    return (
+        f"in errors of values: decisions apart are {np.median(away[is_apart]):.2f} from the price (median), "
+        f"{near[0]:.0f} % of them within {ERRORS:g}, as {near[1]:.0f} % of all rows are; "
+        f"values moved by {np.median(moved):.3f} (median), {np.quantile(moved, 0.95):.2f} (95 %)"
+    )
 
 
 def by_expected(both: pl.DataFrame) -> float:

@@ -62,11 +62,11 @@ def records(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def killed_at(label: str, *arguments: object) -> int:
-    """Give a fit in a process that kills itself when the task `label` begins; returns the exit code."""
+def killed_at(label: str, *arguments: object, command: str = "fit") -> int:
+    """Give a command in a process that kills itself when the task `label` begins; returns the exit code."""
     script = f"""
 import os, sys
-from assent.cli import fit_commands
+from assent.cli import fit_commands, update_commands
 from assent.cli.app import main
 from assent.support.progress import SILENT
 class Killer:
@@ -74,8 +74,8 @@ class Killer:
         if label == {label!r}:
             os.kill(os.getpid(), 9)
         return SILENT.task(label, total)
-fit_commands.watcher = Killer
-sys.argv = {["assent", "fit", *map(str, arguments)]!r}
+fit_commands.watcher = update_commands.watcher = Killer
+sys.argv = {["assent", command, *map(str, arguments)]!r}
 main()
 """
     return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode

@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from assent import open_run
 from assent.cli.app import app
-from tests.cli.conftest import QUICK
+from assent.testing.updates import differing
+from tests.cli.conftest import QUICK, killed_at
 from tests.conftest import Assent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,7 +41,8 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     update = ["update", folder / "run", "--data", folder / "log.csv", "--wishes", now, "--jobs", "1"]
     code, out, err = assent(*update, "--grade", "prompt", "--out", folder / "soon")
     assert code == 0, err
-    assert "Grade: prompt" in out
+    for words in ("Grade: prompt", "Values and items are those of the run", "would be decided otherwise"):
+        assert words in out
     code, out, err = assent(*update, "--json", folder / "update.json")
     assert code == 0, err
     for words in ("Grade: exact", "1 person withdrawn altogether", "assent forget"):
@@ -47,8 +50,8 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     [told] = json.loads((folder / "update.json").read_text())
     assert told["grade"] == "exact"
     _, mine, _ = assent("history", folder / "run-2", "--user", "u05")
-    assert "changed mind" in mine
-    assert "never" in mine
+    for words in ("changed mind", "never", "run-2 (exact)"):
+        assert words in mine
     assert assent("history", folder / "run-2", "--user", "u03")[0] == 2
     assert "run-2" in assent("history", folder / "run-2")[1]
     assert assent("forget", folder / "soon", "--yes")[0] == 2
@@ -57,6 +60,23 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     assert code == 0, err
     assert "found in 0" in out
     assert not (folder / "run").exists()
+
+
+def test_a_killed_update_goes_on_when_it_is_repeated(folder: Path, tmp_path: Path, assent: Assent) -> None:
+    folder = shutil.copytree(folder, tmp_path / "killed")
+    now = said(folder, "u03,*,withdraw")
+    words = [folder / "run", "--data", folder / "log.csv", "--wishes", now, "--jobs", "1"]
+    before = {file.name: file.read_bytes() for file in (folder / "run").iterdir()}
+    assert assent("update", *words, "--out", folder / "whole")[0] == 0
+    for label in ("final model", "report"):
+        assert killed_at(label, *words, command="update") == -9
+        assert not (folder / "run-2" / "manifest.json").exists()
+    code, _, err = assent("update", *words)
+    assert code == 0, err
+    assert differing(open_run(folder / "run-2"), open_run(folder / "whole")) == []
+    names = [{file.name for file in (folder / name).iterdir()} for name in ("run-2", "whole")]
+    assert names[0] == names[1]
+    assert {file.name: file.read_bytes() for file in (folder / "run").iterdir()} == before
 
 
 @pytest.mark.parametrize(

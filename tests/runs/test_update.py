@@ -1,8 +1,11 @@
 """An exact update is byte for byte what a fit on the present log gives, at what has changed alone."""
 
 import dataclasses
+import errno
 import json
+import os
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +19,9 @@ from assent.models import MODELS
 from assent.runs.calibration import Calibration
 from assent.runs.folder import Run
 from assent.runs.forget import forget
-from assent.runs.history import Event, history_of, in_numbers, in_sentences, update_of
+from assent.runs.history import Event, Grade, history_of, in_numbers, in_sentences, update_of
 from assent.runs.plan import plan_of
+from assent.runs.prompt import prompt_update
 from assent.runs.run import fit
 from assent.runs.update import problems_of, update
 from assent.runs.verify import verify
@@ -144,6 +148,37 @@ def test_a_killed_update_goes_on(run: Run, table: pl.DataFrame, monkeypatch: pyt
     after = update(run, now, out, store=store)
     assert {*store.folder.glob("*.json")} == known
     assert differing(after, update(run, now, run.folder.parent / "whole")) == []
+
+
+@pytest.mark.parametrize("grade", list(Grade))
+def test_a_full_disk_loses_nothing(grade: Grade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = some_table(np.random.default_rng(0))
+    run = fresh(table, tmp_path / "run", Way(SMALL["ials"]))
+    now = log_of(milder(table.filter(pl.col("user") != "u02"), "u05"))
+    make = update if grade is Grade.EXACT else prompt_update
+    flush, room = os.fsync, [0]
+
+    def limited(handle: int) -> None:
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            room[0] -= 1
+            if room[0] < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        flush(handle)
+
+    room[0] = many = 1000
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", limited)
+        whole = make(run, now, tmp_path / "whole")
+        needed = many - room[0]
+        for enough in (0, needed // 2, needed - 1):
+            out, room[0] = tmp_path / f"next{enough}", enough
+            with pytest.raises(OSError, match="No space left"):
+                make(run, now, out)
+            assert not [*tmp_path.rglob("*.tmp")]
+            room[0] = many
+            assert differing(make(run, now, out), whole) == []
+            assert {file.name for file in out.iterdir()} == {file.name for file in whole.folder.iterdir()}
+    assert verify(run.folder) == []
 
 
 def test_history_tells_each_person_what_changed(run: Run, table: pl.DataFrame) -> None:

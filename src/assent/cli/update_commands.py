@@ -20,7 +20,7 @@ from assent.data.rules import read_wishes
 from assent.data.wishes import PLAIN
 from assent.lab.executor import Executor
 from assent.lab.store import Store
-from assent.report.facts import headline
+from assent.report.facts import headline, how_old
 from assent.results.words import minded, plural
 from assent.runs.claim import check_out
 from assent.runs.drift import Drift
@@ -219,7 +219,11 @@ def _show_update(run: Run) -> None:
     assert about is not None
     for sentence in in_sentences(about):
         say(sentence)
-    say(f"{headline(report_of(run))}.")
+    found = report_of(run)
+    for sentence in (f"{headline(found)}.", *how_old(found)):
+        say(sentence)
+    if aged := run.quality.get("drift"):
+        say(Drift(**aged).summary())
     notice(f"Run: {run.folder}, report: {run.folder / REPORT}")
 
 
@@ -256,19 +260,18 @@ def history_command(
         say(f"Nothing has changed for {user} since the first run.")
     else:
         rows = [_told(row) for row in table.to_dicts()]
-        show_table(
-            f"what changed for {user}", ["when", "interaction", "what", "before", "now"], rows, ruled=True
-        )
+        columns = ["interaction", "what", "before", "now", "when"]
+        show_table(f"what changed for {user}", columns, rows, ruled=True)
     output.write(table.to_dicts(), private=True)
 
 
 def _told(row: dict[str, Any]) -> list[str | tuple[str, ...]]:
-    """A line of the table."""
+    """A line of the table: a long reason stands below the interaction, whose column may be folded."""
     before, after = (_state(row, when) for when in ("before", "after"))
     item = row["title"] or row["item"] or "(withdrawn)"
     when = (row["when"][:16].replace("T", " "), f"{row['run']} ({row['grade']})")
     why = [row["why"]] if row["why"] and row["event"] != Event.WITHDRAWN.value else []
-    return [when, item, row["event"], before, (*after, *why)]
+    return [(item, *why), row["event"], before, after, when]
 
 
 def _state(row: dict[str, Any], when: str) -> tuple[str, ...]:

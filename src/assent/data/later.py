@@ -55,7 +55,8 @@ class Later:
         )
         if unknown.height:
             user, item = unknown.row(0)
-            about = f"{unknown.height} lines about nothing in the log, first user {user!r}, item {item!r}"
+            lines = "1 line" if unknown.height == 1 else f"{unknown.height:,} lines"
+            about = f"{lines} about nothing in the log, first user {user!r}, item {item!r}"
             if not allow_unmatched:
                 raise AssentError(f"{self.origin}: {about}; accepted: what it has, or allow_unmatched=True")
             warnings.warn(f"{self.origin}: ignored {about}", stacklevel=5)
@@ -89,9 +90,13 @@ def read_later(path: str | Path, consent: Consent) -> Later:
     values = pl.repeat(_GONE, table.height, dtype=pl.Float64, eager=True).to_numpy(writable=True)
     if not gone.all():
         kept = table.only(~gone)
-        values[(~gone).to_numpy()] = kept.unwillingness(name, scale=consent.scale, is_reversed=is_reversed)
+        try:
+            said = kept.unwillingness(name, scale=consent.scale, is_reversed=is_reversed)
+        except AssentError as error:
+            raise AssentError(f"{error}, or {WITHDRAW}") from None
+        values[(~gone).to_numpy()] = said
     time = roles.find(table, "time")
-    said = pl.repeat(modified(origin), len(users), dtype=pl.String, eager=True)
-    said = said if time is None else said_at(table.times(time), origin)
-    lines = pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": said})
+    when = pl.repeat(modified(origin), len(users), dtype=pl.String, eager=True)
+    when = when if time is None else said_at(table.times(time), origin)
+    lines = pl.DataFrame({"user": users, "item": items, COLUMN: values, "said": when})
     return Later(origin, once_each(lines, origin, {_GONE: WITHDRAW}))

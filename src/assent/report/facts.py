@@ -91,11 +91,11 @@ def between(interval: Interval) -> str:
 def in_figures(data: ReportData) -> list[str]:
     """The sentences below the headline: the figures behind it, and what the run was asked for."""
     figures = _without_all(data) if data.kept is None else _with_all(data, data.kept)
-    return [*figures, *_limits_broken(data), *_operating_point(data), *_age(data)]
+    return [*figures, *_limits_broken(data), *_operating_point(data), *how_old(data)]
 
 
-def _age(data: ReportData) -> list[str]:
-    """How old values and items of a prompt update are, and the quality that was measured before it."""
+def how_old(data: ReportData) -> list[str]:
+    """How old the values and items of a prompt update are, and that its quality was measured before."""
     said = data.quality.get("age")
     return [] if said is None else [f"{said} The quality was measured for that run."]
 

@@ -237,8 +237,8 @@ class Served:
 
     def _after(self, before: _State, changes: Changes) -> tuple[_State, Applied]:
         """The state after changes, and what they led to."""
-        step = changed(before.rows, changes, self._model_items, self.point.closed)
-        rows, came_from = step.standing, step.came_from
+        after_them = changed(before.rows, changes, self._model_items, self.point.closed)
+        rows, came_from = after_them.standing, after_them.came_from
         decision = decide(rows, self.point)
         is_old = came_from >= 0
         was = np.zeros(len(came_from), dtype=np.bool_)

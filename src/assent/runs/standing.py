@@ -120,7 +120,7 @@ class Standing:
         return Interactions(name, table, self.about, self.sealed)
 
 
-def changed(before: Standing, changes: Changes, model_items: Strings, closed: float | None) -> "Step":
+def changed(before: Standing, changes: Changes, model_items: Strings, closed: float | None) -> "Moved":
     """What `before` becomes by `changes`; a change of a row that is not there is refused.
 
     `model_items` stay in the catalogue. Rows of unwillingness 1, or above `closed`, are turned away.
@@ -168,11 +168,11 @@ def changed(before: Standing, changes: Changes, model_items: Strings, closed: fl
         sealed=sealed,
         about=pl.concat([about, told.join(about, on="item", how="anti")]).sort("item"),
     )
-    return Step(standing, merged(kept, -1))
+    return Moved(standing, merged(kept, -1))
 
 
 @dataclass(frozen=True)
-class Step:
+class Moved:
     """Rows after changes, and where each was before."""
 
     standing: Standing
