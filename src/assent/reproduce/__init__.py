@@ -1,6 +1,6 @@
 """The paper's tables and figures, and ours: one description per item, behind one interface."""
 
-from assent.reproduce import comparisons, measurements, search
+from assent.reproduce import comparisons, differences, measurements, search
 from assent.reproduce.item import Chapter, Item
 from assent.reproduce.page import (
     PAGE,
@@ -23,8 +23,8 @@ ITEMS: dict[str, Item] = {
         comparisons.SCRATCH,
         measurements.APPROXIMATION,
         comparisons.ANCHORS,
-        comparisons.GAMMA,
-        comparisons.EXPLANATIONS,
+        differences.GAMMA,
+        differences.EXPLANATIONS,
         comparisons.WILLINGNESS,
         comparisons.SPARSITY,
         comparisons.FRONTIER,
