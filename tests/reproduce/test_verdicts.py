@@ -104,9 +104,8 @@ def test_numbers_count_whether_or_not_they_were_measured() -> None:
     assert {name: of_items[name] for name in figures} == {name: 6 * n for name, n in figures.items()}
     assert of_items["scratch"] == 2 * 7
     known = sum(each.verdict not in UNKNOWN for each in few)
-    assert [*shares(few)] == [
-        f"diginetica: {known} of 18 numbers ({percent(known / 18)}) have a verdict other than open or not run."
-    ]
+    share = f"diginetica: {known} of 18 numbers ({percent(known / 18)})"
+    assert [*shares(few)] == [f"{share} have a verdict other than open or not run."]
 
 
 def test_what_was_not_run_is_explained_by_nothing() -> None:
@@ -123,9 +122,8 @@ def test_what_was_not_run_is_explained_by_nothing() -> None:
 
 def test_shares_are_told_with_chance_and_without() -> None:
     plan = replace(PLAN, datasets=("simulation",))
-    records = [
-        {**each, "dataset": "simulation"} for each in lines("All", f1=0.0167, violation=1.0, reward_mean=-9.0)
-    ]
+    own = lines("Proactive (nash)", f1=0.0167, violation=1.0, reward_mean=-9.0)
+    records = [{**each, "dataset": "simulation"} for each in own]
     found = judge(plan, [ITEMS["overall"].chapter(plan, records, 3)])
     known = [each for each in found if each.verdict not in UNKNOWN]
     (chance,) = (each for each in known if each.verdict is Verdict.CHANCE)

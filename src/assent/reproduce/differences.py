@@ -11,7 +11,7 @@ from assent.reproduce.comparisons import OVERALL
 from assent.reproduce.item import Block, Labels, at_prices
 from assent.reproduce.plan import DATASETS, MODELS, NULLS, OURS, PAPER_METHODS, Plan
 from assent.reproduce.profiles import AUTHORS_MODELS, AUTHORS_TRAINED, AUTHORS_TRAINING, Profile
-from assent.reproduce.recbole import WRITTEN, WrittenOut
+from assent.reproduce.recbole import WrittenOut
 from assent.results.plot import charts
 from assent.results.records import ALL, METHOD, Flat, Way
 from assent.results.records import name as way_name
@@ -121,7 +121,6 @@ DIFFERENCES: Mapping[str, Difference] = {
 BASES: Mapping[str, str] = {
     "neumf": "NeuMF as in the authors' code",
     "cdae": "RecBole's CDAE, written out",
-    "din": "RecBole's DIN, written out",
     "lightgcn": "model_settings.layers=3",
 }
 """The difference that explains All of a model, with which its other rows are explained."""
@@ -159,7 +158,7 @@ def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
         if model in each.models and dataset in each.datasets
         for price in (plan.prices if each.by_price and model in plan.one_model else (1.0,))
     ]  # fmt: skip
-    if model in WRITTEN:
+    if model == "cdae":
         everything = WrittenOut(plan.method(ALL, model, dataset), 1.0)
         labels = {METHOD: way_name(ALL), "difference": BASES[model], "price": 1.0}
         named.append([(everything, labels)])
@@ -180,7 +179,7 @@ def _standing_in(plan: Plan, model: str, dataset: str) -> Block:
                 continue
             name = f"{base}; {difference}" if base else difference
             labels = {METHOD: way_name(PAPER_METHODS[theirs]), "difference": name, "price": 1.0}
-            is_written = model in WRITTEN
+            is_written = model == "cdae"
             task = WrittenOut(method, 1.0) if is_written else MethodCell(method, 1.0, rewards_on=rows)
             found.append((task, labels))
     return found
@@ -214,8 +213,6 @@ EXPLANATIONS = replace(
         f"explained by it. {' '.join(f'{name}: {each.source}.' for name, each in DIFFERENCES.items())} "
         f"{BASES['cdae']}: with vectors for all items, also for those that nobody has disclosed, which no "
         "model of assent has; batches of 2048 people, the epoch of the best reward. "
-        f"{BASES['din']}: with vectors for all items, too; a training row's history is what came before it, "
-        "and layers have batch norms; the epoch of the best reward. "
         f"{BY_LOT}: each interaction is disclosed with the paper's violation of the row over that of Base; "
         "it may explain how well the row ranks, not its violation. "
         f"{WHOLE}: in the branch of the authors' code that is no game, 0.98 are disclosed at random by a "
