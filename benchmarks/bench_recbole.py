@@ -72,9 +72,10 @@ class WrittenNeuMF(Sampled):
     def __init__(self, problem: Problem, selection: Bools) -> None:
         super().__init__(problem, selection)
         users, items = problem.n_users, problem.n_items
-        self.tables = nn.ModuleList(nn.Embedding(count, DIMENSION) for count in (users, items, users, items))
-        for table in self.tables:
+        tables = [nn.Embedding(count, DIMENSION) for count in (users, items, users, items)]
+        for table in tables:
             nn.init.normal_(table.weight, 0, 0.01)
+        self.tables = nn.ModuleList(tables)
         layers: list[nn.Module] = []
         width = 2 * DIMENSION
         for wide in NEUMF_LAYERS:
@@ -84,7 +85,7 @@ class WrittenNeuMF(Sampled):
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         """Return the logits of `users[n]` with `items[n, m]`, some people at a time: [n, m]."""
-        parts = zip(users.split(BATCH // 2), items.split(BATCH // 2), strict=True)
+        parts = zip(torch.split(users, BATCH // 2), torch.split(items, BATCH // 2), strict=True)
         return torch.cat([self._logits(u.unsqueeze(1).expand_as(i), i) for u, i in parts])
 
     def _logits(self, u: Tensor, i: Tensor) -> Tensor:
@@ -130,7 +131,7 @@ class WrittenDIN(Sampled):
         places, past = self.spread(starts, ends)
         e_past, e = self.of_item(past), self.of_item(items)
         columns = max(1, NUMBERS // (DIN_LAYERS[0] * max(1, len(past))))
-        interest = torch.cat([self._interest(places, e_past, part) for part in e.split(columns, 1)], 1)
+        interest = torch.cat([self._interest(places, e_past, part) for part in torch.split(e, columns, 1)], 1)
         features = torch.cat([interest, e, interest * e], -1)
         logits: Tensor = self.scorer(features.flatten(0, 1)).view(items.shape)
         return logits

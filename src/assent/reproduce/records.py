@@ -8,14 +8,14 @@ interaction.
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from assent.reproduce.item import Item
-from assent.reproduce.plan import Plan, Scale, full, quick
+from assent.reproduce.plan import Scale, full, quick
 from assent.reproduce.profiles import Profile
 from assent.reproduce.run import Reproduction
 from assent.results.records import Flat
@@ -64,16 +64,11 @@ def read_records(file: Path, items: Mapping[str, Item]) -> Reproduction:
             items[name].chapter(plan, [_without_item(line) for line in lines if line["item"] == name], wanted)
             for name, wanted in about["wanted"].items()
         ]
-        counted = _known(items.values(), plan)
-        given = about["missing"], [], [], about["seconds"], counted, about["states"]
+        counted = [item for item in items.values() if plan.profile in item.profiles]
+        missing, seconds, states = (about[name] for name in ("missing", "seconds", "states"))
     except (KeyError, TypeError, ValueError) as error:
         raise AssentError(f"{file}: no records of a reproduction ({error})") from None
-    return Reproduction(plan, chapters, *given)
-
-
-def _known(items: Iterable[Item], plan: Plan) -> list[Item]:
-    """The items of a plan's profile."""
-    return [item for item in items if plan.profile in item.profiles]
+    return Reproduction(plan, chapters, missing, [], [], seconds, counted, states)
 
 
 def _without_item(line: Flat) -> dict[str, Any]:
