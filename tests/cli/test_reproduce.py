@@ -1,9 +1,12 @@
 """`assent reproduce` as it is typed: what it writes, what it refuses, when it fails."""
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
 
+from assent.results.records import METHOD
 from tests.conftest import Assent
 
 TINY = [
@@ -47,6 +50,61 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert code == 0
     assert "overall: " in everything
     assert "sparsity: " in everything
+
+
+def test_the_records_of_a_run_give_its_page_without_data_and_cells(tmp_path: Path, assent: Assent) -> None:
+    out, other, again = tmp_path / "out", tmp_path / "other", tmp_path / "again"
+    code, text, _ = assent("reproduce", "overall,sparsity", *TINY, "--out", out)
+    assert code == 0
+    records = out / "records.jsonl.gz"
+    code, same, err = assent("reproduce", "overall,sparsity", "--records", records, "--out", other)
+    assert (code, same.replace(str(other), str(out))) == (0, text)
+    assert "Not run: steam:" in err
+    for name in ("index.html", "verdicts.csv", "claims.csv", "overall/overall.csv", records.name):
+        assert (other / name).read_bytes() == (out / name).read_bytes()
+    assert not (other / "cells").exists()
+    code, one, _ = assent("reproduce", "sparsity", "--records", other / records.name, "--out", again)
+    assert code == 0
+    assert "overall:" not in one
+    assert (again / "index.html").read_bytes() == (out / "index.html").read_bytes()
+
+
+def test_records_hold_figures_and_no_ids(tmp_path: Path, assent: Assent) -> None:
+    assent("reproduce", "overall", *TINY, "--out", tmp_path)
+    about, *lines = map(
+        json.loads, gzip.decompress((tmp_path / "records.jsonl.gz").read_bytes()).splitlines()
+    )
+    assert about["wanted"] == {"overall": len(lines)}
+    for line in lines:
+        for key, value in line.items():
+            assert isinstance(value, int | float | None) or key in (
+                "item", "dataset", "model", "method", "objective", "settings", METHOD,
+            )  # fmt: skip
+        assert (line["dataset"], line["model"]) == ("simulation", "mf")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"", ["--scale", "full"], "--scale: the file of --records says how it was run"),
+        (b"", ["--repeats", "3"], "--repeats: the file of --records says how it was run"),
+        (b"", ["--report-only"], "--report-only: the file of --records says how it was run"),
+        (b"mine", [], "mine.gz: no records of a reproduction"),
+        (gzip.compress(b"{}"), [], "mine.gz: no records of a reproduction; accepted: a records.jsonl.gz"),
+        (gzip.compress(b'{"format": 1}'), [], "mine.gz: no records of a reproduction"),
+        (None, [], "mine.gz: no such file"),
+    ],
+)
+def test_what_are_no_records_is_refused_in_a_line(
+    content: bytes | None, options: list[str], message: str, assent: Assent, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.gz"
+    if content is not None:
+        file.write_bytes(content)
+    code, out, err = assent("reproduce", "all", "--records", file, *options, "--out", tmp_path / "out")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_table_that_does_not_fit_is_named(tmp_path: Path, assent: Assent) -> None:

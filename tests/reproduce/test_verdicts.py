@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
-from assent.reproduce.comparisons import BY_LOT, WHOLE
+from assent.reproduce.differences import BY_LOT, WHOLE
 from assent.reproduce.item import Chapter
 from assent.reproduce.page import write_verdicts
 from assent.reproduce.paper import agree, contradictions, numbers
-from assent.reproduce.verdicts import Verdict, counts, judge, shares
+from assent.reproduce.verdicts import UNKNOWN, Verdict, counts, judge, shares
 from assent.results.words import percent
 
 PLAN = replace(full(3, Profile.PAPER), models=("mf",), datasets=("diginetica",))
@@ -84,7 +84,7 @@ def test_each_number_gets_the_verdict_that_its_figures_give() -> None:
     assert verdicts["Random", "reward"].verdict is Verdict.OPEN
     assert verdicts["Threshold", "wv"].verdict is Verdict.CONTRADICTED  # though it was not measured
     assert verdicts["IFRQE", "F1@5 %"].verdict is Verdict.CONTRADICTED  # its violation is that of Base
-    assert verdicts["IFRQE++", "reward"].verdict in (Verdict.OPEN, Verdict.CONTRADICTED)
+    assert verdicts["IFRQE++", "reward"].verdict in (Verdict.UNRUN, Verdict.CONTRADICTED)
     total = len(found)
     assert counts(found).startswith(f"Of {total} numbers of the paper: ")
     kinds = [each.verdict for each in found]
@@ -103,10 +103,34 @@ def test_numbers_count_whether_or_not_they_were_measured() -> None:
     of_items = {name: sum(each.item == name for each in all_) for name in ITEMS}
     assert {name: of_items[name] for name in figures} == {name: 6 * n for name, n in figures.items()}
     assert of_items["scratch"] == 2 * 7
-    known = sum(each.verdict is not Verdict.OPEN for each in few)
-    assert [*shares(few)] == [
-        f"diginetica: {percent(known / 18)} of 18 numbers have a verdict other than open."
-    ]
+    known = sum(each.verdict not in UNKNOWN for each in few)
+    share = f"diginetica: {known} of 18 numbers ({percent(known / 18)})"
+    assert [*shares(few)] == [f"{share} have a verdict other than open or not run."]
+
+
+def test_what_was_not_run_is_explained_by_nothing() -> None:
+    given = PAPER["Random"]["diginetica"]["f1"][0] / 100
+    other = [{**each, "difference": "random.rate=0.98", "price": 1.0} for each in lines("Random", f1=given)]
+    own = lines("All", f1=0.01, violation=1.0, reward_mean=-1.0, seconds=1.0)
+    found = judge(PLAN, [chapter("overall", own), chapter("differences", other)])
+    (one,) = (
+        each for each in found
+        if (each.number.labels["method"], each.number.figure) == ("Random", "F1@5 %")
+    )  # fmt: skip
+    assert one.verdict is Verdict.UNRUN
+
+
+def test_shares_are_told_with_chance_and_without() -> None:
+    plan = replace(PLAN, datasets=("simulation",))
+    own = lines("Proactive (nash)", f1=0.0167, violation=1.0, reward_mean=-9.0)
+    records = [{**each, "dataset": "simulation"} for each in own]
+    found = judge(plan, [ITEMS["overall"].chapter(plan, records, 3)])
+    known = [each for each in found if each.verdict not in UNKNOWN]
+    (chance,) = (each for each in known if each.verdict is Verdict.CHANCE)
+    assert chance.number.figure == "F1@5 %"
+    (said,) = shares(found)
+    with_, without = percent(len(known) / 18), percent((len(known) - 1) / 18)
+    assert f"{len(known)} of 18 numbers ({with_}, {without} without “chance”)" in said
 
 
 def test_a_difference_changes_the_training_of_its_own_rows_alone() -> None:
@@ -130,7 +154,7 @@ def test_a_smaller_experiment_matches_nothing() -> None:
     base = PAPER["Base"]["diginetica"]
     same = lines("All", f1=base["f1"][0] / 100, violation=base["wv"][0], reward_mean=-2.08, seconds=1.0)
     found = judge(replace(PLAN, users=500), [chapter("overall", same)])
-    assert {each.verdict for each in found} == {Verdict.OPEN, Verdict.CONTRADICTED}
+    assert {each.verdict for each in found} == {Verdict.OPEN, Verdict.UNRUN, Verdict.CONTRADICTED}
 
 
 def test_a_method_with_settings_of_the_users_own_matches_nothing() -> None:
@@ -219,9 +243,7 @@ def test_what_random_with_another_rate_earns_explains_it_at_every_price() -> Non
 
 
 @pytest.mark.parametrize(("ours", "is_chance"), [(0.0167, True), (0.03, False)])
-def test_the_simulations_ranking_is_explained_by_chance_where_ours_is_there_too(
-    ours: float, is_chance: bool
-) -> None:
+def test_the_simulations_ranking_is_chance_where_ours_is_there_too(ours: float, is_chance: bool) -> None:
     plan = replace(PLAN, datasets=("simulation",))
     own = lines("Proactive (nash)", f1=ours, violation=1, reward_mean=-1.0)
     records = [{**each, "dataset": "simulation"} for each in own]
@@ -231,5 +253,5 @@ def test_the_simulations_ranking_is_explained_by_chance_where_ours_is_there_too(
         if (each.number.labels["method"], each.number.figure) == ("Proactive", "F1@5 %")
     )  # fmt: skip
     assert numbers()["overall"]["MF"]["Proactive"]["simulation"]["f1"][0] == 1.23  # 1.67 ± 0.23
-    assert (one.verdict is Verdict.EXPLAINED) is is_chance
+    assert (one.verdict is Verdict.CHANCE) is is_chance
     assert ("1.67 ± 0.23" in one.because) is is_chance

@@ -18,11 +18,14 @@ from assent.reproduce import (
     ITEMS,
     PAGE,
     Chapter,
+    Reproduction,
     build_page,
     conclusions,
+    read_records,
     reproduce,
     write_chapter,
     write_claims,
+    write_records,
     write_verdicts,
 )
 from assent.reproduce.plan import DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, Plan, Scale, full, quick
@@ -42,6 +45,7 @@ _shown = partial(_option, show_default=True)
 
 
 def reproduce_command(
+    context: typer.Context,
     names: Annotated[
         str, typer.Argument(metavar="NAME", help=f"{EVERYTHING}, or of: {', '.join(ITEMS)} (commas between).")
     ],
@@ -73,9 +77,16 @@ def reproduce_command(
     report_only: Annotated[
         bool, _option("Compute nothing: show what is there so far.", "--report-only")
     ] = False,
+    records: Annotated[
+        Path | None,
+        _option("Compute nothing: show what the records.jsonl.gz of another run has.", metavar="FILE"),
+    ] = None,
     out: Annotated[
         Path | None,
-        _option("Folder of cells, tables, figures and the page. Default: reproduced[-PROFILE]-SCALE."),
+        _option(
+            "Folder of cells, tables, figures and the page. Default: reproduced[-PROFILE]-SCALE; with "
+            "--records, reproduced-records."
+        ),
     ] = None,
     replace: Annotated[
         bool, _option("Write the page over one that is not of `assent reproduce`.", "--replace")
@@ -95,26 +106,43 @@ def reproduce_command(
     assent reproduce overall,price --scale full --models mf --datasets diginetica
     assent reproduce overall --profile paper --models mf --datasets diginetica --scale full --repeats 3
     assent reproduce overall --scale full --report-only
+    assent reproduce all --records docs/records/paper.jsonl.gz
     ```
     """
-    asked = _asked(names, profile)
-    own = "" if profile is Profile.ASSENT else f"-{profile}"
-    out = out or Path(f"reproduced{own}-{scale}")
+    if records:
+        _refuse_plan(context)
+        out = _folder(out or Path("reproduced-records"), replace=replace)
+        found = read_records(records, ITEMS)
+        asked = _asked(names, found.plan.profile)
+    else:
+        asked = _asked(names, profile)
+        own = "" if profile is Profile.ASSENT else f"-{profile}"
+        out = _folder(out or Path(f"reproduced{own}-{scale}"), replace=replace)
+        plan = _plan(scale, profile, repeats, set_, datasets=datasets, models=models, users=users)
+        with WorkOptions(jobs, on).executor() as executor:
+            found = reproduce(
+                [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
+                plan,
+                out,
+                data=_data(data_dir),
+                executor=executor,
+                asked=asked,
+                counted=[*ITEMS.values()],
+                compute=not report_only,
+                progress=watcher(),
+            )
+    _tell(found, asked, out)
+
+
+def _folder(out: Path, *, replace: bool) -> Path:
+    """Refuse a folder that is a file or has somebody else's page."""
     no_file(out)
-    plan = _plan(scale, profile, repeats, set_, datasets=datasets, models=models, users=users)
     check_result(out, PAGE, replace=replace)
-    with WorkOptions(jobs, on).executor() as executor:
-        found = reproduce(
-            [item for name, item in ITEMS.items() if name in asked or (out / name).is_dir()],
-            plan,
-            out,
-            data=_data(data_dir),
-            executor=executor,
-            asked=asked,
-            counted=[*ITEMS.values()],
-            compute=not report_only,
-            progress=watcher(),
-        )
+    return out
+
+
+def _tell(found: Reproduction, asked: Collection[str], out: Path) -> None:
+    """Write the page, the files of the items that are asked for and the records; say what was found."""
     for sentence in found.notices:
         notice(sentence)
     if not found.failed and not any(chapter.item.name in asked for chapter in found.chapters):
@@ -127,6 +155,7 @@ def reproduce_command(
     write_text(out / PAGE, build_page(found))
     write_verdicts(found, out)
     write_claims(found, out)
+    write_records(found, out)
     for sentence in conclusions(found):
         say(sentence)
     if found.stale:
@@ -137,6 +166,24 @@ def reproduce_command(
     if found.failed:
         notice(f"{plural(len(found.failed), 'cell')} failed; the page says which and why.")
         raise typer.Exit(1)
+
+
+_OF_PLAN = (
+    "scale", "profile", "repeats", "jobs", "on", "data_dir", "datasets", "models", "users", "set_",
+    "report_only",
+)  # fmt: skip
+"""Parameters that records have answered."""
+
+
+def _refuse_plan(context: typer.Context) -> None:
+    """Refuse options that say what is run, where records say what was."""
+    for name in _OF_PLAN:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option_name = f"--{name.strip('_').replace('_', '-')}"
+            raise AssentError(
+                f"{option_name}: the file of --records says how it was run; accepted: one of both"
+            )
 
 
 def _asked(names: str, profile: Profile) -> list[str]:

@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol as Structure
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from assent.data.problem import Problem, Protocol, Rows, samples_of
 from assent.evaluation.metrics import checked_cutoffs, mean_metrics, metrics_at, rewards, top_hits
 from assent.models.losses import Loss
-from assent.support.arrays import Bools, Floats, Ints, positions, slices, sum_by
+from assent.support.arrays import Bools, Floats, Ints, Strings, positions, slices, sum_by
 from assent.support.compiled import compiled
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
@@ -20,7 +22,22 @@ _ROWS = 4096
 """Validation or test rows per block."""
 
 
-def candidate_scores(problem: Problem, trained: Trained, users: Ints, candidates: Ints) -> Floats:
+class Scorer(Structure):
+    """What can be judged among candidates: a `Trained`, or anything else that scores."""
+
+    @property
+    def user_ids(self) -> Strings:
+        """Its users, sorted: [n_users]."""
+
+    @property
+    def item_ids(self) -> Strings:
+        """Its items, sorted: [n_items]."""
+
+    def scores(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return the logits of `users[n]` with `items[n, m]`, in its indices: [n, m]."""
+
+
+def candidate_scores(problem: Problem, trained: Scorer, users: Ints, candidates: Ints) -> Floats:
     """Return the scores of `candidates[n, m]` for `users[n]`, both in the problem's indices: [n, m].
 
     Users and items that the model does not know get the scores of its unknown ones.
@@ -60,28 +77,37 @@ class Judged:
     rows: Rows
     candidates: Ints  # the items that each row is ranked among, its own first: [n, m]
 
-    def losses(self, problem: Problem, trained: Trained, loss: Loss) -> Floats:
+    def losses(self, problem: Problem, trained: Scorer, loss: Loss) -> Floats:
         """Return the loss of every user, summed over their samples, 0 without samples: [n_users]."""
         given = torch.from_numpy(candidate_scores(problem, trained, self.rows.users, self.candidates))
         losses = loss.of(loss.scale(given) * given).numpy()
         return sum_by(self.rows.users, losses, problem.n_users)
+
+    def metrics(self, problem: Problem, trained: Scorer, ks: Sequence[int]) -> dict[str, Floats]:
+        """Return the metrics at each k of every row's own item among its candidates: [n] each."""
+        scores = candidate_scores(problem, trained, self.rows.users, self.candidates)
+        scores[_repeated(self.candidates, problem.n_items)] = -np.inf
+        relevant = np.zeros(scores.shape, dtype=np.bool_)
+        relevant[:, 0] = True
+        hits = top_hits(scores, relevant, self.rows.users, k=max(ks), seed=problem.seed)
+        return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
 
     def samples(self, n_users: int) -> Ints:
         """Return how many samples each user has: [n_users]."""
         return samples_of(self.rows, self.candidates, n_users)
 
 
-def validation_losses(problem: Problem, trained: Trained, loss: Loss = Loss.BCE) -> Floats:
+def validation_losses(problem: Problem, trained: Scorer, loss: Loss = Loss.BCE) -> Floats:
     """Return L(T^u) of every user, summed over the validation samples, 0 without samples: [n_users]."""
     return HeldOut.VALIDATION.of(problem).losses(problem, trained, loss)
 
 
-def validation_ndcg(problem: Problem, trained: Trained, *, k: int = 5) -> Floats:
+def validation_ndcg(problem: Problem, trained: Scorer, *, k: int = 5) -> Floats:
     """Return NDCG@k of every validation row's own item among its sampled negatives: [len(valid)]."""
-    return _metrics_among(problem, trained, problem.valid, problem.valid_candidates, (k,))["ndcg"]
+    return HeldOut.VALIDATION.of(problem).metrics(problem, trained, (k,))["ndcg"]
 
 
-def validation_quality(problem: Problem, trained: Trained) -> Floats:
+def validation_quality(problem: Problem, trained: Scorer) -> Floats:
     """Return the mean validation NDCG@5 of everybody who has validation rows, by their index: [n]."""
     return by_person(problem.valid, validation_ndcg(problem, trained))
 
@@ -111,6 +137,22 @@ def evaluate(
     """
     if ranked is None:
         ranked = ranked_metrics(problem, trained, k=k, progress=progress)
+    return figures(
+        problem, trained, selection, price=price, ranked=ranked, rewards_on=rewards_on, progress=progress
+    )
+
+
+def figures(
+    problem: Problem,
+    trained: Scorer,
+    selection: Bools,
+    *,
+    price: float,
+    ranked: Mapping[str, Floats],
+    rewards_on: HeldOut = HeldOut.VALIDATION,
+    progress: Progress = SILENT,
+) -> dict[str, float]:
+    """Return what `evaluate` returns of a model whose metrics are known."""
     disclosed = sum_by(problem.train.users, problem.unwillingness * selection, problem.n_users)
     judged = rewards_on.of(problem)
     with progress.task(f"{rewards_on} losses", 1):
@@ -143,7 +185,7 @@ def ranked_metrics(
     ks = checked_cutoffs(k)
     if problem.test_candidates is not None:
         with progress.task("ranking sampled items", 1):
-            return _metrics_among(problem, trained, problem.test, problem.test_candidates, ks)
+            return HeldOut.TEST.of(problem).metrics(problem, trained, ks)
     users, n_relevant = np.unique(problem.test.users, return_counts=True)
     past, future = _by_user(problem.train, problem.valid), _by_user(problem.test)
     known_users = torch.from_numpy(positions(trained.user_ids, problem.user_ids[users]))
@@ -161,18 +203,6 @@ def ranked_metrics(
             parts.append(top_hits(scores, relevant, users[here], k=max(ks), seed=problem.seed))
             advance()
     return metrics_at(ks, np.concatenate(parts), n_relevant)
-
-
-def _metrics_among(
-    problem: Problem, trained: Trained, rows: Rows, candidates: Ints, ks: Sequence[int]
-) -> dict[str, Floats]:
-    """Return the metrics of `rows[n]`, whose own items are the first of `candidates[n, m]`: [n] each."""
-    scores = candidate_scores(problem, trained, rows.users, candidates)
-    scores[_repeated(candidates, problem.n_items)] = -np.inf
-    relevant = np.zeros(scores.shape, dtype=np.bool_)
-    relevant[:, 0] = True
-    hits = top_hits(scores, relevant, rows.users, k=max(ks), seed=problem.seed)
-    return metrics_at(ks, hits, np.ones(len(hits), dtype=np.int64))
 
 
 @compiled

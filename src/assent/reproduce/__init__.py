@@ -1,6 +1,6 @@
 """The paper's tables and figures, and ours: one description per item, behind one interface."""
 
-from assent.reproduce import comparisons, measurements, search
+from assent.reproduce import comparisons, differences, measurements, search
 from assent.reproduce.item import Chapter, Item
 from assent.reproduce.page import (
     PAGE,
@@ -12,6 +12,7 @@ from assent.reproduce.page import (
 )
 from assent.reproduce.plan import Plan, Scale, full, quick
 from assent.reproduce.profiles import Profile
+from assent.reproduce.records import read_records, write_records
 from assent.reproduce.run import Reproduction, reproduce
 
 ITEMS: dict[str, Item] = {
@@ -23,8 +24,8 @@ ITEMS: dict[str, Item] = {
         comparisons.SCRATCH,
         measurements.APPROXIMATION,
         comparisons.ANCHORS,
-        comparisons.GAMMA,
-        comparisons.EXPLANATIONS,
+        differences.GAMMA,
+        differences.EXPLANATIONS,
         comparisons.WILLINGNESS,
         comparisons.SPARSITY,
         comparisons.FRONTIER,
@@ -38,5 +39,6 @@ ITEMS: dict[str, Item] = {
 
 __all__ = [
     "ITEMS", "PAGE", "Chapter", "Item", "Plan", "Profile", "Reproduction", "Scale", "build_page",
-    "conclusions", "full", "quick", "reproduce", "write_chapter", "write_claims", "write_verdicts",
+    "conclusions", "full", "quick", "read_records", "reproduce", "write_chapter", "write_claims",
+    "write_records", "write_verdicts",
 ]  # fmt: skip

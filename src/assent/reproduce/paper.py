@@ -220,11 +220,11 @@ _CANDIDATES, _CUTOFF = 100, 5
 
 
 def at_chance(number: "Beside") -> str:
-    """Return a sentence if a ranking figure of the simulation is what chance gives, and ours too, if there.
+    """Return a sentence if a ranking figure of the simulation is what chance gives, and ours too.
 
     There a test item's rank is uniform, and one test set of the paper's size has the standard error below.
     """
-    if number.labels.get("data set") != SIMULATION:
+    if number.labels.get("data set") != SIMULATION or number.ours is None:
         return ""
     ranks = range(1, _CUTOFF + 1)
     gains = {
@@ -238,8 +238,7 @@ def at_chance(number: "Beside") -> str:
     mean = 100 * sum(gains) / _CANDIDATES
     spread = 1e4 * sum(gain**2 for gain in gains) / _CANDIDATES - mean**2
     error = math.sqrt(spread / sizes(SIMULATION)[0])
-    both = [number.paper, *([] if number.ours is None else [number.ours])]
-    if max(abs(each - mean) for each in both) > 2 * error:
+    if max(abs(each - mean) for each in (number.paper, number.ours)) > 2 * error:
         return ""
     return f"Chance gives {mean:.2f} ± {error:.2f} with one test item each of as many people."
 

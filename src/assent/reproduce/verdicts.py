@@ -1,11 +1,11 @@
-"""A verdict on every number of the paper: matched, explained, contradicted by the paper itself, or open."""
+"""A verdict on every number of the paper, from what was measured here and from the paper's own tables."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from assent.reproduce.comparisons import explains
+from assent.reproduce.differences import explains
 from assent.reproduce.item import REWARD, VIOLATION, Chapter, Item
 from assent.reproduce.paper import BLIND, USERS_OWN, Beside, agree, at_chance
 from assent.reproduce.plan import MODELS, PAPER_METHODS, SIMULATION, Plan
@@ -21,21 +21,30 @@ class Verdict(StrEnum):
     MATCHED = "matched"
     """Ours is within two combined standard errors, or within 5 %."""
     EXPLAINED = "explained"
-    """What was measured with one named thing changed matches; or it is what chance gives."""
+    """What was measured with one named thing changed matches."""
+    CHANCE = "chance"
+    """The data carry no preference, and both figures are what a random order gives."""
     CONTRADICTED = "contradicted"
     """Another number of the paper, or its text, cannot be true beside it."""
     OPEN = "open"
-    """Neither; or it was not measured."""
+    """Measured, and none of these."""
+    UNRUN = "not run"
+    """Not measured here, and not contradicted."""
 
 
 MEANING: Mapping[Verdict, str] = {
-    Verdict.OPEN: "Not matched, and nothing that was run explains it; or not measured here.",
+    Verdict.OPEN: "Measured, not matched, and nothing that was run explains it.",
+    Verdict.UNRUN: "Nobody has measured it in this folder. What was run beside it explains nothing of it.",
     Verdict.CONTRADICTED: "Not matched, and something else that the paper prints cannot be true beside it.",
-    Verdict.EXPLAINED: "Not matched, or not run, but matched once the named thing is changed; or what chance "
-    "gives on data without preferences. The more values are tried, the likelier one matches by chance.",
+    Verdict.CHANCE: "Neither matched nor explained. The simulation carries no preference, and the paper's "
+    "figure and ours are both within two standard errors of a random order: nothing is to be read from it.",
+    Verdict.EXPLAINED: "Not matched, but matched once the named thing is changed. The more values are "
+    "tried, the likelier one matches by chance.",
     Verdict.MATCHED: "Within two combined standard errors of the paper's, or within 5 %.",
 }
 """In the order of the page."""
+UNKNOWN = (Verdict.OPEN, Verdict.UNRUN)
+"""What is no verdict yet."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ class Judged:
 def judge(plan: Plan, chapters: Sequence[Chapter], counted: Sequence[Item] = ()) -> list[Judged]:
     """Return a verdict on every number of the chapters, largest differences first within each verdict.
 
-    The numbers of `counted` items without a chapter were not measured: they are contradicted or open.
+    A number that was not measured, here or in `counted` items without a chapter, is contradicted or not run:
+    no other figure explains it.
 
     A smaller version of the experiment matches and explains nothing, and neither does a method whose settings
     the user has changed: these numbers are contradicted or open.
@@ -88,15 +98,18 @@ def counts(judged: Sequence[Judged]) -> str:
 
 
 def shares(judged: Sequence[Judged]) -> Iterator[str]:
-    """What share of the numbers of each data set has a verdict other than open, in sentences."""
+    """What share of the numbers has a verdict, by data set and in all, with chance and without, in words."""
     by_dataset: dict[str, list[Judged]] = {}
     for each in judged:
         by_dataset.setdefault(each.number.labels.get("data set", SIMULATION), []).append(each)
-    for dataset, own in by_dataset.items():
-        known = sum(each.verdict is not Verdict.OPEN for each in own)
+    groups = {**by_dataset, **({"together": judged} if len(by_dataset) > 1 else {})}
+    for name, own in groups.items():
+        known = sum(each.verdict not in UNKNOWN for each in own)
+        random = sum(each.verdict is Verdict.CHANCE for each in own)
+        less = f", {percent((known - random) / len(own))} without “chance”" if random else ""
         yield (
-            f"{dataset}: {percent(known / len(own))} of {plural(len(own), 'number')} have a verdict other "
-            "than open."
+            f"{name}: {known} of {plural(len(own), 'number')} ({percent(known / len(own))}{less}) have a "
+            "verdict other than open or not run."
         )
 
 
@@ -147,19 +160,18 @@ def _alternatives(plan: Plan, chapters: Sequence[Chapter]) -> Iterator[_Alternat
 
 
 def _judged(item: str, number: Beside, others: Sequence[_Alternative], *, comparable: bool) -> Judged:
-    if comparable:
-        ours = number.ours
-        if ours is not None and agree(ours, number.paper, number.error, number.paper_error):
+    ours = number.ours
+    if ours is not None and comparable:
+        if agree(ours, number.paper, number.error, number.paper_error):
             return Judged(item, number, Verdict.MATCHED)
-        unrun = "" if ours is not None else " The row itself was not run."
         tried = [other for other in others if other.is_of(number)]
         for other in tried:
             value, error = other.value
             if agree(value, number.paper, error, number.paper_error):
-                because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried).{unrun}"
+                because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried)."
                 return Judged(item, number, Verdict.EXPLAINED, because)
         if said := at_chance(number):
-            return Judged(item, number, Verdict.EXPLAINED, said + unrun)
+            return Judged(item, number, Verdict.CHANCE, said)
     if number.contradicted:
         return Judged(item, number, Verdict.CONTRADICTED, number.contradicted)
-    return Judged(item, number, Verdict.OPEN)
+    return Judged(item, number, Verdict.UNRUN if ours is None else Verdict.OPEN)
