@@ -157,6 +157,18 @@ def _from_json(tables: tuple[tuple[SqlTable, tuple[str, ...]], ...]) -> TextClau
     return text(f"WITH {earlier} {last}" if first else last)
 
 
+def given_rows(session: Session, columns: Mapping[str, str]) -> str:
+    """Return a table in SQL, called `given`: the rows that the parameter `rows` has as a list in JSON.
+
+    `columns` has the type of each. One statement takes any number of rows, so that they are added together.
+    """
+    if session.get_bind().dialect.name == "sqlite":
+        taken = ", ".join(f"json_extract(value, '$.{name}') AS \"{name}\"" for name in columns)
+        return f"(SELECT {taken} FROM json_each(:rows)) AS given"
+    kinds = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+    return f"json_to_recordset(CAST(:rows AS json)) AS given({kinds})"
+
+
 def shown(url: URL) -> str:
     """Return a URL without the user, the password and options."""
     if url.get_backend_name() == "sqlite":

@@ -1,6 +1,7 @@
 """What people did: adding, deleting, and the pages that people see of it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,13 +22,12 @@ from sqlalchemy import (
     select,
     text,
     tuple_,
-    update,
 )
 from sqlalchemy import delete as deleting
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError
+from assent.service.database import NotFoundError, given_rows
 from assent.service.effective import Effective, Query
 from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
@@ -49,8 +49,8 @@ LONGEST: Final = 1024
 """Most characters of an id, a title or a category."""
 _UPLOADING: Final = 7_263_003
 """The number of PostgreSQL's lock that uploads hold."""
-_SOME: Final = 500
-"""Rows in one statement: SQLite takes a bounded number of values."""
+_SOME: Final = 10_000
+"""Rows in one statement."""
 DELETED: Final = "interaction deleted"
 ERASED: Final = "person erased"
 """Events of the ledger."""
@@ -139,25 +139,10 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
     now, added, changed = time(), 0, set[int]()
     for start in range(0, len(interactions), _SOME):
         some = interactions[start : start + _SOME]
-        people = _people(session, {each.user for each in some}, now)
-        items = _items(session, some, changed)
-        rows: dict[tuple[int, int], dict[str, Any]] = {
-            (people[each.user], items[each.item]): {
-                "person_id": people[each.user],
-                "item_id": items[each.item],
-                "at": each.at,
-                "unwillingness": each.unwillingness,
-                "added": now,
-            }
-            for each in reversed(some)  # of a pair that comes twice, the first counts
-        }
-        pairs = tuple_(Interaction.person_id, Interaction.item_id)
-        asked = select(Interaction.person_id, Interaction.item_id).where(pairs.in_(sorted(rows)))
-        known = {tuple(row) for row in session.execute(asked)}
-        new = [row for pair, row in sorted(rows.items()) if pair not in known]
-        if new:
-            _insert_new(session, Interaction, new)
-            changed |= {row["person_id"] for row in new}
+        _add_people(session, {each.user for each in some}, now)
+        changed |= _add_items(session, some)
+        new = _add_new(session, some, now)
+        changed |= set(new)
         added += len(new)
     touch(session, changed)
     return Added(added, len(interactions) - added)
@@ -184,28 +169,22 @@ def _check(each: NewInteraction, place: str) -> None:
         raise AssentError(f"{place}: unwillingness {each.unwillingness!r}: accepted: a number from 0 to 1")
 
 
-def _insert_new(session: Session, table: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows; those that another process has inserted meanwhile are left as they are."""
-    of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
-    session.execute(of.insert(table.__table__).on_conflict_do_nothing(), list(rows))
+def _add_people(session: Session, users: Iterable[str], now: float) -> None:
+    given = given_rows(session, {"user": "text", "pseudonym": "text"})
+    known = 'SELECT 1 FROM person WHERE person."user" = given."user"'
+    asked = (
+        'INSERT INTO person ("user", pseudonym, added, version) '
+        f'SELECT given."user", given.pseudonym, :now, 0 FROM {given} '
+        f"WHERE NOT EXISTS ({known}) ON CONFLICT DO NOTHING"
+    )
+    rows = [{"user": user, "pseudonym": str(uuid4())} for user in sorted(users)]
+    session.execute(text(asked), {"rows": json.dumps(rows), "now": now})
 
 
-def _people(session: Session, users: Iterable[str], now: float) -> dict[str, int]:
-    """Return the ids of people, who are added if they are new."""
-    asked = select(Person.user, Person.id).where(Person.user.in_(sorted(users)))
-    found = dict(session.execute(asked).all())
-    new = [{"user": user, "pseudonym": str(uuid4()), "added": now, "version": 0}
-           for user in sorted(set(users) - set(found))]  # fmt: skip
-    if new:
-        _insert_new(session, Person, new)
-        found = dict(session.execute(asked).all())
-    return found
+def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
+    """Add items that are new; given titles and categories replace.
 
-
-def _items(session: Session, some: Sequence[NewInteraction], changed: set[int]) -> dict[str, int]:
-    """Return the ids of items, which are added if they are new; given titles and categories replace.
-
-    People for whom other categories change something are added to `changed`.
+    Return the people for whom other categories change something.
     """
     titles: dict[str, str | None] = {}
     categories: dict[str, Sequence[str]] = {}
@@ -213,39 +192,60 @@ def _items(session: Session, some: Sequence[NewInteraction], changed: set[int]) 
         titles[each.item] = each.title or titles.get(each.item)
         if each.categories is not None:
             categories[each.item] = list(dict.fromkeys(each.categories))
-    asked = select(Item.item, Item.id, Item.title).where(Item.item.in_(sorted(titles)))
-    found = {row.item: row for row in session.execute(asked)}
-    new = [{"item": item, "title": title} for item, title in sorted(titles.items()) if item not in found]
-    if new:
-        _insert_new(session, Item, new)
-        found = {row.item: row for row in session.execute(asked)}
-    for item, title in sorted(titles.items()):
-        if title is not None and found[item].title != title:
-            session.execute(update(Item).values(title=title).where(Item.id == found[item].id))
-    _set_categories(session, {found[item].id: given for item, given in categories.items()}, changed)
-    return {item: row.id for item, row in found.items()}
+    given = given_rows(session, {"item": "text", "title": "text"})
+    rows = {"rows": json.dumps([{"item": item, "title": title} for item, title in sorted(titles.items())])}
+    is_new = "NOT EXISTS (SELECT 1 FROM item WHERE item.item = given.item)"
+    asked = f"SELECT given.item, given.title FROM {given} WHERE {is_new}"
+    session.execute(text(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING"), rows)
+    if any(titles.values()):
+        other = "item.item = given.item AND (item.title <> given.title OR item.title IS NULL)"
+        asked = f"UPDATE item SET title = given.title FROM {given} WHERE {other} AND given.title IS NOT NULL"
+        session.execute(text(asked), rows)
+    return _set_categories(session, categories)
 
 
-def _set_categories(session: Session, given: Mapping[int, Sequence[str]], people: set[int]) -> None:
+def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> set[int]:
+    """Set the categories of items; return the people who have one whose categories change."""
     if not given:
-        return
-    there: dict[int, list[str]] = {item: [] for item in given}
-    asked = select(ItemCategory).where(ItemCategory.item_id.in_(sorted(given))).order_by(ItemCategory.place)
-    for each in session.scalars(asked):
-        there[each.item_id].append(each.category)
-    changed = {item: names for item, names in given.items() if there[item] != list(names)}
+        return set()
+    wanted = text(f"SELECT given.item FROM {given_rows(session, {'item': 'text'})}").columns(Item.item)
+    asked = (
+        select(Item.id, Item.item, ItemCategory.category)
+        .outerjoin(ItemCategory, ItemCategory.item_id == Item.id)
+        .where(Item.item.in_(wanted))
+        .order_by(Item.id, ItemCategory.place)
+    )
+    there: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for id, item, category in session.execute(asked, {"rows": json.dumps([{"item": each} for each in given])}):
+        there[id, item] += [] if category is None else [category]
+    changed = {id: given[item] for (id, item), names in there.items() if names != list(given[item])}
     if not changed:
-        return
-    session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(sorted(changed))))
+        return set()
+    session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(changed)))
     rows = [
-        {"item_id": item, "place": place, "category": name}
-        for item, names in sorted(changed.items())
+        {"item_id": id, "place": place, "category": name}
+        for id, names in changed.items()
         for place, name in enumerate(names)
     ]
     if rows:
-        _insert_new(session, ItemCategory, rows)
-    owners = select(Interaction.person_id).where(Interaction.item_id.in_(sorted(changed)))
-    people.update(session.scalars(owners))
+        of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
+        session.execute(of.insert(ItemCategory).on_conflict_do_nothing(), rows)
+    return set(session.scalars(select(Interaction.person_id).where(Interaction.item_id.in_(changed))))
+
+
+def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> list[int]:
+    """Add interactions that are new; return whose they are, once for each."""
+    kinds = {"user": "text", "item": "text", "at": "double precision", "unwillingness": "double precision"}
+    asked = (
+        "INSERT INTO interaction (person_id, item_id, at, unwillingness, added) "
+        "SELECT person.id, item.id, given.at, given.unwillingness, :now "
+        f"FROM {given_rows(session, kinds)} "
+        'JOIN person ON person."user" = given."user" JOIN item ON item.item = given.item '
+        "WHERE true ORDER BY person.id, item.id ON CONFLICT DO NOTHING RETURNING person_id"
+    )
+    first = {(each.user, each.item): each for each in reversed(some)}  # of a pair that comes twice
+    rows = [{name: getattr(each, name) for name in kinds} for each in first.values()]
+    return list(session.scalars(text(asked), {"rows": json.dumps(rows), "now": now}))
 
 
 def delete(session: Session, user: str, item: str) -> None:

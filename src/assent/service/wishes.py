@@ -5,6 +5,7 @@ categories the one that was said last. Without a wish, what the platform brought
 setting `unsaid`. A withdrawal is a wish of everything, never, and ends all wishes before it.
 """
 
+import json
 import queue
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +17,10 @@ from time import time
 from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, func, select, text, update
 from sqlalchemy.orm import Session
 
-from assent.service.database import Database, NotFoundError, insert_many
+from assent.service.database import Database, NotFoundError, given_rows, insert_many
 from assent.service.ledger import Event, Sealed, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
@@ -275,16 +276,15 @@ def _end_earlier(
 
 def touch(session: Session, people: Iterable[int]) -> None:
     """Count a change of each of these people: what was made of an older version is stale."""
-    changed = sorted(people)
+    changed = [{"id": each} for each in sorted(people)]
     if not changed:
         return
-    mine = select(Person.id).where(Person.id.in_(changed))
+    mine = f"SELECT person.id FROM person JOIN {given_rows(session, {'id': 'bigint'})} ON given.id = person.id"
     if session.get_bind().dialect.name == "postgresql":
         # Whoever changes several people locks them in the same order: nobody waits in a circle.
-        locked = mine.order_by(Person.id).with_for_update(key_share=True).cte("locked")
-        mine = select(locked.c.id)
-    counted = update(Person).values(version=Person.version + 1).where(Person.id.in_(mine))
-    session.execute(counted, execution_options={"synchronize_session": False})
+        mine = f"{mine} ORDER BY person.id FOR NO KEY UPDATE OF person"
+    counted = f"WITH mine AS ({mine}) UPDATE person SET version = version + 1 WHERE id IN (SELECT id FROM mine)"
+    session.execute(text(counted), {"rows": json.dumps(changed)})
 
 
 def _event(
