@@ -42,11 +42,12 @@ MOST: Final = 1000
 """Longest list."""
 _PRESENT: Final = select(
     select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
-    select(Person.id).where(Person.user == bindparam("user")).scalar_subquery(),
+    # Not the id: SQLite gives that of the last person out again once they are erased.
+    select(Person.pseudonym).where(Person.user == bindparam("user")).scalar_subquery(),
     select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
 )
 _TITLES: Final = select(Item.item, Item.title).where(Item.item.in_(bindparam("items", expanding=True)))
-_Present = tuple[int | None, ...]
+_Present = tuple[str | int | None, ...]
 Vector = npt.NDArray[np.float64]
 
 
