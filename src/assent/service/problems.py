@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from assent.service.boundary import API
 from assent.service.database import ConflictError, NotFoundError
 from assent.service.security import NotAllowedError, RefusedError, TooManyError
+from assent.service.serving import UnreadableModelError
 from assent.support.errors import AssentError
 
 TITLES: Final = {
@@ -132,6 +133,8 @@ def status_of(error: Exception) -> int:
             return 409
         case TooManyError():
             return 429
+        case UnreadableModelError():
+            return 503
         case _:
             return 422
 
