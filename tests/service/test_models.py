@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select, text
+from sqlalchemy import event, func, select, text
 
-from assent.service import interactions, ledger, models, worker
+from assent.runs.folder import Run
+from assent.service import interactions, jobs, ledger, models, people, wishes, worker
 from assent.service.database import ConflictError
+from assent.service.ledger_check import check_ledger
 from assent.service.serving import Server
 from assent.service.tables import Decision, Item, Model, Person
 from assent.service.wishes import Said
@@ -174,3 +176,76 @@ def test_the_model_whose_vectors_a_kept_one_has_is_kept_too(service: Service) ->
     with database.reading() as session:
         found = {each.folder for each in models.page(session)[0] if each.pruned is None}
         assert found == {"latest", "kept", session.get_one(Model, 1).folder}
+
+
+def test_a_roll_back_takes_wishes_back_until_a_model_knows_them_again(service: Service) -> None:
+    database, settings = service
+    user, item = a_used_one(service)
+    wish = say(service, user, Said("item", item, 0.99))
+    with database.writing() as session:
+        jobs.enqueue(session, "update", by="ann")
+    assert worker.work_once(database, settings, worker="w")
+
+    def state() -> tuple[bool, int, str]:
+        with database.reading() as session:
+            [last, *_] = wishes.history(session, user).wishes
+            assert last.wish == wish
+            row = interactions.one(session, settings, user, item)
+            return last.served is not None, people.totals(session)["wishes_open"], row.state
+
+    def asked(**changed: object) -> list[str]:
+        worker.ask_for_work(database, settings.model_copy(update=changed))
+        with database.reading() as session:
+            return [each.kind for each in jobs.page(session, state="queued")[0]]
+
+    assert state() == (True, 0, "withheld")
+    assert asked(update_after=0.0) == []
+    with database.writing() as session:
+        assert models.roll_back(session, settings, by="ann").id == 1
+    worker.settle(database, settings)
+    assert state() == (False, 1, "used")
+    assert asked() == []
+    assert asked(update_after=0.0, publish="by hand") == []  # whoever rolled back publishes, too
+    assert asked(update_after=0.0, update_vectors="kept") == []
+    assert asked(update_after=0.0) == ["update"]
+    assert asked(train_after=0.0, update_vectors="kept") == ["train", "update"]
+    assert worker.work_once(database, settings, worker="w")
+    assert state() == (True, 0, "withheld")
+    with database.snapshot() as session:
+        now = models.in_service(session)
+        assert now is not None
+        receipts = wishes.history(session, user).wishes[0].receipts
+        served = ledger.receipt(session, receipts["served"])
+        assert served["proof"]["leaf"]["facts"]["model"] == now.id
+        assert check_ledger(ledger.export_lines(session), "ledger", {"served": served})[1] == []
+
+
+def test_an_erasure_while_decisions_are_written_repeats_no_training(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, settings = service
+    if database.is_sqlite:
+        pytest.skip("one writer at a time")
+    trainings, erased = [], ["u03", "u04"]
+    update = worker.prompt_update
+
+    def counted(*given: Any, **more: Any) -> Run:
+        trainings.append(None)
+        return update(*given, **more)
+
+    def erase(*given: Any) -> None:
+        if "INSERT INTO decision" in given[2] and erased:
+            with database.writing() as session:
+                interactions.erase(session, erased.pop())
+
+    monkeypatch.setattr(worker, "prompt_update", counted)
+    with database.writing() as session:
+        job = jobs.enqueue(session, "update", by="ann")
+    event.listen(database.engine, "before_cursor_execute", erase)
+    assert worker.work_once(database, settings, worker="w")
+    event.remove(database.engine, "before_cursor_execute", erase)
+    with database.reading() as session:
+        done = jobs.get(session, job)
+        assert (done.state, done.attempts, len(trainings), erased) == ("done", 1, 1, [])
+        there = select(func.count(Decision.person_id.distinct())).where(Decision.model_id == (done.result or {})["model"])
+        assert session.scalar(there) == 24 - 2

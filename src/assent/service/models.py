@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import time
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from assent.service.database import ConflictError, NotFoundError
@@ -13,7 +13,7 @@ from assent.service.effective import Effective
 from assent.service.interactions import ERASED
 from assent.service.ledger import note, take_turn
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Decision, Interaction, Leaf, Model, Publication
+from assent.service.tables import Decision, Interaction, Leaf, Model, Publication, Wish
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     A model that knows less than the one in service is a step back. It is refused (`ConflictError`) if it used
     what its owners have since said never to, closed or deleted, or if somebody was erased since: that would
     be used again. A step forward is not refused: what the next model ends, the one in service used as well.
+    Wishes that the model does not know are no longer served; a later model serves them again.
     """
     take_turn(session)  # until the commit nobody says never, is erased, or publishes
     model, now = _kept(session, id), in_service_id(session)
@@ -96,6 +97,8 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
                 f"model {id}: it used {used} interactions that may no longer be used; train a new one"
             )
     session.add(Publication(model_id=id, at=time(), by=by))
+    taken_back = (Wish.id > model.trained_upto, Wish.served.is_not(None))
+    session.execute(update(Wish).where(*taken_back).values(served=None))
     note(session, "model published", model=id, model_hash=model.model_hash, by=by)
     return get(session, id)
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import polars as pl
 from sqlalchemy import and_, delete, exists, func, or_, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from assent.data.interactions import NEVER, Interactions, turned_away
@@ -59,6 +60,8 @@ from assent.support.progress import Whole
 
 _ROWS: Final = 20_000
 """Decisions in one statement."""
+_TRIES: Final = 5
+"""How often a model is written if people are erased while it is."""
 _PAUSE: Final = 0.5
 """Seconds between two looks for work."""
 _TIDY: Final = 3600.0
@@ -355,7 +358,22 @@ def write_model(
     parent: int | None = None,
     trained_upto: int | None = None,
 ) -> int:
-    """Write the row of a finished run and its decisions, in one transaction; return the model's id."""
+    """Write the row of a finished run and its decisions, in one transaction; return the model's id.
+
+    If somebody is erased meanwhile it is written again, without them: the training is not repeated for that.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            return _written(database, run, taken, upto, parent, upto if trained_upto is None else trained_upto)
+        except IntegrityError:
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _written(
+    database: Database, run: Run, taken: Taken, upto: int, parent: int | None, trained_upto: int
+) -> int:
     with database.writing() as session:
         jobs.hold(session, taken)
         model = Model(
@@ -368,7 +386,7 @@ def write_model(
             model_hash=run.manifest.files["model.safetensors"],
             decisions_hash=run.manifest.decisions,
             upto=upto,
-            trained_upto=upto if trained_upto is None else trained_upto,
+            trained_upto=trained_upto,
             facts=facts_of(run),
         )
         session.add(model)
@@ -453,9 +471,10 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
             select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((DELETED, ERASED)))
         )
         deleted = None if gone is None else moment_of(gone)
-        helped = deleted if settings.update_vectors == "trained" else None
+        waiting = _first(deleted, _taken_back(session, settings))
+        helped = waiting if settings.update_vectors == "trained" else None
         is_due = {
-            "train": _is_past(_first(untrained, deleted), settings.train_after, now)
+            "train": _is_past(_first(untrained, waiting), settings.train_after, now)
             or now - last.created >= settings.train_every,
             "update": _is_past(_first(undecided, helped), settings.update_after, now),
         }
@@ -464,6 +483,18 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
     )
     taken = set(session.scalars(select(Job.kind).where(busy).distinct()))
     return next((kind for kind, due in is_due.items() if due and kind not in taken), None)
+
+
+def _taken_back(session: Session, settings: ServiceSettings) -> float | None:
+    """Return when a roll-back took wishes back that a model was trained for; None if none did.
+
+    Where operators publish by hand it is for them to publish a model that knows these wishes.
+    """
+    now = models.in_service(session)
+    if now is None or settings.publish != "at once":
+        return None
+    waits = exists().where(Wish.id > now.trained_upto, Wish.trained.is_not(None), Wish.served.is_(None))
+    return now.published if session.scalar(select(waits)) else None
 
 
 def _first(*moments: float | None) -> float | None:
