@@ -47,7 +47,8 @@ def test_models_of_before_are_not_kept_and_those_that_are_needed_are(service: Se
     with database.reading() as session:
         now = models.in_service(session)
         assert now is not None
-        assert {each.folder for each in models.page(session)[0] if each.pruned is None} == {now.folder, "third"}
+        left = {each.folder for each in models.page(session)[0] if each.pruned is None}
+        assert left == {now.folder, "third"}
         asked = select(Decision.model_id).distinct().order_by(Decision.model_id)
         assert list(session.scalars(asked)) == [now.parent, now.id]
     assert {each.name for each in settings.runs.iterdir()} == {now.folder, "third"}

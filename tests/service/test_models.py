@@ -247,5 +247,5 @@ def test_an_erasure_while_decisions_are_written_repeats_no_training(
     with database.reading() as session:
         done = jobs.get(session, job)
         assert (done.state, done.attempts, len(trainings), erased) == ("done", 1, 1, [])
-        there = select(func.count(Decision.person_id.distinct())).where(Decision.model_id == (done.result or {})["model"])
-        assert session.scalar(there) == 24 - 2
+        of_it = Decision.model_id == (done.result or {})["model"]
+        assert session.scalar(select(func.count(Decision.person_id.distinct())).where(of_it)) == 24 - 2

@@ -362,13 +362,11 @@ def write_model(
 
     If somebody is erased meanwhile it is written again, without them: the training is not repeated for that.
     """
-    for left in reversed(range(_TRIES)):
-        try:
-            return _written(database, run, taken, upto, parent, upto if trained_upto is None else trained_upto)
-        except IntegrityError:
-            if not left:
-                raise
-    raise AssertionError
+    known = upto if trained_upto is None else trained_upto
+    for _ in range(_TRIES - 1):
+        with suppress(IntegrityError):
+            return _written(database, run, taken, upto, parent, known)
+    return _written(database, run, taken, upto, parent, known)
 
 
 def _written(
