@@ -21,11 +21,11 @@ async def live(door: Annotated[Door, PUBLIC]) -> HealthOut:
 
 @router.get("/health/ready", responses={503: {"model": HealthOut, "description": "Not ready"}})
 def ready(door: Annotated[Door, PUBLIC]) -> Response:
-    """Answer, if the database does, too."""
+    """Answer, if the database does, too, and the model in service can be read."""
     try:
         with door.service.database.reading() as session:
-            models.in_service(session)
-    except Exception:  # whatever keeps the database from answering: the load balancer asks again
+            door.service.server.warm(session)
+    except Exception:  # whatever keeps it from that: the load balancer asks again
         return JSONResponse({"status": "not ready"}, 503)
     return JSONResponse({"status": "ok"})
 
