@@ -18,10 +18,12 @@ from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
 from sqlalchemy import and_, func, select, text, update
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
 from assent.service.database import Database, NotFoundError, given_rows, insert_many
-from assent.service.ledger import Event, Sealed, append, moment_text, number_of, take_turn
+from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Item, ItemCategory, Person, Receipt, Wish
@@ -132,6 +134,7 @@ def record(
     What is refused (an unknown person, item or category; a number out of range) is returned as an exception
     in its place, and nothing of that request is stored.
     """
+    turn = take_turn(session)  # first: nobody of these is erased between being looked up and the commit
     people = _people(session, {user for user, _ in asked})
     known = _known_targets(session, (said for _, all_said in asked for said in all_said))
     refused: dict[int, Exception] = {}
@@ -154,7 +157,7 @@ def record(
         for said in all_said
     ]
     found: list[list[Recorded] | Exception] = [refused.get(place, []) for place in range(len(asked))]
-    for place, recorded in _store(session, settings, heard):
+    for place, recorded in _store(session, settings, turn, heard):
         found[place].append(recorded)  # type: ignore[union-attr]
     return found
 
@@ -186,12 +189,12 @@ def _known_targets(session: Session, said: Iterable[Said]) -> set[tuple[str, str
 
 
 def _store(
-    session: Session, settings: ServiceSettings, heard: Sequence[tuple[int, _Who, Said]]
+    session: Session, settings: ServiceSettings, turn: Turn, heard: Sequence[tuple[int, _Who, Said]]
 ) -> list[tuple[int, Recorded]]:
     """Write wishes in their order, with events and receipts; return each with its request's place."""
     if not heard:
         return []
-    turn, now = take_turn(session), time()
+    now = time()
     at = moment_text(now)
     stored = _in_force(session, heard)
     in_force = dict(stored)
@@ -373,6 +376,9 @@ class Recorder:
 
     MOST: Final = 256
     """Requests in one transaction."""
+    MOST_WISHES: Final = 2000
+    """Wishes in one transaction, but for what the last of its requests has more of: a statement takes a
+    bounded number of values."""
 
     def __init__(self, database: Database, settings: ServiceSettings) -> None:
         self._database, self._settings = database, settings
@@ -386,6 +392,11 @@ class Recorder:
         self._waiting.put(request)
         return request.done
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether wishes are written."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Write what waits, and end the thread."""
         self._waiting.put(None)
@@ -395,13 +406,16 @@ class Recorder:
         ended = False
         while not ended:
             batch = [self._waiting.get()]
-            while len(batch) < self.MOST:
+            wishes = _wishes_of(batch[0])
+            while len(batch) < self.MOST and wishes < self.MOST_WISHES:
                 try:
                     batch.append(self._waiting.get_nowait())
                 except queue.Empty:
                     break
+                wishes += _wishes_of(batch[-1])
             ended = None in batch
-            requests = [each for each in batch if each is not None]
+            # Whoever has given up meanwhile is left out; from here on nobody can.
+            requests = [each for each in batch if each and each.done.set_running_or_notify_cancel()]
             if requests:
                 self._write(requests)
 
@@ -410,12 +424,24 @@ class Recorder:
             with self._database.writing() as session:
                 found = record(session, self._settings, [(each.user, each.said) for each in requests])
         except Exception as error:  # whatever it is, everybody who waits has to learn of it
+            if len(requests) > 1 and not isinstance(error, _NO_ANSWER):
+                for each in requests:  # one of them cannot be written: the others can
+                    self._write([each])
+                return
             found = [error] * len(requests)
         for request, answer in zip(requests, found, strict=True):
             if isinstance(answer, Exception):
                 request.done.set_exception(answer)
             else:
                 request.done.set_result(answer)
+
+
+def _wishes_of(request: _Request | None) -> int:
+    return 0 if request is None else len(request.said)
+
+
+_NO_ANSWER: Final = (OperationalError, InterfaceError, NoConnectionError)
+"""Errors of a database that does not answer: asking it again for each request would take as long each time."""
 
 
 def standing(session: Session, user: str) -> list[Standing]:
