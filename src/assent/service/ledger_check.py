@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from assent.service.receipts import receipt_of
 from assent.support.errors import AssentError
 from assent.support.files import parse_json
 
@@ -27,6 +28,7 @@ _LEAF, _NODE, _HEAD = b"\0", b"\1", b"\2"
 _LEAF_KEYS: Final = ("leaf", "at", "event", "digest", "facts")
 _SEAL_KEYS: Final = ("seal", "first", "count", "at", "root", "head")
 _HEADER_KEYS: Final = ("assent_ledger", "ledger", "leaves", "seals", "head")
+_PROOF_KEYS: Final = {"ledger", "salt", "leaf", "path", "previous", "seal"}
 _HEX: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -216,27 +218,40 @@ def _parsed(line: str, number: int) -> dict[str, Any]:
 
 
 def check_receipt(receipt: Any, name: str = "receipt") -> list[Finding]:
-    """Return what is wrong with a receipt by itself: its record, its leaf, the path to its seal, the seal."""
+    """Return what is wrong with a receipt by itself: its record, its leaf, the path to its seal, the seal.
+
+    Everything in it is checked: a receipt with a word more or another date is none.
+    """
+    try:
+        canonical(receipt).encode()
+    except (TypeError, ValueError, RecursionError):
+        return [Finding(name, "is no JSON")]
     match receipt:
         case {
-            "dpv:hasRecordOfActivity": dict(record),
+            "dpv:hasRecordOfActivity": {
+                "dct:identifier": str(id), "dpv:hasDataController": {"dct:identifier": str()}
+            } as record,
             "proof": {
                 "ledger": str(),
                 "salt": str(salt),
-                "leaf": {
-                    "leaf": int(), "at": str(), "event": str(), "digest": str(), "facts": dict()
-                } as leaf,
+                "leaf": {"at": str(), "event": str(), "digest": str(), "facts": dict()} as leaf,
                 "path": list(path),
                 "previous": str(previous),
-                "seal": {
-                    "seal": int(), "first": int(), "count": int(), "at": str(), "root": str(), "head": str()
-                } as seal,
-            },
-        } if all(isinstance(each, str) and _HEX.fullmatch(each) for each in (salt, *path)):  # fmt: skip
+                "seal": {"at": str(), "root": str(), "head": str()} as seal,
+            } as proof,
+        } if (
+            all(isinstance(each, str) and _HEX.fullmatch(each) for each in (salt, *path))
+            and set(proof) == _PROOF_KEYS
+            and set(leaf) == set(_LEAF_KEYS)
+            and set(seal) == set(_SEAL_KEYS)
+            and all(map(_is_number, (leaf["leaf"], seal["seal"], seal["first"], seal["count"])))
+        ):  # fmt: skip
             pass
         case _:
             return [Finding(name, "is no receipt of assent's")]
     found = []
+    if canonical(receipt) != canonical(receipt_of(id, record, proof)):
+        found.append(Finding(name, "what is around its record is not as it was written"))
     if digest_of(record, salt) != leaf["digest"]:
         found.append(Finding(name, "its record is not the one that was sealed"))
     place = leaf["leaf"] - seal["first"]
@@ -248,6 +263,11 @@ def check_receipt(receipt: Any, name: str = "receipt") -> list[Finding]:
     if head_of(previous, seal) != seal["head"]:
         found.append(Finding(name, "its seal does not follow from the seal before it"))
     return found
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value counts events or seals; true and false do not."""
+    return type(value) is int and 0 <= value < 2**63
 
 
 def is_ledger(file: Path) -> bool:
