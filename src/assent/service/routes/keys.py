@@ -10,12 +10,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from assent.service import security
-from assent.service.access import Caller, KeyFor
+from assent.service.access import Caller, KeyedRoute, KeyFor
 from assent.service.problems import described
 from assent.service.schemas import KeyIn, KeyOut, KeysOut, LinkOut, NewKeyOut, PersonIn, moment
 
 router = APIRouter(
-    prefix="/v1", tags=["keys and links"], responses=described(400, 401, 403, 404, 409, 413, 422, 429, 503)
+    prefix="/v1",
+    tags=["keys and links"],
+    route_class=KeyedRoute,
+    responses=described(400, 401, 403, 404, 409, 413, 422, 429, 503),
 )
 Linking = Annotated[Caller, KeyFor("links")]
 Admin = Annotated[Caller, KeyFor("admin")]

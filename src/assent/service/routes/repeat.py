@@ -13,13 +13,12 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from sqlalchemy import delete, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from assent.service.access import Service, service_of, shown_key
+from assent.service.access import KeyedRoute, Service, service_of, shown_key
 from assent.service.database import ConflictError
 from assent.service.problems import described
 from assent.service.security import REPLY_SECONDS, hashed
@@ -46,7 +45,7 @@ async def _described(
     """Tell the API's description of the header, and refuse others than these."""
 
 
-class _Repeatable(APIRoute):
+class _Repeatable(KeyedRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that looks for an earlier answer first."""
         handle = super().get_route_handler()
