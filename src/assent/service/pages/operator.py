@@ -24,6 +24,15 @@ router = APIRouter(prefix="/operator", include_in_schema=False)
 Operator = Annotated[Door, VisitOf(OPERATOR)]
 DAYS: Final = 30
 _SHOWN: Final = 50
+_COUNTS: Final = {
+    "people": "people",
+    "interactions": "interactions",
+    "wishes": "wishes",
+    "wishes_never": "wishes_never",
+    "wishes_open": "open",
+    "receipts": "receipts",
+}
+"""Counts of the database, with their texts."""
 _MOST: Final = 2**53
 
 
@@ -50,7 +59,7 @@ def overview(door: Operator) -> Response:
         door.request,
         "operator.html",
         visitor=visitor,
-        totals=totals,
+        counts=[(texts(f"operator.{key}"), texts.number(totals[name])) for name, key in _COUNTS.items()],
         times=times,
         queue={state: texts.number(queue.get(state, 0)) for state in ("queued", "running", "done", "failed")},
         failed=queue.get("failed", 0),
@@ -283,7 +292,7 @@ def _moving(texts: Texts, name: str, point: Point, here: Point) -> dict[str, str
         moving = texts(
             "frontier.move",
             quality=f"{(point.y / here.y - 1) * 100:+.1f} %".replace("-", MINUS),
-            violation=f"{point.x - here.x:+.1f} %".replace("-", MINUS),
+            violation=f"{point.x - here.x:+.1f}".replace("-", MINUS),
         )
     return {
         "what": texts(f"frontier.{name}"),
@@ -335,4 +344,5 @@ def _model(texts: Texts, model: ModelView) -> dict[str, Any]:
         "violation": "–" if share is None else f"{share * 100:.1f} %",
         "quality": interval or "–",
         "disclosed": disclosed,
+        "never": texts.number(facts["never"]) if facts.get("never") is not None else "–",
     }
