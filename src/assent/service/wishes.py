@@ -136,7 +136,14 @@ def record(
     """
     turn = take_turn(session)  # first: nobody of these is erased between being looked up and the commit
     people = _people(session, {user for user, _ in asked})
-    known = _known_targets(session, (said for _, all_said in asked for said in all_said))
+    spoken = [
+        (place, people[user], said)
+        for place, (user, all_said) in enumerate(asked)
+        if user in people
+        for said in all_said
+    ]
+    known = _known_targets(session, (said for _, _, said in spoken))
+    in_force = _in_force(session, spoken)
     refused: dict[int, Exception] = {}
     for place, (user, all_said) in enumerate(asked):
         try:
@@ -144,20 +151,17 @@ def record(
                 raise NotFoundError("person: nothing is known of them")
             for said in all_said:
                 check(said)
-                if said.scope != "everything" and (said.scope, said.target) not in known:
+                is_known = said.scope == "everything" or (said.scope, said.target) in known
+                # What a person has a wish on they can change, even if by now nothing is called so.
+                if not is_known and (people[user].id, said.scope, said.target) not in in_force:
                     raise AssentError(
                         f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known"
                     )
         except AssentError as error:
             refused[place] = error
-    heard = [
-        (place, people[user], said)
-        for place, (user, all_said) in enumerate(asked)
-        if place not in refused
-        for said in all_said
-    ]
+    heard = [each for each in spoken if each[0] not in refused]
     found: list[list[Recorded] | Exception] = [refused.get(place, []) for place in range(len(asked))]
-    for place, recorded in _store(session, settings, turn, heard):
+    for place, recorded in _store(session, settings, turn, heard, in_force):
         found[place].append(recorded)  # type: ignore[union-attr]
     return found
 
@@ -189,14 +193,17 @@ def _known_targets(session: Session, said: Iterable[Said]) -> set[tuple[str, str
 
 
 def _store(
-    session: Session, settings: ServiceSettings, turn: Turn, heard: Sequence[tuple[int, _Who, Said]]
+    session: Session,
+    settings: ServiceSettings,
+    turn: Turn,
+    heard: Sequence[tuple[int, _Who, Said]],
+    stored: "Mapping[_Target, _InForce]",
 ) -> list[tuple[int, Recorded]]:
     """Write wishes in their order, with events and receipts; return each with its request's place."""
     if not heard:
         return []
     now = time()
     at = moment_text(now)
-    stored = _in_force(session, heard)
     in_force = dict(stored)
     wishes: list[dict[str, Any]] = []
     events: list[Event] = []
