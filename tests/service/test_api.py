@@ -1,5 +1,6 @@
 """The API: what a platform's backend does, errors, pages of results, repeated requests."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import update
+from starlette.types import Message
 
-from assent.service import jobs, people, security
+from assent.service import access, jobs, people, security
 from assent.service.database import Database
-from assent.service.ledger_check import check_ledger
+from assent.service.ledger_check import check_ledger, head_of
+from assent.service.pages import people as people_pages
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Reply
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site, serve
@@ -90,6 +93,99 @@ def test_wishes_are_stored_with_receipts_that_verify(empty: Site) -> None:
     assert client.get("/v1/ledger/heads").json()["heads"][0]["head"] == summary.head
     exported = client.get("/v1/export", params={"user": "ann"}).json()
     assert {"interactions", "history", "receipts"} <= set(exported)
+
+
+def test_a_receipt_with_anything_else_in_it_is_none(empty: Site) -> None:
+    client = empty.platform()
+    client.post("/v1/interactions", json=interaction())
+    said = client.put("/v1/wishes", json={"user": "ann", "wishes": [wish()]}).json()["wishes"]
+    text = json.dumps(said[0]["receipt"])
+
+    def verify(body: str | bytes) -> tuple[int, bool | None]:
+        answer = client.post(
+            "/v1/receipts/verify", content=body, headers={"content-type": "application/json"}
+        )
+        return answer.status_code, answer.json().get("verified")
+
+    assert verify(text) == (200, True)
+    for changes in (
+        {"dct:created": "1999-01-01T00:00:00.000000Z"},
+        {"dct:publisher": "https://somebody.else"},
+        {"@id": "urn:uuid:x"},
+        {"more": 1},
+        {"proof": {**said[0]["receipt"]["proof"], "more": 1}},
+        {"dpv:hasRecordOfActivity": {}},
+    ):
+        assert verify(json.dumps({**said[0]["receipt"], **changes})) == (200, False), changes
+    for key, number in (("seal", 2**70), ("first", -1), ("seal", True), ("count", 1.0)):
+        forged = json.loads(text)
+        forged["proof"]["seal"][key] = number
+        forged["proof"]["seal"]["head"] = head_of(forged["proof"]["previous"], forged["proof"]["seal"])
+        assert verify(json.dumps(forged)) == (200, False)
+    for value in ("NaN", "1e999", '"\\ud800"', "[" * 100_000):
+        assert verify(text.replace("0.75", value, 1))[0] == 400
+    for body in (b"", b"{", b"\xff"):
+        assert verify(body)[0] == 400
+    assert verify("[1]") == (200, False)
+
+
+def test_what_has_no_name_any_more_can_be_taken_back(empty: Site) -> None:
+    client = empty.platform()
+    client.post("/v1/interactions", json=interaction(categories=["Old"]))
+    said = {"user": "ann", "wishes": [wish("Old", 0.0, "category")]}
+    assert client.put("/v1/wishes", json=said).status_code == 200
+    client.post("/v1/interactions", json=interaction(categories=["New"]))
+    page = empty.person("ann")
+    assert 'value="Old"' in page.get("/me/categories").text
+    other = {"csrf": empty.csrf(page), "target": "Old", "choice": "1"}
+    assert page.post("/me/category", data=other).status_code == 200
+    back = {"user": "ann", "wishes": [wish("Old", None, "category")]}
+    assert client.put("/v1/wishes", json=back).status_code == 200
+    assert client.get("/v1/wishes", params={"user": "ann"}).json()["wishes"] == []
+    assert client.put("/v1/wishes", json=said).status_code == 422  # by now it is a category of nobody's
+
+
+def test_without_a_key_no_body_is_read(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(access.FAILURES, "most", 10**6)
+    routes = [
+        (method, path)
+        for path, methods in empty.client().get("/v1/openapi.json").json()["paths"].items()
+        for method in methods
+        if path.startswith("/v1/")
+    ]
+    assert len(routes) > 25
+    wrong = {"content-type": "application/json", "idempotency-key": "x"}
+    for method, path in routes:
+        for headers in (wrong, {**wrong, "authorization": "Bearer x"}):
+            filled = path.replace("{", "").replace("}", "")
+            answer = empty.client().request(method, filled, content=b"{", headers=headers)
+            assert answer.status_code == 401, f"{method} {path}"
+
+
+def test_a_ledger_that_is_read_slowly_holds_no_connection(empty: Site) -> None:
+    lent: list[int] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":  # whoever reads slowly waits here
+            lent.append(empty.database.engine.pool.checkedout())  # type: ignore[attr-defined]
+
+    headers = [(b"authorization", f"Bearer {empty.keys['receipts']}".encode())]
+    asked = {"type": "http", "method": "GET", "path": "/v1/ledger", "query_string": b"", "headers": headers}
+    asyncio.run(empty.app({**asked, "client": ("127.0.0.1", 1)}, receive, send))
+    assert set(lent) == {0}
+
+
+def test_large_files_are_counted_by_person(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(people_pages.FILES, "most", 2)
+    monkeypatch.setitem(people_pages.FILES, "seconds", 10**6)
+    empty.platform().post("/v1/interactions", json=interaction())
+    for path in ("/me/ledger.jsonl", "/me/export.json"):
+        statuses = [empty.person("ann").get(path).status_code for _ in range(3)]  # in a visit each
+        assert statuses == [200, 200, 429]
+        assert empty.person("bob").get(path).status_code == 200
 
 
 def test_the_most_specific_wish_counts_and_is_explained(empty: Site) -> None:

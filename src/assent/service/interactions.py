@@ -1,6 +1,7 @@
 """What people did: adding, deleting, and the pages that people see of it."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ from assent.support.errors import AssentError
 
 LONGEST: Final = 1024
 """Most characters of an id, a title or a category."""
+CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f]")
+"""Characters that no id, title or category has."""
 _UPLOADING: Final = 7_263_003
 """The number of PostgreSQL's lock that uploads hold."""
 _SOME: Final = 10_000
@@ -161,8 +164,8 @@ def _check(each: NewInteraction, place: str) -> None:
     for name, said in texts.items():
         if said is None and name == "title":
             continue
-        if not isinstance(said, str) or not 0 < len(said) <= LONGEST or "\0" in said:
-            raise AssentError(f"{place}: {name}: accepted: a text of 1 to {LONGEST} characters")
+        if not isinstance(said, str) or not 0 < len(said) <= LONGEST or CONTROL.search(said):
+            raise AssentError(f"{place}: {name}: accepted: a printable text of 1 to {LONGEST} characters")
     if not isfinite(each.at) or abs(each.at) > 1e11:
         raise AssentError(f"{place}: at {each.at!r}: accepted: seconds since 1970")
     if each.unwillingness is not None and not 0 <= each.unwillingness <= 1:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, overload
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from assent.service.interactions import Row
+from assent.service.interactions import CONTROL, Row
 from assent.service.jobs import JobView
 from assent.service.models import ModelView
 from assent.service.security import SCOPES
@@ -22,7 +22,7 @@ PRINTABLE = {"pattern": f"^{_EDGE}({_INNER}*{_EDGE})?$"}
 
 
 def _printable(text: str) -> str:
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+    if CONTROL.search(text):
         raise ValueError("control characters: accepted: printable text")
     if text != text.strip():
         raise ValueError("spaces at an end: accepted: text without")

@@ -33,8 +33,8 @@ Person = Annotated[Door, VisitOf(PERSON)]
 ROWS: Final = 50
 SHOWN: Final = 10
 """Recommendations in a list."""
-LEDGERS: Final = {"most": 10, "seconds": 3600}
-"""How many times a visit may take the whole ledger."""
+FILES: Final = {"most": 10, "seconds": 3600}
+"""How many times a person may take the whole ledger, and how many times all that is known of them."""
 _FIGURES: Final = ("value", "cost", "price", "worth_owner", "worth_everybody", "together")
 _CUT: Final = 100
 
@@ -76,9 +76,9 @@ def overview(door: Person) -> Response:
 @router.get("/entries")
 def entries(door: Person) -> Response:
     """What is known, by time and category, with search."""
-    settings, texts, query = door.service.settings, render.texts_of(door.request), door.request.query_params
-    search, category = query.get("search", "").strip()[:_CUT], query.get("category", "")[:_CUT]
-    state, cursor = query.get("state", ""), query.get("cursor", "")
+    settings, texts = door.service.settings, render.texts_of(door.request)
+    search, category = door.asked("search").strip()[:_CUT], door.asked("category")
+    state, cursor = door.asked("state"), door.asked("cursor")
     with door.reading() as (session, visitor):
         user = _user(visitor)
         found = interactions.page(
@@ -130,7 +130,7 @@ def entry(door: Person) -> Response:
     """One entry: what it is, what the model did with it and why, and the choice."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        row = interactions.one(session, settings, _user(visitor), door.request.query_params.get("item", ""))
+        row = interactions.one(session, settings, _user(visitor), door.asked("item"))
     is_own = row.source == "item"
     figures = [
         (texts(f"entry.{name}"), f"{value:.4g}")
@@ -266,7 +266,7 @@ def preview(door: Person) -> Response:
 @router.get("/history")
 def history(door: Person) -> Response:
     """All that was said, how far each wish is, and its receipts."""
-    texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
+    texts, cursor = render.texts_of(door.request), door.asked("cursor")
     with door.reading() as (session, visitor):
         found = wishes.history(session, _user(visitor), cursor=cursor or None, limit=20)
     return draw(
@@ -317,15 +317,14 @@ def receipt_file(door: Person, receipt: UUID) -> Response:
 @router.get("/ledger.jsonl")
 def whole_ledger(door: Person) -> Response:
     """The whole ledger, to check receipts against. It has no personal data."""
-    with door.writing() as (session, visitor):
-        security.count_attempt(session, f"ledger {visitor.token_hash}", **LEDGERS)
+    _count_file(door, "ledger")
     return ledger_response(door.service)
 
 
 @router.get("/data")
 def data(door: Person) -> Response:
     """Export, receipts, withdrawal."""
-    texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
+    texts, cursor = render.texts_of(door.request), door.asked("cursor")
     with door.reading() as (session, visitor):
         user = _user(visitor)
         found, after = ledger.receipts_of(session, user, cursor=cursor or None, limit=20)
@@ -343,6 +342,7 @@ def data(door: Person) -> Response:
 @router.get("/export.json")
 def export(door: Person) -> Response:
     """All that is known, in one file."""
+    _count_file(door, "export")
     with door.snapshot() as (session, visitor):
         found = people.export(session, door.service.settings, _user(visitor))
     return _file(found, "my-data.json")
@@ -370,6 +370,12 @@ def withdraw(door: Person) -> Response:
 def _user(visitor: Visitor) -> str:
     assert visitor.person is not None  # visits of people have one
     return visitor.person
+
+
+def _count_file(door: Door, what: str) -> None:
+    """Count a large file that somebody takes, over all their visits; refuse too many."""
+    with door.writing() as (session, visitor):
+        security.count_attempt(session, f"{what} {_user(visitor)}", **FILES)
 
 
 def _said(scope: str, target: str, choice: str) -> Said:

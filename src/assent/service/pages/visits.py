@@ -45,7 +45,7 @@ def promises(door: Anybody) -> Response:
 @router.get("/enter")
 def show_link(door: Anybody) -> Response:
     """A page with a button: programs that follow links do not use a link up."""
-    link = door.request.query_params.get("link", "")
+    link = door.asked("link")
     if not _LINK.fullmatch(link):
         raise RefusedError("this is no link: accepted: a new link from the platform")
     return draw(door.request, "enter.html", link=link)
