@@ -139,7 +139,7 @@ def insert_many(session: Session, rows: Mapping[type[Table], Rows]) -> None:
         # PostgreSQL takes rows as JSON: one statement, always the same, whatever their number.
         asked = _from_json(tuple((into, tuple(some[0])) for into, some in given.items()))
         values = {into.name: json.dumps(some, ensure_ascii=False) for into, some in given.items()}
-        session.execute(asked, values)
+        session.connection().execute(asked, values)
 
 
 @cache
@@ -155,6 +155,10 @@ def _from_json(tables: tuple[tuple[SqlTable, tuple[str, ...]], ...]) -> TextClau
     *first, last = inserts
     earlier = ", ".join(f"insert_{place} AS ({each})" for place, each in enumerate(first))
     return text(f"WITH {earlier} {last}" if first else last)
+
+
+statement = cache(text)
+"""Statements in SQL, each made once."""
 
 
 def given_rows(session: Session, columns: Mapping[str, str]) -> str:

@@ -28,7 +28,7 @@ from sqlalchemy import delete as deleting
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError, given_rows
+from assent.service.database import NotFoundError, given_rows, statement
 from assent.service.effective import Effective, Query
 from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
@@ -155,7 +155,7 @@ def _take_turn(session: Session, *, alone: bool) -> None:
     """Let uploads of several rows, which could wait for each other's rows in a circle, take turns."""
     if session.get_bind().dialect.name == "postgresql":
         how = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
-        session.execute(text(f"SELECT {how}(:key)"), {"key": _UPLOADING})
+        session.execute(statement(f"SELECT {how}(:key)"), {"key": _UPLOADING})
 
 
 def _check(each: NewInteraction, place: str) -> None:
@@ -181,7 +181,7 @@ def _add_people(session: Session, users: Iterable[str], now: float) -> None:
         f"WHERE NOT EXISTS ({known}) ON CONFLICT DO NOTHING"
     )
     rows = [{"user": user, "pseudonym": str(uuid4())} for user in sorted(users)]
-    session.execute(text(asked), {"rows": json.dumps(rows), "now": now})
+    session.execute(statement(asked), {"rows": json.dumps(rows), "now": now})
 
 
 def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
@@ -199,11 +199,11 @@ def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
     rows = {"rows": json.dumps([{"item": item, "title": title} for item, title in sorted(titles.items())])}
     is_new = "NOT EXISTS (SELECT 1 FROM item WHERE item.item = given.item)"
     asked = f"SELECT given.item, given.title FROM {given} WHERE {is_new}"
-    session.execute(text(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING"), rows)
+    session.execute(statement(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING"), rows)
     if any(titles.values()):
         other = "item.item = given.item AND (item.title <> given.title OR item.title IS NULL)"
         asked = f"UPDATE item SET title = given.title FROM {given} WHERE {other} AND given.title IS NOT NULL"
-        session.execute(text(asked), rows)
+        session.execute(statement(asked), rows)
     return _set_categories(session, categories)
 
 
@@ -219,20 +219,21 @@ def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> set
         .order_by(Item.id, ItemCategory.place)
     )
     there: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for id, item, category in session.execute(asked, {"rows": json.dumps([{"item": each} for each in given])}):
+    rows = json.dumps([{"item": each} for each in given])
+    for id, item, category in session.execute(asked, {"rows": rows}):
         there[id, item] += [] if category is None else [category]
     changed = {id: given[item] for (id, item), names in there.items() if names != list(given[item])}
     if not changed:
         return set()
     session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(changed)))
-    rows = [
+    new = [
         {"item_id": id, "place": place, "category": name}
         for id, names in changed.items()
         for place, name in enumerate(names)
     ]
-    if rows:
+    if new:
         of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
-        session.execute(of.insert(ItemCategory).on_conflict_do_nothing(), rows)
+        session.execute(of.insert(ItemCategory).on_conflict_do_nothing(), new)
     return set(session.scalars(select(Interaction.person_id).where(Interaction.item_id.in_(changed))))
 
 
@@ -248,7 +249,7 @@ def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> li
     )
     first = {(each.user, each.item): each for each in reversed(some)}  # of a pair that comes twice
     rows = [{name: getattr(each, name) for name in kinds} for each in first.values()]
-    return list(session.scalars(text(asked), {"rows": json.dumps(rows), "now": now}))
+    return list(session.scalars(statement(asked), {"rows": json.dumps(rows), "now": now}))
 
 
 def delete(session: Session, user: str, item: str) -> None:

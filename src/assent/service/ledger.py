@@ -14,10 +14,10 @@ from hashlib import sha256
 from time import time
 from typing import Any, Final
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError, Rows, insert_many
+from assent.service.database import NotFoundError, Rows, insert_many, statement
 from assent.service.ledger_check import (
     FORMAT,
     Finding,
@@ -116,8 +116,8 @@ def moment_of(text: str) -> float:
 def take_turn(session: Session) -> Turn:
     """Wait until nobody else appends, and return where this transaction may."""
     if session.get_bind().dialect.name == "postgresql":
-        session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _APPENDING})
-    last: Any = session.execute(_LAST).one()
+        session.connection().execute(statement("SELECT pg_advisory_xact_lock(:key)"), {"key": _APPENDING})
+    last: Any = session.connection().execute(_LAST).one()
     if last.number is None:
         return Turn(last.value, 0, 0, first_head(last.value))
     return Turn(last.value, last.first + last.size, last.number + 1, last.head)

@@ -11,22 +11,23 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from math import isfinite
 from threading import Thread
 from time import time
 from typing import Any, Final, Literal, get_args
 from uuid import uuid4
 
-from sqlalchemy import and_, func, select, text, update
+from sqlalchemy import and_, func, select, update
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
-from assent.service.database import Database, NotFoundError, given_rows, insert_many
+from assent.service.database import Database, NotFoundError, given_rows, insert_many, statement
 from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Item, ItemCategory, Person, Receipt, Wish
+from assent.service.tables import Item, Person, Receipt, Wish
 from assent.support.errors import AssentError
 
 Scope = Literal["item", "category", "everything"]
@@ -135,33 +136,29 @@ def record(
     in its place, and nothing of that request is stored.
     """
     turn = take_turn(session)  # first: nobody of these is erased between being looked up and the commit
-    people = _people(session, {user for user, _ in asked})
-    spoken = [
-        (place, people[user], said)
-        for place, (user, all_said) in enumerate(asked)
-        if user in people
-        for said in all_said
-    ]
-    known = _known_targets(session, (said for _, _, said in spoken))
-    in_force = _in_force(session, spoken)
-    refused: dict[int, Exception] = {}
-    for place, (user, all_said) in enumerate(asked):
+    known = _known(session, asked)
+    found: list[list[Recorded] | Exception] = []
+    heard: list[_Heard] = []
+    for place, ((_, all_said), rows) in enumerate(zip(asked, known, strict=True)):
         try:
-            if user not in people:
+            if not rows or rows[0].person_id is None:
                 raise NotFoundError("person: nothing is known of them")
-            for said in all_said:
+            for said, row in zip(all_said, rows, strict=True):
                 check(said)
-                is_known = said.scope == "everything" or (said.scope, said.target) in known
                 # What a person has a wish on they can change, even if by now nothing is called so.
-                if not is_known and (people[user].id, said.scope, said.target) not in in_force:
+                if not row.is_known and row.wish is None:
                     raise AssentError(
                         f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known"
                     )
         except AssentError as error:
-            refused[place] = error
-    heard = [each for each in spoken if each[0] not in refused]
-    found: list[list[Recorded] | Exception] = [refused.get(place, []) for place in range(len(asked))]
-    for place, recorded in _store(session, settings, turn, heard, in_force):
+            found.append(error)
+            continue
+        found.append([])
+        heard += [
+            _Heard(place, _Who(row.person_id, row.pseudonym), said, row.wish, row.unwillingness)
+            for said, row in zip(all_said, rows, strict=True)
+        ]
+    for place, recorded in _store(session, settings, turn, heard):
         found[place].append(recorded)  # type: ignore[union-attr]
     return found
 
@@ -172,43 +169,56 @@ class _Who:
     pseudonym: str
 
 
-def _people(session: Session, users: Iterable[str]) -> dict[str, _Who]:
-    rows = session.execute(
-        select(Person.user, Person.id, Person.pseudonym).where(Person.user.in_(sorted(users)))
+@dataclass(frozen=True)
+class _Heard:
+    """Something that a person says, and what is in force for its target so far."""
+
+    place: int
+    """Of the request."""
+    who: _Who
+    said: Said
+    earlier: int | None
+    """The wish in force."""
+    before: float | None
+    """Its unwillingness."""
+
+
+def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> list[list[Any]]:
+    """Return what is known of each thing that is said, for each request, in one statement."""
+    kinds = {"place": "bigint", "user": "text", "scope": "text", "target": "text"}
+    sql = (
+        "SELECT given.place, person.id AS person_id, person.pseudonym, wish.id AS wish, wish.unwillingness, "
+        "CASE given.scope WHEN 'item' THEN EXISTS (SELECT 1 FROM item WHERE item.item = given.target) "
+        "WHEN 'category' THEN EXISTS (SELECT 1 FROM item_category WHERE category = given.target) "
+        f"ELSE true END AS is_known FROM {given_rows(session, kinds)} "
+        'LEFT JOIN person ON person."user" = given."user" '
+        "LEFT JOIN wish ON wish.person_id = person.id AND wish.scope = given.scope "
+        "AND wish.target = given.target AND wish.in_force ORDER BY given.place"
     )
-    return {row.user: _Who(row.id, row.pseudonym) for row in rows}
-
-
-def _known_targets(session: Session, said: Iterable[Said]) -> set[tuple[str, str]]:
-    asked: dict[str, set[str]] = defaultdict(set)
-    for each in said:
-        asked[each.scope].add(each.target)
-    columns = {"item": Item.item, "category": ItemCategory.category}
-    return {
-        (scope, target)
-        for scope, column in columns.items()
-        if asked[scope]
-        for target in session.scalars(select(column).where(column.in_(sorted(asked[scope]))).distinct())
-    }
+    rows = [
+        {"user": user, "scope": said.scope, "target": said.target}
+        for user, all_said in asked
+        for said in all_said
+    ]
+    numbered = json.dumps([{"place": place, **row} for place, row in enumerate(rows)])
+    found = iter(session.connection().execute(statement(sql), {"rows": numbered}).all())
+    return [list(islice(found, len(all_said))) for _, all_said in asked]
 
 
 def _store(
-    session: Session,
-    settings: ServiceSettings,
-    turn: Turn,
-    heard: Sequence[tuple[int, _Who, Said]],
-    stored: "Mapping[_Target, _InForce]",
+    session: Session, settings: ServiceSettings, turn: Turn, heard: Sequence[_Heard]
 ) -> list[tuple[int, Recorded]]:
     """Write wishes in their order, with events and receipts; return each with its request's place."""
     if not heard:
         return []
     now = time()
     at = moment_text(now)
-    in_force = dict(stored)
+    stored = {_target(each): each.earlier for each in heard if each.earlier is not None}
+    in_force = {_target(each): _InForce(each.before, None) for each in heard if each.before is not None}
     wishes: list[dict[str, Any]] = []
     events: list[Event] = []
-    for number, (_, who, said) in enumerate(heard, turn.leaf):
-        key = (who.id, said.scope, said.target)
+    for number, each in enumerate(heard, turn.leaf):
+        key, who, said = _target(each), each.who, each.said
         before = in_force.get(key)
         wish = {
             "id": number,
@@ -222,27 +232,27 @@ def _store(
             "requested": now,
         }
         if said.withdrawal:
-            in_force = {other: each for other, each in in_force.items() if other[0] != who.id}
+            in_force = {other: held for other, held in in_force.items() if other[0] != who.id}
             for earlier in wishes:
                 earlier["in_force"] &= earlier["person_id"] != who.id
         elif before is not None and before.place is not None:
             wishes[before.place]["in_force"] = False
         in_force.pop(key, None)
         if said.unwillingness is not None:
-            in_force[key] = _InForce(number, said.unwillingness, len(wishes))
+            in_force[key] = _InForce(said.unwillingness, len(wishes))
         wishes.append(wish)
         events.append(_event(settings, who, wish, at, "requested", {}))
     batch = append(turn, events, at)
     kept = [
-        _kept(each, who, wish["id"], "requested", done)
-        for each, (_, who, _), wish, done in zip(events, heard, wishes, batch.sealed, strict=True)
+        _kept(event, each.who, wish["id"], "requested", done)
+        for event, each, wish, done in zip(events, heard, wishes, batch.sealed, strict=True)
     ]
     _end_earlier(session, heard, stored)
     insert_many(session, {**batch.rows, Wish: wishes, Receipt: kept})
-    touch(session, {who.id for _, who, _ in heard})
+    touch(session, {each.who.id for each in heard})
     return [
-        (place, Recorded(done.number, receipt_of(row["id"], each.record or {}, done.proof)))
-        for (place, _, _), each, row, done in zip(heard, events, kept, batch.sealed, strict=True)
+        (each.place, Recorded(done.number, receipt_of(row["id"], event.record or {}, done.proof)))
+        for each, event, row, done in zip(heard, events, kept, batch.sealed, strict=True)
     ]
 
 
@@ -250,38 +260,26 @@ _Target = tuple[int, str, str]
 """Of a person's id: the scope and the target of a wish."""
 
 
+def _target(each: _Heard) -> _Target:
+    return each.who.id, each.said.scope, each.said.target
+
+
 @dataclass(frozen=True)
 class _InForce:
-    wish: int
     unwillingness: float
     place: int | None
     """Among the wishes of this batch; None if it was stored before."""
 
 
-def _in_force(session: Session, heard: Sequence[tuple[int, _Who, Said]]) -> dict[_Target, _InForce]:
-    """Return what is in force for the targets that people now speak of."""
-    rows = session.execute(
-        select(Wish.id, Wish.person_id, Wish.scope, Wish.target, Wish.unwillingness).where(
-            Wish.in_force,
-            Wish.person_id.in_(sorted({who.id for _, who, _ in heard})),
-            Wish.target.in_(sorted({said.target for _, _, said in heard})),
-        )
-    )
-    return {(row.person_id, row.scope, row.target): _InForce(row.id, row.unwillingness, None) for row in rows}
-
-
-def _end_earlier(
-    session: Session, heard: Sequence[tuple[int, _Who, Said]], stored: Mapping[_Target, _InForce]
-) -> None:
+def _end_earlier(session: Session, heard: Sequence[_Heard], stored: Mapping[_Target, int]) -> None:
     """Let stored wishes that are spoken of again, or withdrawn, no longer be in force."""
-    withdrawn = sorted({who.id for _, who, said in heard if said.withdrawal})
-    ended = update(Wish).values(in_force=False)
-    if withdrawn:
-        session.execute(ended.where(Wish.in_force, Wish.person_id.in_(withdrawn)))
-    spoken = {(who.id, said.scope, said.target) for _, who, said in heard if who.id not in withdrawn}
-    replaced = sorted(stored[each].wish for each in spoken & stored.keys())
-    if replaced:
-        session.execute(ended.where(Wish.id.in_(replaced)))
+    withdrawn = {each.who.id for each in heard if each.said.withdrawal}
+    replaced = [{"id": wish} for (person, _, _), wish in stored.items() if person not in withdrawn]
+    for column, ids in (("person_id", [{"id": each} for each in withdrawn]), ("id", replaced)):
+        if ids:
+            these = f"{column} IN (SELECT given.id FROM {given_rows(session, {'id': 'bigint'})})"
+            sql = f"UPDATE wish SET in_force = false WHERE in_force AND {these}"
+            session.connection().execute(statement(sql), {"rows": json.dumps(ids)})
 
 
 def touch(session: Session, people: Iterable[int]) -> None:
@@ -289,12 +287,14 @@ def touch(session: Session, people: Iterable[int]) -> None:
     changed = [{"id": each} for each in sorted(people)]
     if not changed:
         return
-    mine = f"SELECT person.id FROM person JOIN {given_rows(session, {'id': 'bigint'})} ON given.id = person.id"
+    given = given_rows(session, {"id": "bigint"})
+    mine = f"SELECT person.id FROM person JOIN {given} ON given.id = person.id"
     if session.get_bind().dialect.name == "postgresql":
         # Whoever changes several people locks them in the same order: nobody waits in a circle.
         mine = f"{mine} ORDER BY person.id FOR NO KEY UPDATE OF person"
-    counted = f"WITH mine AS ({mine}) UPDATE person SET version = version + 1 WHERE id IN (SELECT id FROM mine)"
-    session.execute(text(counted), {"rows": json.dumps(changed)})
+    these = "WHERE id IN (SELECT id FROM mine)"
+    counted = f"WITH mine AS ({mine}) UPDATE person SET version = version + 1 {these}"
+    session.connection().execute(statement(counted), {"rows": json.dumps(changed)})
 
 
 def _event(
@@ -384,8 +384,7 @@ class Recorder:
     MOST: Final = 256
     """Requests in one transaction."""
     MOST_WISHES: Final = 2000
-    """Wishes in one transaction, but for what the last of its requests has more of: a statement takes a
-    bounded number of values."""
+    """Wishes in one transaction, but for what the last of its requests has more of: others wait for it."""
 
     def __init__(self, database: Database, settings: ServiceSettings) -> None:
         self._database, self._settings = database, settings
