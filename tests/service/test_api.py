@@ -164,9 +164,10 @@ def test_without_a_key_no_body_is_read(empty: Site, monkeypatch: pytest.MonkeyPa
 
 def test_a_ledger_that_is_read_slowly_holds_no_connection(empty: Site) -> None:
     lent: list[int] = []
+    more: list[Message] = [{"type": "http.request", "body": b""}]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": b""}
+        return more.pop() if more else await asyncio.Future()  # the reader stays
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.body":  # whoever reads slowly waits here

@@ -6,7 +6,7 @@ A catalogue is a file in `pages/texts`. Another language is a second file with t
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -70,6 +70,17 @@ class Texts:
         """Return an unwillingness in words."""
         return self._labels.get(unwillingness) or self("choice.between", number=f"{unwillingness:g}")
 
+    @lru_cache(maxsize=8)  # noqa: B019  (there is one object per language)
+    def offered(self, closed: float | None) -> tuple[Choice, ...]:
+        """Return the five choices where interactions above `closed` are not looked at."""
+        if closed is None:
+            return self.choices
+        hint = self("choice.closed.hint", closed=f"{closed:g}")
+        return tuple(
+            replace(choice, hint=hint) if closed < float(choice.value) < 1 else choice
+            for choice in self.choices
+        )
+
     def number(self, value: int) -> str:
         """Return a whole number as people write it."""
         return f"{value:,}"
@@ -122,6 +133,12 @@ class Texts:
         """Return the promises, the last with the limit that is set, or as an example."""
         limit = "0.8" if closed is None else f"{closed:g}"
         return [(name, text.replace("{closed}", limit)) for name, text in PROMISES.items()]
+
+    def limit(self, closed: float | None) -> str:
+        """Return whether a limit is set, as the last promise has it."""
+        if closed is None:
+            return self("promises.closed.none")
+        return self("promises.closed.set", closed=f"{closed:g}")
 
 
 UNWILLINGNESS: Final = ("0", "0.25", "0.5", "0.75", "1")

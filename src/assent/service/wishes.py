@@ -447,7 +447,7 @@ def _wishes_of(request: _Request | None) -> int:
 
 
 _NO_ANSWER: Final = (OperationalError, InterfaceError, NoConnectionError)
-"""Errors of a database that does not answer: asking it again for each request would take as long each time."""
+"""Errors of a database that does not answer: asked for each request, it would take as long each time."""
 
 
 def standing(session: Session, user: str) -> list[Standing]:

@@ -17,6 +17,8 @@ from assent.service.texts import Texts, texts_for
 STATIC: Final = str(resources.files("assent.service.pages").joinpath("static"))
 NONE: Final = "none"
 """What a form sends to take a choice back."""
+SAID_SECONDS: Final = 60
+"""How long a browser keeps what the next page says first."""
 _PEOPLE: Final = {
     "/me": "nav.overview",
     "/me/entries": "nav.entries",
@@ -59,7 +61,7 @@ def draw(
     settings, texts = service_of(request).settings, texts_of(request)
     here = request.url.path
     pages = _PEOPLE if visitor is None or visitor.kind == PERSON else _OPERATOR
-    said = f"said.{request.query_params.get('said', '')}"
+    said = f"said.{request.cookies.get(_said(request), '')}"
     page = templates().get_template(template)
     html = page.render(
         t=texts,
@@ -68,10 +70,15 @@ def draw(
         here=here,
         visitor=visitor,
         navigation=[(address, texts(key)) for address, key in pages.items()],
+        choices=texts.offered(settings.closed),
         said=texts(said) if texts.has(said) else None,
         **values,
     )
-    return HTMLResponse(html, status, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.language})
+    vary = {"Vary": "Accept-Language, Cookie", "Content-Language": texts.language}
+    response = HTMLResponse(html, status, vary)
+    if _said(request) in request.cookies:
+        response.delete_cookie(_said(request), **_held(request))
+    return response
 
 
 def base_of(request: Request) -> str:
@@ -85,9 +92,28 @@ def address(request: Request, path: str, **query: str | None) -> str:
     return f"{base_of(request)}{path}{'?' if given else ''}{urlencode(given)}"
 
 
-def go(request: Request, path: str, **query: str | None) -> Response:
-    """Send a browser to another page, after a form."""
-    return RedirectResponse(address(request, path, **query), 303)
+def go(request: Request, path: str, *, said: str | None = None, **query: str | None) -> Response:
+    """Send a browser to another page, after a form.
+
+    `said` is the key of what that page says first. It goes by a cookie that is read once: an address that
+    anybody can write must not make the service say what is not so.
+    """
+    response = RedirectResponse(address(request, path, **query), 303)
+    if said is not None:
+        response.set_cookie(_said(request), said, max_age=SAID_SECONDS, **_held(request))
+    return response
+
+
+def _said(request: Request) -> str:
+    return f"{service_of(request).cookie}-said"
+
+
+def _held(request: Request) -> dict[str, Any]:
+    return {
+        "secure": service_of(request).settings.secure_cookies,
+        "httponly": True,
+        "samesite": "lax",
+    }
 
 
 def error_page(request: Request, status: int) -> Response:

@@ -32,12 +32,13 @@ def promises(door: Anybody) -> Response:
     """What is promised, and what the words mean."""
     with door.service.database.reading() as session:
         visitor = door.visitor(session)
-    settings = door.service.settings
+    settings, texts = door.service.settings, texts_of(door.request)
     return draw(
         door.request,
         "promises.html",
         visitor=visitor,
-        promises=texts_of(door.request).promises(settings.closed),
+        promises=texts.promises(settings.closed),
+        limit=texts.limit(settings.closed),
         updates=f"promises.updates.{settings.update_vectors}",
     )
 
