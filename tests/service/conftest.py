@@ -56,6 +56,12 @@ def new_database(request: pytest.FixtureRequest, template: str | None = None) ->
     return make
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def place(request: pytest.FixtureRequest) -> str | None:
+    """Where `open_site` opens its service: a new PostgreSQL database, or an SQLite file of its own (None)."""
+    return None if request.param == "sqlite" else new_database(request)()
+
+
 @pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """A new database with all tables."""

@@ -64,6 +64,21 @@ def test_interactions_come_in_are_listed_and_go(empty: Site) -> None:
     assert client.get("/v1/interactions", params={"user": "ann"}).json()["interactions"] == []
 
 
+def test_several_interactions_are_deleted_at_once(empty: Site) -> None:
+    client = empty.platform("interactions")
+    several = {"interactions": [interaction(user, f"f{n}") for user in ("ann", "bob") for n in range(5)]}
+    client.post("/v1/interactions/bulk", json=several)
+    gone = [{"user": "ann", "item": f"f{n}"} for n in (0, 1, 1, 7)] + [{"user": "bob", "item": "f0"}]
+    answer = client.post("/v1/interactions/delete/bulk", json={"interactions": gone})
+    assert answer.json() == {"deleted": 3, "unknown": 1}
+    for user, left in (("ann", {"f2", "f3", "f4"}), ("bob", {"f1", "f2", "f3", "f4"})):
+        listed = client.get("/v1/interactions", params={"user": user}).json()["interactions"]
+        assert {each["item"] for each in listed} == left
+    answer = client.post("/v1/interactions/delete/bulk", json={"interactions": gone})
+    assert answer.json() == {"deleted": 0, "unknown": 4}
+    assert client.post("/v1/interactions/delete/bulk", json={"interactions": []}).status_code == 422
+
+
 def test_a_bulk_is_stored_as_a_whole_or_not_at_all(empty: Site) -> None:
     client = empty.platform("interactions")
     several = {"interactions": [interaction(), interaction(item="")]}

@@ -147,7 +147,7 @@ def test_a_preview_is_what_becomes(service: Service) -> None:
     said = Said("item", used(service, USER)[0], 1.0)
     server = Server(settings)
     with database.reading() as session:
-        shown = server.preview(session, USER, said, 5)
+        shown = server.preview(session, USER, [said], 5)
         untouched = wishes.standing(session, USER)
         assert shown.now == server.recommend(session, USER, 5)
     say(service, USER, said)
@@ -158,8 +158,8 @@ def test_a_preview_is_what_becomes(service: Service) -> None:
     assert {each.item for each in shown.gone} == now - then
     assert {each.item for each in shown.new} == then - now
     with database.reading() as session:
-        nothing = server.preview(session, USER, WITHDRAW_EVERYTHING, 5)
-        back = server.preview(session, USER, Said("item", said.target, None), 5)
+        nothing = server.preview(session, USER, [WITHDRAW_EVERYTHING], 5)
+        back = server.preview(session, USER, [Said("item", said.target, None)], 5)
     assert nothing.then.basis == "general"
     assert back.then == shown.now
 
@@ -170,7 +170,7 @@ def test_without_a_model_there_is_no_list(database: Database, settings: ServiceS
         server.warm(session)
         assert server.recommend(session, "ann").basis == "none"
         with pytest.raises(ConflictError):
-            server.preview(session, "ann", WITHDRAW_EVERYTHING)
+            server.preview(session, "ann", [WITHDRAW_EVERYTHING])
         for k in (0, 10_000):
             with pytest.raises(AssentError, match="k "):
                 server.recommend(session, "ann", k)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import delete as deleting
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from assent.service.database import NotFoundError, given_rows, statement
 from assent.service.effective import Effective, Query
@@ -38,6 +38,7 @@ from assent.service.tables import (
     Item,
     ItemCategory,
     Link,
+    Model,
     Person,
     Publication,
     Visit,
@@ -58,6 +59,8 @@ DELETED: Final = "interaction deleted"
 ERASED: Final = "person erased"
 """Events of the ledger."""
 STATES: Final = ("used", "withheld", "never", "closed", "undecided")
+CHANGED: Final = "changed"
+"""What `page` takes as a state, too: another one than in the model that was in service before."""
 
 
 @dataclass(frozen=True)
@@ -254,17 +257,28 @@ def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> li
 
 def delete(session: Session, user: str, item: str) -> None:
     """Delete an interaction; `NotFoundError` if there is none. It is no longer served from, at once."""
-    found = session.execute(
-        select(Interaction.id, Interaction.person_id)
-        .join(Person, Person.id == Interaction.person_id)
-        .join(Item, Item.id == Interaction.item_id)
-        .where(Person.user == user, Item.item == item)
-    ).first()
-    if found is None:
+    if not delete_many(session, [(user, item)]):
         raise NotFoundError("interaction: there is none of this person and item")
+
+
+def delete_many(session: Session, pairs: Sequence[tuple[str, str]]) -> int:
+    """Delete interactions, given as user and item; return how many there were."""
+    given = given_rows(session, {"user": "text", "item": "text"})
+    asked = (
+        f'SELECT interaction.id FROM {given} JOIN person ON person."user" = given."user" '
+        "JOIN item ON item.item = given.item "
+        "JOIN interaction ON interaction.person_id = person.id AND interaction.item_id = item.id"
+    )
+    rows = json.dumps([{"user": user, "item": item} for user, item in pairs])
+    found = sorted(set(session.scalars(text(asked), {"rows": rows})))
+    if not found:
+        return 0
     note(session, DELETED)  # first: whoever writes wishes takes the ledger before people, too
-    session.execute(deleting(Interaction).where(Interaction.id == found.id))
-    touch(session, [found.person_id])
+    these = f"SELECT given.id FROM {given_rows(session, {'id': 'bigint'})}"
+    gone = text(f"DELETE FROM interaction WHERE id IN ({these}) RETURNING person_id")
+    people = list(session.scalars(gone, {"rows": json.dumps([{"id": each} for each in found])}))
+    touch(session, set(people))
+    return len(people)
 
 
 def exists(session: Session, user: str) -> bool:
@@ -294,6 +308,28 @@ _DECIDED = and_(
     Decision.person_id == Interaction.person_id,
     Decision.item_id == Interaction.item_id,
 )
+_BEFORE = (
+    select(Publication.model_id)
+    .join(Model, Model.id == Publication.model_id)
+    .where(Publication.model_id != _IN_SERVICE, Model.pruned.is_(None))
+    .order_by(Publication.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+"""The model that was in service before, if its decisions are kept."""
+_earlier = aliased(Decision)
+_decided_before = (
+    select(_earlier.state)
+    .where(
+        _earlier.model_id == _BEFORE,
+        _earlier.person_id == Interaction.person_id,
+        _earlier.item_id == Interaction.item_id,
+    )
+    .correlate(Interaction)
+    .scalar_subquery()
+)
+_state_before: ColumnElement[str] = func.coalesce(_decided_before, "undecided")
+_HAS_CHANGED = and_(_BEFORE.is_not(None), _state_before != _state)
 _CATEGORIES = (
     select(ItemCategory.category).where(ItemCategory.item_id == Interaction.item_id).correlate(Interaction)
 )
@@ -374,9 +410,9 @@ def page(
         found = func.lower(func.coalesce(Item.title, "") + " " + Item.item)
         asked = asked.where(found.contains(search.lower(), autoescape=True))
     if state is not None:
-        if state not in STATES:
-            raise AssentError(f"state {state!r}: accepted: {', '.join(STATES)}")
-        asked = asked.where(_state == state)
+        if state not in (*STATES, CHANGED):
+            raise AssentError(f"state {state!r}: accepted: {', '.join((*STATES, CHANGED))}")
+        asked = asked.where(_HAS_CHANGED if state == CHANGED else _state == state)
     if cursor is not None:
         asked = asked.where(tuple_(Interaction.at, Interaction.id) < tuple_(*_place(cursor)))
     # On the connection itself: a session makes objects, which this page, the one asked most, does not need.
@@ -427,6 +463,18 @@ _said_of_categories = select(Wish.target, Wish.unwillingness, Wish.requested).wh
 def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
     return dict.fromkeys(STATES, 0) | dict(session.execute(_counts, {"user": user}).all())
+
+
+def states_before(session: Session, user: str) -> dict[str, str]:
+    """Return the items whose state was another in the model that was in service before, with that state."""
+    asked = (
+        select(Item.item, _state_before)
+        .select_from(Interaction)
+        .join(Item, Item.id == Interaction.item_id)
+        .outerjoin(Decision, _DECIDED)
+        .where(Interaction.person_id == _WHO, _HAS_CHANGED)
+    )
+    return dict(session.execute(asked, {"user": user}).all())
 
 
 def category_names(session: Session, user: str) -> list[str]:

@@ -1,34 +1,87 @@
 """All that is known of a person, for themselves; counts of everybody, for operators."""
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from assent.service import interactions, ledger, wishes
+from assent.service.interactions import Row
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Interaction, Item, Leaf, Model, Person, Receipt, Seal, Wish
+from assent.service.tables import (
+    Decision,
+    Interaction,
+    Item,
+    Leaf,
+    Link,
+    Model,
+    Person,
+    Receipt,
+    Seal,
+    Visit,
+    Wish,
+)
+from assent.service.wishes import Past, Standing
 
 _SOME: Final = 1000
 
 
-def export(session: Session, settings: ServiceSettings, user: str) -> dict[str, Any]:
-    """Return all that is known of a person as JSON: interactions with decisions, wishes, receipts.
+@dataclass(frozen=True)
+class Decided:
+    """What a model that is kept did with an interaction of a person."""
+
+    model: int
+    item: str
+    state: str
+    unwillingness: float
+    """When it was decided."""
+    reason: str | None
+    value: float | None
+    cost: float | None
+    price: float | None
+    worth_owner: float | None
+    worth_everybody: float | None
+    together: int | None
+
+
+@dataclass(frozen=True)
+class Export:
+    """All that is known of a person."""
+
+    user: str
+    pseudonym: str | None
+    """What receipts call them; None if they are unknown."""
+    added: float | None
+    interactions: list[Row]
+    brought: dict[str, float]
+    """The unwillingness that the platform brought with interactions, by item."""
+    standing: list[Standing]
+    history: list[Past]
+    decided: list[Decided]
+    receipts: list[dict[str, Any]]
+    visits: list[tuple[float, float]]
+    """When they began, and were last used."""
+    links: list[tuple[float, float | None]]
+    """When they were made, and used."""
+
+
+def export(session: Session, settings: ServiceSettings, user: str) -> Export:
+    """Return all that is known of a person.
 
     The session has to see one moment (`Database.snapshot`).
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     cursor = None
     while True:
         page = interactions.page(session, settings, user, cursor=cursor, limit=_SOME)
-        rows += [asdict(each) for each in page.rows]
+        rows += page.rows
         if (cursor := page.next) is None:
             break
-    said: list[dict[str, Any]] = []
+    said: list[Past] = []
     while True:
         past = wishes.history(session, user, cursor=cursor, limit=_SOME)
-        said += [asdict(each) for each in past.wishes]
+        said += past.wishes
         if (cursor := past.next) is None:
             break
     receipts: list[dict[str, Any]] = []
@@ -37,13 +90,55 @@ def export(session: Session, settings: ServiceSettings, user: str) -> dict[str, 
         receipts += some
         if cursor is None:
             break
-    return {
-        "person": user,
-        "interactions": rows,
-        "wishes_in_force": [asdict(each) for each in wishes.standing(session, user)],
-        "history": said,
-        "receipts": receipts,
-    }
+    person = session.scalar(select(Person).where(Person.user == user))
+    visits = select(Visit.created, Visit.seen).where(Visit.person == user).order_by(Visit.created)
+    links = select(Link.created, Link.used).where(Link.person == user).order_by(Link.created)
+    return Export(
+        user=user,
+        pseudonym=person.pseudonym if person else None,
+        added=person.added if person else None,
+        interactions=rows,
+        brought=_brought(session, user),
+        standing=wishes.standing(session, user),
+        history=said,
+        decided=_decided(session, user),
+        receipts=receipts,
+        visits=[tuple(each) for each in session.execute(visits)],
+        links=[tuple(each) for each in session.execute(links)],
+    )
+
+
+def _brought(session: Session, user: str) -> dict[str, float]:
+    asked = (
+        select(Item.item, Interaction.unwillingness)
+        .join(Interaction, Interaction.item_id == Item.id)
+        .join(Person, Person.id == Interaction.person_id)
+        .where(Person.user == user, Interaction.unwillingness.is_not(None))
+    )
+    return dict(session.execute(asked).all())
+
+
+def _decided(session: Session, user: str) -> list[Decided]:
+    asked = (
+        select(
+            Decision.model_id,
+            Item.item,
+            Decision.state,
+            Decision.unwillingness,
+            Decision.reason,
+            Decision.value,
+            Decision.cost,
+            Decision.price,
+            Decision.worth_owner,
+            Decision.worth_everybody,
+            Decision.together,
+        )
+        .join(Person, Person.id == Decision.person_id)
+        .join(Item, Item.id == Decision.item_id)
+        .where(Person.user == user)
+        .order_by(Decision.model_id.desc(), Item.item)
+    )
+    return [Decided(*row) for row in session.execute(asked)]
 
 
 def totals(session: Session) -> dict[str, int]:

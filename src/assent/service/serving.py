@@ -203,16 +203,19 @@ class Server:
                 self._lists.popitem(last=False)
         return found
 
-    def preview(self, session: Session, user: str, said: Said, k: int = 10) -> Preview:
+    def preview(self, session: Session, user: str, said: Sequence[Said], k: int = 10) -> Preview:
         """Return what the person's list would become if they said this; nothing is stored."""
-        check(said)
+        for each in said:
+            check(each)
         model, _ = self._present(session, user)
         if model is None:
             raise ConflictError("preview: no model is in service")
         loaded, rows = self._model(session, model), _rows(session, self._settings, user, model)
-        supposed = _supposing(standing(session, user), said)
+        supposed: Sequence[Standing] = standing(session, user)
+        for each in said:
+            supposed = _supposing(supposed, each)
         then = [_minding(row, self._minded(row, supposed), loaded) for row in rows]
-        before, after = (self._list(session, loaded, each, k) for each in (rows, then))
+        before, after = (self._list(session, loaded, some, k) for some in (rows, then))
         were, are = ({each.item for each in one.items} for one in (before, after))
         return Preview(
             before,

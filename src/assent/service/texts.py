@@ -85,6 +85,10 @@ class Texts:
         """Return a whole number as people write it."""
         return f"{value:,}"
 
+    def counted(self, key: str, count: int) -> str:
+        """Return a text about so many things."""
+        return self(f"{key}.one") if count == 1 else self(f"{key}.other", n=self.number(count))
+
     def iso(self, moment: float) -> str:
         """Return a moment as machines read it."""
         return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")

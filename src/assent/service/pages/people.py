@@ -14,18 +14,20 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from markupsafe import Markup, escape
 from sqlalchemy.orm import Session
+from starlette.datastructures import FormData
 
 from assent.service import interactions, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of, texts_of
 from assent.service.database import NotFoundError
-from assent.service.interactions import STATES, Row
+from assent.service.interactions import CHANGED, STATES, Row
 from assent.service.pages import render
 from assent.service.pages.render import NONE, address, draw, go, options, sent
 from assent.service.routes.receipts import ledger_response
+from assent.service.schemas import ExportOut
 from assent.service.security import PERSON, Visitor
 from assent.service.serving import Recommendation
 from assent.service.texts import Texts
-from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said
+from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said, Scope
 from assent.support.errors import AssentError
 
 router = APIRouter(prefix="/me", include_in_schema=False)
@@ -48,6 +50,7 @@ def overview(door: Person) -> Response:
         states = interactions.counts(session, user)
         latest = wishes.history(session, user, limit=3).wishes
         everything = _everything(session, user)
+        changed = interactions.states_before(session, user)
         model = models.in_service(session)
     counts = {
         "known": sum(states.values()),
@@ -69,6 +72,7 @@ def overview(door: Person) -> Response:
             "overview.unsaid", platform=settings.controller.name, choice=texts.choice(settings.unsaid)
         ),
         wishes=[_wish(door, texts, each) for each in latest],
+        changed=texts.counted("overview.changed", len(changed)) if changed else None,
         model=None if model is None else {"published": model.published, "hash": model.model_hash[:16]},
     )
 
@@ -87,23 +91,24 @@ def entries(door: Person) -> Response:
             user,
             category=category or None,
             search=search or None,
-            state=state if state in STATES else None,
+            state=state if state in (*STATES, CHANGED) else None,
             cursor=cursor or None,
             limit=ROWS,
         )
         categories = interactions.category_names(session, user)
+        before = interactions.states_before(session, user) if state == CHANGED else {}
     asked: dict[str, Any] = {
         "search": search,
         "category": category,
-        "state": state if state in STATES else "",
+        "state": state if state in (*STATES, CHANGED) else "",
     }
     return draw(
         door.request,
         "entries.html",
         visitor=visitor,
-        rows=_entries(texts, address(door.request, "/me/entry?item="), found.rows),
+        rows=_entries(texts, address(door.request, "/me/entry?item="), found.rows, before),
         categories=categories,
-        states=STATES,
+        states=(*STATES, CHANGED),
         cursor=cursor,
         empty=texts("entries.nothing" if any(asked.values()) or cursor else "entries.empty"),
         first=address(door.request, "/me/entries", **asked) if cursor else None,
@@ -116,13 +121,19 @@ def entries(door: Person) -> Response:
 def choose_entries(door: Person) -> Response:
     """Store the choices of a page that changed."""
     visitor, form = door.check(), door.posted
-    items = _changed(texts_of(form, "item"), texts_of(form, "was"), texts_of(form, "choice"))
+    changes = _changes(form, "item")
     with door.reading() as (session, _):
-        for item in items:
-            _own(door, session, visitor, Said("item", item))
-    said = _say(door, visitor, [Said("item", item, value) for item, value in items.items()])
-    kept = {name: text_of(form, name)[:_CUT] for name in ("search", "category", "state", "cursor")}
-    return go(door.request, "/me/entries", **kept, said=said)
+        _names(door, session, visitor, changes)
+    return go(door.request, "/me/entries", **_kept(form), said=_say(door, visitor, changes))
+
+
+@router.post("/entries/preview")
+def preview_entries(door: Person) -> Response:
+    """What the choices of a page that changed would change, before they are stored."""
+    visitor, form = door.check(), door.posted
+    here = {name: value for name, value in _kept(form).items() if value}
+    back = address(door.request, "/me/entries", **here)
+    return _preview_of_list(door, visitor, "item", "/me/entries", back, here)
 
 
 @router.get("/entry")
@@ -131,6 +142,7 @@ def entry(door: Person) -> Response:
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
         row = interactions.one(session, settings, _user(visitor), door.asked("item"))
+        before = interactions.states_before(session, _user(visitor)).get(row.item)
     is_own = row.source == "item"
     figures = [
         (texts(f"entry.{name}"), f"{value:.4g}")
@@ -147,6 +159,7 @@ def entry(door: Person) -> Response:
         about=_about(texts, row),
         state=row.state,
         why=texts.why(row),
+        before=None if before is None else _before(texts, before),
         figures=figures,
         chosen=sent(row.unwillingness) if is_own else None,
         counts_now=texts("entry.now", choice=choice, source=texts.source(row, settings.controller.name)),
@@ -176,7 +189,9 @@ def categories(door: Person) -> Response:
         {
             "name": each.category,
             "about": texts.number(each.count),
-            "address": address(door.request, "/me/entries", category=each.category),
+            "see": texts("categories.see", n=texts.number(each.count), name=each.category),
+            "address": address(door.request, "/me/category", category=each.category),
+            "entries": address(door.request, "/me/entries", category=each.category),
             "label": texts("categories.label", name=each.category),
             "was": sent(each.unwillingness),
             "options": options(texts, each.unwillingness, "category", None),
@@ -190,17 +205,43 @@ def categories(door: Person) -> Response:
 def choose_categories(door: Person) -> Response:
     """Store the choices for categories that changed."""
     visitor, form = door.check(), door.posted
-    names = _changed(texts_of(form, "category"), texts_of(form, "was"), texts_of(form, "choice"))
+    changes = _changes(form, "category")
     with door.reading() as (session, _):
-        for name in names:
-            _own(door, session, visitor, Said("category", name))
-    said = _say(door, visitor, [Said("category", name, value) for name, value in names.items()])
-    return go(door.request, "/me/categories", said=said)
+        _names(door, session, visitor, changes)
+    return go(door.request, "/me/categories", said=_say(door, visitor, changes))
+
+
+@router.post("/categories/preview")
+def preview_categories(door: Person) -> Response:
+    """What the choices for categories that changed would change, before they are stored."""
+    back = address(door.request, "/me/categories")
+    return _preview_of_list(door, door.check(), "category", "/me/categories", back, {})
+
+
+@router.get("/category")
+def category(door: Person) -> Response:
+    """One category: how many entries, what counts, and the choice."""
+    texts, name = render.texts_of(door.request), door.asked("category")
+    with door.reading() as (session, visitor):
+        found = [each for each in interactions.categories(session, _user(visitor)) if each.category == name]
+    if not found:
+        raise NotFoundError("category: there is none of this person")
+    [theirs] = found
+    return draw(
+        door.request,
+        "category.html",
+        visitor=visitor,
+        name=name,
+        about=texts.counted("category", theirs.count),
+        entries=address(door.request, "/me/entries", category=name),
+        chosen=None if theirs.unwillingness is None else sent(theirs.unwillingness),
+        inherited=texts("category.inherited"),
+    )
 
 
 @router.post("/category")
 def choose_category(door: Person) -> Response:
-    """Store the choice for one category, after its preview."""
+    """Store the choice for one category."""
     return _choose(door, "category", "/me/categories")
 
 
@@ -221,11 +262,45 @@ def recommendations(door: Person) -> Response:
 
 @router.post("/preview")
 def preview(door: Person) -> Response:
-    """What a choice would change, before it is stored."""
-    visitor, texts, form = door.check(), render.texts_of(door.request), door.posted
+    """What one choice would change, before it is stored."""
+    visitor, form = door.check(), door.posted
     said = _said(text_of(form, "scope"), text_of(form, "target"), text_of(form, "choice"))
+    action, back = {
+        "item": ("/me/entry", address(door.request, "/me/entry", item=said.target)),
+        "category": ("/me/category", address(door.request, "/me/category", category=said.target)),
+        "everything": ("/me/everything", address(door.request, "/me")),
+    }[said.scope]
+    hidden = [("scope", said.scope), ("target", said.target), ("choice", sent(said.unwillingness))]
+    return _preview(door, visitor, [said], action, back, hidden)
+
+
+def _preview_of_list(
+    door: Door, visitor: Visitor, scope: Scope, action: str, back: str, here: Mapping[str, str]
+) -> Response:
+    """Return what the choices of a list that changed would change. `here` is which part of the list it is."""
+    form = door.posted
+    changes = _changes(form, scope)
+    if not changes:
+        return go(door.request, action, **here, said="same")
+    were = dict(zip(texts_of(form, scope), texts_of(form, "was"), strict=True))
+    hidden = list(here.items())
+    for each in changes:
+        hidden += [(scope, each.target), ("was", were[each.target]), ("choice", sent(each.unwillingness))]
+    return _preview(door, visitor, changes, action, back, hidden)
+
+
+def _preview(
+    door: Door,
+    visitor: Visitor,
+    said: Sequence[Said],
+    action: str,
+    back: str,
+    hidden: Sequence[tuple[str, str]],
+) -> Response:
+    """Return the page of both lists, with a form of `hidden` fields that stores what is said."""
+    texts = render.texts_of(door.request)
     with door.reading() as (session, _):
-        what = _own(door, session, visitor, said)
+        names = _names(door, session, visitor, said)
         found = door.service.server.preview(session, _user(visitor), said, SHOWN)
     gone = {each.item: "gone" for each in found.gone}
     new = {each.item: "new" for each in found.new}
@@ -234,33 +309,31 @@ def preview(door: Person) -> Response:
     else:
         moved = [each.item for each in found.now.items] != [each.item for each in found.then.items]
         summary = texts("preview.order" if moved else "preview.same")
-    named = {
-        "everything": texts("preview.everything"),
-        "category": texts("preview.category", target=said.target),
-    }
-    named_as = named.get(said.scope, f"“{what}”")
-    back = {
-        "item": address(door.request, "/me/entry", item=said.target),
-        "everything": address(door.request, "/me"),
-    }
     return draw(
         door.request,
         "preview.html",
         visitor=visitor,
-        supposed=texts("preview.supposed.none", what=named_as)
-        if said.unwillingness is None
-        else texts("preview.supposed", choice=texts.choice(said.unwillingness), what=named_as),
+        supposed=[_supposed(texts, each, name) for each, name in zip(said, names, strict=True)],
         summary=summary,
         now=[_recommendation(texts, each) for each in found.now.items],
         then=[_recommendation(texts, each) for each in found.then.items],
         gone=gone,
         new=new,
-        scope=said.scope,
-        target=said.target,
-        choice=sent(said.unwillingness),
-        action={"item": "/me/entry", "category": "/me/category", "everything": "/me/everything"}[said.scope],
-        back=back.get(said.scope, address(door.request, "/me/categories")),
+        hidden=hidden,
+        action=action,
+        save=texts("preview.save" if len(said) == 1 else "preview.save.all"),
+        back=back,
     )
+
+
+def _supposed(texts: Texts, said: Said, name: str) -> str:
+    what = {
+        "everything": texts("preview.everything"),
+        "category": texts("preview.category", target=said.target),
+    }.get(said.scope, f"“{name}”")
+    if said.unwillingness is None:
+        return texts("preview.supposed.none", what=what)
+    return texts("preview.supposed", choice=texts.choice(said.unwillingness), what=what)
 
 
 @router.get("/history")
@@ -311,7 +384,7 @@ def receipt_file(door: Person, receipt: UUID) -> Response:
     """A receipt, to be kept."""
     with door.reading() as (session, visitor):
         found = ledger.receipt(session, str(receipt), user=_user(visitor))
-    return _file(found, "receipt.json")
+    return _file(json.dumps(found, ensure_ascii=False, indent=2), "receipt.json")
 
 
 @router.get("/ledger.jsonl")
@@ -345,7 +418,7 @@ def export(door: Person) -> Response:
     _count_file(door, "export")
     with door.snapshot() as (session, visitor):
         found = people.export(session, door.service.settings, _user(visitor))
-    return _file(found, "my-data.json")
+    return _file(ExportOut.of(found, door.service.settings).model_dump_json(indent=2), "my-data.json")
 
 
 @router.get("/withdraw")
@@ -397,15 +470,25 @@ def _value(choice: str) -> float | None:
     return value
 
 
-def _changed(targets: Sequence[str], were: Sequence[str], choices: Sequence[str]) -> dict[str, float | None]:
+def _changes(form: FormData, scope: Scope) -> list[Said]:
     """Return the choices of a list that are not what the page showed: others are left as they are by now."""
+    targets, were, choices = (texts_of(form, name) for name in (scope, "was", "choice"))
     if not len(targets) == len(were) == len(choices):
         raise AssentError("the form is not whole: accepted: the form as it was shown")
-    return {
-        target: _value(choice)
+    return [
+        Said(scope, target, _value(choice))
         for target, was, choice in zip(targets, were, choices, strict=True)
         if choice != was
-    }
+    ]
+
+
+def _kept(form: FormData) -> dict[str, str]:
+    """Return which part of the entries a form showed."""
+    return {name: text_of(form, name)[:_CUT] for name in ("search", "category", "state", "cursor")}
+
+
+def _names(door: Door, session: Session, visitor: Visitor, said: Sequence[Said]) -> list[str]:
+    return [_own(door, session, visitor, each) for each in said]
 
 
 def _own(door: Door, session: Session, visitor: Visitor, said: Said) -> str:
@@ -449,8 +532,8 @@ def _everything(session: Session, user: str) -> float | None:
     return found[0].unwillingness if found else None
 
 
-def _entries(texts: Texts, entry: str, rows: Sequence[Row]) -> Markup:
-    """Return the rows of the list as HTML.
+def _entries(texts: Texts, entry: str, rows: Sequence[Row], before: Mapping[str, str]) -> Markup:
+    """Return the rows of the list as HTML; `before` has earlier states by item.
 
     This page is asked most and has most in it: drawn here, rows take a third of the time of a template.
     What comes from the platform is escaped; `_judged`, `_chosen` and `options` draw and keep all else.
@@ -462,7 +545,7 @@ def _entries(texts: Texts, entry: str, rows: Sequence[Row]) -> Markup:
         drawn.append(
             f'<tr><th scope="row"><a id="e{place}" href="{entry}{quote(row.item, safe="")}">'
             f"<bdi>{escape(row.title or row.item)}</bdi></a><small>{escape(_about(texts, row))}</small></th>"
-            f"{_judged(texts, row.state, texts.why(row))}"
+            f"{_judged(texts, row.state, texts.why(row), before.get(row.item))}"
             f'<td><input type="hidden" name="item" value="{escape(row.item)}">{_chosen(sent(own))}'
             f'<select name="choice" aria-labelledby="choice e{place}">'
             f"{options(texts, own, row.source, inherited)}</select></td></tr>"
@@ -471,9 +554,14 @@ def _entries(texts: Texts, entry: str, rows: Sequence[Row]) -> Markup:
 
 
 @lru_cache(maxsize=1000)
-def _judged(texts: Texts, state: str, why: str) -> str:
+def _judged(texts: Texts, state: str, why: str, before: str | None) -> str:
     word = escape(texts(f"state.{state}"))
-    return f'<td><span class="pill {state}">{word}</span><small>{escape(why)}</small></td>'
+    earlier = "" if before is None else f"<small>{escape(_before(texts, before))}</small>"
+    return f'<td><span class="pill {state}">{word}</span>{earlier}<small>{escape(why)}</small></td>'
+
+
+def _before(texts: Texts, state: str) -> str:
+    return texts("entry.before", state=texts(f"state.{state}"))
 
 
 @lru_cache(maxsize=1000)
@@ -566,7 +654,6 @@ def _recommendation(texts: Texts, each: Recommendation) -> dict[str, Any]:
     return {"item": each.item, "name": each.title or each.item, "why": why}
 
 
-def _file(content: dict[str, Any], name: str) -> Response:
-    body = json.dumps(content, ensure_ascii=False, indent=2)
+def _file(body: str, name: str) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, media_type="application/json", headers=headers)

@@ -91,5 +91,5 @@ def preview(caller: Recommending, body: PreviewIn) -> Response:
     """Say what a person's list would become if they said this. Nothing is stored."""
     said = Said(body.wish.scope, body.wish.target, body.wish.unwillingness)
     with caller.service.database.reading() as session:
-        found = caller.service.server.preview(session, body.user, said, body.k)
+        found = caller.service.server.preview(session, body.user, [said], body.k)
     return as_json({"now": found.now, "then": found.then})

@@ -11,8 +11,10 @@ from assent.service.interactions import NewInteraction
 from assent.service.routes.repeat import ONCE, api_router, as_json
 from assent.service.schemas import (
     AddedOut,
+    AllGoneIn,
     Category,
     Cursor,
+    DeletedOut,
     InteractionIn,
     InteractionsIn,
     InteractionsOut,
@@ -94,6 +96,15 @@ def delete_one(caller: Platform, user: Annotated[UserId, Query()], item: Annotat
     """Delete an interaction: the next model is trained without it."""
     with caller.service.database.writing() as session:
         interactions.delete(session, user, item)
+
+
+@router.post("/interactions/delete/bulk", dependencies=[ONCE])
+def delete_many(caller: Platform, body: AllGoneIn) -> DeletedOut:
+    """Delete up to 10,000 interactions: the next model is trained without them."""
+    pairs = [(each.user, each.item) for each in body.interactions]
+    with caller.service.database.writing() as session:
+        deleted = interactions.delete_many(session, pairs)
+    return DeletedOut(deleted=deleted, unknown=len(set(pairs)) - deleted)
 
 
 @router.delete("/people", status_code=204, dependencies=[ONCE])

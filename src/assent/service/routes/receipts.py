@@ -1,6 +1,5 @@
 """/v1/receipts, /v1/ledger, /v1/export: what was said and honoured, and the proof of it."""
 
-import json
 from collections.abc import Iterator
 from tempfile import TemporaryFile
 from typing import Annotated, Any, Final
@@ -15,6 +14,7 @@ from assent.service.access import Caller, KeyFor, Service
 from assent.service.routes.repeat import api_router
 from assent.service.schemas import (
     Cursor,
+    ExportOut,
     HeadOut,
     HeadsOut,
     Identifier,
@@ -128,8 +128,8 @@ def ledger_response(service: Service) -> StreamingResponse:
 
 
 @router.get("/export")
-def export(caller: Platform, user: Annotated[UserId, Query()]) -> dict[str, Any]:
+def export(caller: Platform, user: Annotated[UserId, Query()]) -> ExportOut:
     """Return all that is known of a person."""
+    settings = caller.service.settings
     with caller.service.database.snapshot() as session:
-        found: dict[str, Any] = json.loads(json.dumps(people.export(session, caller.service.settings, user)))
-    return found
+        return ExportOut.of(people.export(session, settings, user), settings)

@@ -22,7 +22,6 @@ from assent.service.schemas import (
     StandingsOut,
     UserId,
     WishesIn,
-    moment,
     source_of,
 )
 from assent.service.texts import Texts
@@ -56,19 +55,7 @@ def list_standing(caller: Platform, user: Annotated[UserId, Query()]) -> Standin
     """List a person's wishes in force."""
     with caller.service.database.reading() as session:
         found = wishes.standing(session, user)
-    return StandingsOut(
-        wishes=[
-            StandingOut(
-                wish=each.wish,
-                scope=each.scope,
-                target=each.target,
-                unwillingness=each.unwillingness,
-                said=moment(each.said),
-                withdrawal=each.withdrawal,
-            )
-            for each in found
-        ]
-    )
+    return StandingsOut(wishes=[StandingOut.of(each) for each in found])
 
 
 @router.get("/wishes/effective")
@@ -93,23 +80,4 @@ def history(
     """List all that a person said, and when each wish was stored, decided, trained for and served."""
     with caller.service.database.reading() as session:
         found = wishes.history(session, user, cursor=cursor, limit=limit)
-    return HistoryOut(
-        wishes=[
-            PastOut(
-                wish=each.wish,
-                scope=each.scope,
-                target=each.target,
-                unwillingness=each.unwillingness,
-                before=each.before,
-                withdrawal=each.withdrawal,
-                in_force=each.in_force,
-                requested=moment(each.requested),
-                decided=moment(each.decided),
-                trained=moment(each.trained),
-                served=moment(each.served),
-                receipts=each.receipts,
-            )
-            for each in found.wishes
-        ],
-        next=found.next,
-    )
+    return HistoryOut(wishes=[PastOut.of(each) for each in found.wishes], next=found.next)
