@@ -61,8 +61,8 @@ def routes(app: FastAPI) -> list[tuple[str, str, str]]:
 
 def is_let_in(actor: str, needs: str) -> bool:
     """Whether a route is for an actor."""
-    kinds = {**dict.fromkeys(PEOPLE, {PERSON, ANY}), "operator": {OPERATOR, ANY}}
-    return needs == PUBLIC or needs in kinds.get(actor, {actor})
+    kinds = {**dict.fromkeys(PEOPLE, (PERSON, ANY)), "operator": (OPERATOR, ANY)}
+    return needs == PUBLIC or needs in kinds.get(actor, (actor,))
 
 
 def client_of(site: Site, actor: str) -> TestClient:
