@@ -188,12 +188,6 @@ def _do(
     database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch, executor: Executor
 ) -> dict[str, Any]:
     """Do a job, and return its result."""
-    if taken.kind == "publish":
-        with database.writing() as session:
-            jobs.hold(session, taken)
-            models.publish(session, settings, int(taken.payload["model"]), by=f"job {taken.id}")
-            jobs.finish(session, taken, {"model": int(taken.payload["model"])})
-        return {"model": int(taken.payload["model"])}
     with database.reading() as session:
         made = session.scalar(select(Model.id).where(Model.job_id == taken.id))
     if made is None:
