@@ -16,7 +16,6 @@ from assent.service.jobs import LEASE, LostJobError, Taken
 from assent.service.tables import Job
 
 
-
 def asked(database: Database, number: int) -> list[int]:
     with database.writing() as session:
         return [jobs.enqueue(session, "update", {"number": n}, by="tests") for n in range(number)]

@@ -6,7 +6,7 @@ its own settings, which the service does not weaken. Several processes may use e
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,9 +19,9 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import (
+    ClauseElement,
     Connection,
     Engine,
-    TextClause,
     create_engine,
     event,
     insert,
@@ -29,9 +29,10 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy import Table as SqlTable
-from sqlalchemy.dialects import postgresql
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, Dialect, make_url
+from sqlalchemy.engine.interfaces import DBAPICursor, IsolationLevel
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from assent.service.tables import Meta, Table
@@ -61,8 +62,7 @@ class Database:
         self.engine = _engine(_url(url), pool)
         self._writer = self.engine.execution_options(writing=True)
         # A session that only reads needs no transaction on PostgreSQL, which would be two more round trips.
-        alone = {} if self.is_sqlite else {"isolation_level": "AUTOCOMMIT"}
-        self._reader = self.engine.execution_options(**alone)
+        self._reader = self.engine if self.is_sqlite else _engine(_url(url), pool, "AUTOCOMMIT")
 
     @staticmethod
     def open(url: str, *, pool: int = 10) -> "Database":
@@ -124,9 +124,60 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+        self._reader.dispose()
 
 
 Rows = Sequence[Mapping[str, Any]]
+
+
+class Query:
+    """A statement that is made once, and asked on the connection itself.
+
+    For what is asked most: SQLAlchemy takes longer over a statement and its results than the driver does.
+    """
+
+    def __init__(self, asked: ClauseElement | str) -> None:
+        self._asked = text(asked) if isinstance(asked, str) else asked
+        self._made: dict[str, tuple[str, dict[str, Any]]] = {}
+
+    def rows(self, session: Session, **values: object) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        return self._ask(session, values, lambda cursor: cursor.fetchall())
+
+    def run(self, session: Session, **values: object) -> None:
+        """Run a statement that returns nothing."""
+        self._ask(session, values, lambda _: [])
+
+    def _ask(
+        self, session: Session, values: Mapping[str, object], take: Callable[[DBAPICursor], Any]
+    ) -> list[tuple[Any, ...]]:
+        connection = session.connection()
+        dialect = connection.dialect
+        sql, fixed = self._made.get(dialect.name) or self._make(dialect)
+        try:
+            cursor = connection.connection.cursor()
+            cursor.execute(sql, {**fixed, **values})
+            found: list[tuple[Any, ...]] = take(cursor)
+            cursor.close()
+        except dialect.loaded_dbapi.Error as error:
+            if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
+                connection.invalidate()
+            # Of the kind that SQLAlchemy gives it: some kinds mean that the database does not answer.
+            raise DBAPIError.instance(
+                None, None, error, dialect.loaded_dbapi.Error, dialect=dialect
+            ) from error
+        return found
+
+    def _make(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+        by_name = sqlite.dialect(paramstyle="named") if dialect.name == "sqlite" else dialect
+        made = self._asked.compile(dialect=by_name)
+        fixed = {name: bound.value for name, bound in made.binds.items() if not bound.required}
+        self._made[dialect.name] = str(made), fixed
+        return self._made[dialect.name]
+
+
+query: Final = cache(Query)
+"""The query of a text in SQL, made once."""
 
 
 def insert_many(session: Session, rows: Mapping[type[Table], Rows]) -> None:
@@ -139,11 +190,11 @@ def insert_many(session: Session, rows: Mapping[type[Table], Rows]) -> None:
         # PostgreSQL takes rows as JSON: one statement, always the same, whatever their number.
         asked = _from_json(tuple((into, tuple(some[0])) for into, some in given.items()))
         values = {into.name: json.dumps(some, ensure_ascii=False) for into, some in given.items()}
-        session.connection().execute(asked, values)
+        query(asked).run(session, **values)
 
 
 @cache
-def _from_json(tables: tuple[tuple[SqlTable, tuple[str, ...]], ...]) -> TextClause:
+def _from_json(tables: tuple[tuple[SqlTable, tuple[str, ...]], ...]) -> str:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     inserts = []
     for into, columns in tables:
@@ -154,11 +205,7 @@ def _from_json(tables: tuple[tuple[SqlTable, tuple[str, ...]], ...]) -> TextClau
         inserts.append(f"INSERT INTO {into.name} ({names}) SELECT {names} FROM {given}")
     *first, last = inserts
     earlier = ", ".join(f"insert_{place} AS ({each})" for place, each in enumerate(first))
-    return text(f"WITH {earlier} {last}" if first else last)
-
-
-statement = cache(text)
-"""Statements in SQL, each made once."""
+    return f"WITH {earlier} {last}" if first else last
 
 
 def given_rows(session: Session, columns: Mapping[str, str]) -> str:
@@ -193,9 +240,11 @@ def _url(url: str) -> URL:
     raise AssentError(f"database: a URL of {name}; accepted: {ACCEPTED}")
 
 
-def _engine(url: URL, pool: int) -> Engine:
+def _engine(url: URL, pool: int, level: IsolationLevel = "READ COMMITTED") -> Engine:
     if url.get_backend_name() != "sqlite":
-        engine = create_engine(url, pool_size=pool, max_overflow=pool, pool_timeout=PATIENCE)
+        engine = create_engine(
+            url, pool_size=pool, max_overflow=pool, pool_timeout=PATIENCE, isolation_level=level
+        )
         _ask_idle_connections(engine)
         return engine
     Path(str(url.database)).parent.mkdir(0o700, parents=True, exist_ok=True)

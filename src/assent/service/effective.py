@@ -16,7 +16,7 @@ from assent.service.settings import ServiceSettings
 from assent.service.tables import Interaction, Item, ItemCategory, Wish
 from assent.service.wishes import Standing
 
-Query = Select[*tuple[Any, ...]]
+Asked = Select[*tuple[Any, ...]]
 
 
 def deciding(in_force: Iterable[Standing], item: str, categories: Sequence[str]) -> Standing | None:
@@ -35,7 +35,7 @@ class Effective:
 
     settings: ServiceSettings
 
-    def joined(self, asked: Query) -> Query:
+    def joined(self, asked: Asked) -> Asked:
         """Return a query on interactions with the wish that decides on each, if there is one."""
         spoken = aliased(Wish)
         mine = (

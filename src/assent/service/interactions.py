@@ -19,7 +19,6 @@ from sqlalchemy import (
     case,
     cast,
     func,
-    literal,
     select,
     text,
     tuple_,
@@ -28,8 +27,8 @@ from sqlalchemy import delete as deleting
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, aliased
 
-from assent.service.database import NotFoundError, given_rows, statement
-from assent.service.effective import Effective, Query
+from assent.service.database import NotFoundError, Query, given_rows, query
+from assent.service.effective import Effective
 from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
@@ -158,7 +157,7 @@ def _take_turn(session: Session, *, alone: bool) -> None:
     """Let uploads of several rows, which could wait for each other's rows in a circle, take turns."""
     if session.get_bind().dialect.name == "postgresql":
         how = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
-        session.execute(statement(f"SELECT {how}(:key)"), {"key": _UPLOADING})
+        query(f"SELECT {how}(:key)").run(session, key=_UPLOADING)
 
 
 def _check(each: NewInteraction, place: str) -> None:
@@ -184,7 +183,7 @@ def _add_people(session: Session, users: Iterable[str], now: float) -> None:
         f"WHERE NOT EXISTS ({known}) ON CONFLICT DO NOTHING"
     )
     rows = [{"user": user, "pseudonym": str(uuid4())} for user in sorted(users)]
-    session.execute(statement(asked), {"rows": json.dumps(rows), "now": now})
+    query(asked).run(session, rows=json.dumps(rows), now=now)
 
 
 def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
@@ -199,14 +198,14 @@ def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
         if each.categories is not None:
             categories[each.item] = list(dict.fromkeys(each.categories))
     given = given_rows(session, {"item": "text", "title": "text"})
-    rows = {"rows": json.dumps([{"item": item, "title": title} for item, title in sorted(titles.items())])}
+    rows = json.dumps([{"item": item, "title": title} for item, title in sorted(titles.items())])
     is_new = "NOT EXISTS (SELECT 1 FROM item WHERE item.item = given.item)"
     asked = f"SELECT given.item, given.title FROM {given} WHERE {is_new}"
-    session.execute(statement(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING"), rows)
+    query(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING").run(session, rows=rows)
     if any(titles.values()):
         other = "item.item = given.item AND (item.title <> given.title OR item.title IS NULL)"
         asked = f"UPDATE item SET title = given.title FROM {given} WHERE {other} AND given.title IS NOT NULL"
-        session.execute(statement(asked), rows)
+        query(asked).run(session, rows=rows)
     return _set_categories(session, categories)
 
 
@@ -252,7 +251,7 @@ def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> li
     )
     first = {(each.user, each.item): each for each in reversed(some)}  # of a pair that comes twice
     rows = [{name: getattr(each, name) for name in kinds} for each in first.values()]
-    return list(session.scalars(statement(asked), {"rows": json.dumps(rows), "now": now}))
+    return [person for (person,) in query(asked).rows(session, rows=json.dumps(rows), now=now)]
 
 
 def delete(session: Session, user: str, item: str) -> None:
@@ -335,13 +334,28 @@ _CATEGORIES = (
 )
 
 
-@lru_cache(maxsize=8)
-def _rows(settings: ServiceSettings, dialect: str) -> Query:
-    """Return the query of the interactions of the person `user`, in the order of `Row`, and their ids.
+_FILTERS: Final[Mapping[str, ColumnElement[bool]]] = {
+    "category": bindparam("category").in_(_CATEGORIES),
+    "search": func.lower(func.coalesce(Item.title, "") + " " + Item.item).contains(
+        bindparam("search"), autoescape=False, escape="/"
+    ),
+    "state": _state == bindparam("state"),
+    CHANGED: _HAS_CHANGED,
+    "after_id": tuple_(Interaction.at, Interaction.id) < tuple_(bindparam("after"), bindparam("after_id")),
+    "item": Item.item == bindparam("item"),
+}
+"""What a page of interactions can be narrowed by, each with the value of its name."""
 
-    Making a query takes longer than asking it, so it is made once.
-    """
+
+@lru_cache(maxsize=100)
+def _rows(settings: ServiceSettings, dialect: str, narrowed: tuple[str, ...]) -> Query:
+    """Return the query of the interactions of the person `user`, in the order of `Row`, and their ids."""
     effective = Effective(settings)
+    wanted = [Person.user == bindparam("user"), *(_FILTERS[each] for each in narrowed)]
+    latest_first = (Interaction.at.desc(), Interaction.id.desc())
+    if not {*narrowed} - {"after_id"}:  # then what is shown is known before anything is joined to it
+        ids = select(Interaction.id).join(Person, Person.id == Interaction.person_id).where(*wanted)
+        wanted = [Interaction.id.in_(ids.order_by(*latest_first).limit(bindparam("most")))]
     asked = (
         select(
             Item.item,
@@ -367,11 +381,11 @@ def _rows(settings: ServiceSettings, dialect: str) -> Query:
         .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
         .outerjoin(Decision, _DECIDED)
-        .where(Person.user == bindparam("user"))
-        .order_by(Interaction.at.desc(), Interaction.id.desc())
+        .where(*wanted)
+        .order_by(*latest_first)
         .limit(bindparam("most"))
     )
-    return effective.joined(asked)
+    return Query(effective.joined(asked))
 
 
 def categories_of_row(dialect: str) -> ColumnElement[str]:
@@ -381,14 +395,21 @@ def categories_of_row(dialect: str) -> ColumnElement[str]:
     return select(cast(listed(named.c.category), Text)).scalar_subquery()
 
 
-def _asked(session: Session, settings: ServiceSettings) -> Query:
-    return _rows(settings, session.get_bind().dialect.name)
+def _found(session: Session, settings: ServiceSettings, **given: Any) -> list[tuple[Any, ...]]:
+    narrowed = tuple(each for each in _FILTERS if each in given)
+    return _rows(settings, session.get_bind().dialect.name, narrowed).rows(session, **given)
 
 
-def _shown(row: Any) -> Row:
+@lru_cache(maxsize=10_000)
+def categories_in(listed: str | None) -> tuple[str, ...]:
+    """Return the categories that `categories_of_row` listed."""
+    return tuple(json.loads(listed or "[]"))
+
+
+def _shown(row: tuple[Any, ...]) -> Row:
     """Return a row of the query as people see it."""
     item, title, categories, *rest = row[:-1]
-    return Row(item, title, tuple(json.loads(categories or "[]")), *rest)
+    return Row(item, title, categories_in(categories), *rest)
 
 
 def page(
@@ -403,20 +424,18 @@ def page(
     limit: int = 50,
 ) -> Rows:
     """Return a page of a person's interactions, latest first; empty for somebody unknown."""
-    asked = _asked(session, settings)
+    given: dict[str, Any] = {}
     if category is not None:
-        asked = asked.where(literal(category).in_(_CATEGORIES))
+        given["category"] = category
     if search:
-        found = func.lower(func.coalesce(Item.title, "") + " " + Item.item)
-        asked = asked.where(found.contains(search.lower(), autoescape=True))
+        given["search"] = re.sub("[/%_]", r"/\g<0>", search.lower())
     if state is not None:
         if state not in (*STATES, CHANGED):
             raise AssentError(f"state {state!r}: accepted: {', '.join((*STATES, CHANGED))}")
-        asked = asked.where(_HAS_CHANGED if state == CHANGED else _state == state)
+        given[CHANGED if state == CHANGED else "state"] = state
     if cursor is not None:
-        asked = asked.where(tuple_(Interaction.at, Interaction.id) < tuple_(*_place(cursor)))
-    # On the connection itself: a session makes objects, which this page, the one asked most, does not need.
-    rows = session.connection().execute(asked, {"user": user, "most": limit + 1}).all()
+        given["after"], given["after_id"] = _place(cursor)
+    rows = _found(session, settings, user=user, most=limit + 1, **given)
     shown = [_shown(row) for row in rows[:limit]]
     return Rows(shown, f"{shown[-1].at!r}~{rows[limit - 1][-1]}" if len(rows) > limit else None)
 
@@ -434,11 +453,22 @@ def _place(cursor: str) -> tuple[float, int]:
 
 def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Row:
     """Return one interaction of a person; `NotFoundError` if there is none."""
-    asked = _asked(session, settings).where(Item.item == item)
-    row = session.execute(asked, {"user": user, "most": 1}).first()
-    if row is None:
+    found = _found(session, settings, user=user, item=item, most=1)
+    if not found:
         raise NotFoundError("interaction: there is none of this person and item")
-    return _shown(row)
+    return _shown(found[0])
+
+
+def brought_by(session: Session, user: str) -> dict[str, tuple[float | None, tuple[str, ...]]]:
+    """Return what the platform brought of each item of a person: their unwillingness, its categories."""
+    asked = (
+        select(Item.item, Interaction.unwillingness, categories_of_row(session.get_bind().dialect.name))
+        .select_from(Interaction)
+        .join(Person, Person.id == Interaction.person_id)
+        .join(Item, Item.id == Interaction.item_id)
+        .where(Person.user == user)
+    )
+    return {item: (minded, categories_in(listed)) for item, minded, listed in session.execute(asked)}
 
 
 _WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
@@ -449,7 +479,7 @@ _counts = (
     .where(Interaction.person_id == _WHO)
     .group_by(_state)
 )
-_counts_of_categories = (
+_counts_of_categories: Final = Query(
     select(ItemCategory.category, func.count())
     .join(Interaction, Interaction.item_id == ItemCategory.item_id)
     .where(Interaction.person_id == _WHO)
@@ -479,13 +509,13 @@ def states_before(session: Session, user: str) -> dict[str, str]:
 
 def category_names(session: Session, user: str) -> list[str]:
     """Return the categories of a person's interactions, most frequent first."""
-    counted = session.connection().execute(_counts_of_categories, {"user": user}).all()
+    counted = _counts_of_categories.rows(session, user=user)
     return [name for name, _ in sorted(counted, key=lambda each: (-each[1], each[0]))]
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:
     """Return the categories of a person's interactions, most frequent first, and those they wished about."""
-    counted = dict(session.execute(_counts_of_categories, {"user": user}).all())
+    counted = dict(_counts_of_categories.rows(session, user=user))  # type: ignore[arg-type]
     said = {row.target: row for row in session.execute(_said_of_categories, {"user": user})}
     found = [
         CategoryCount(

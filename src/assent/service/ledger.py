@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError, Rows, insert_many, statement
+from assent.service.database import NotFoundError, Query, Rows, insert_many
 from assent.service.ledger_check import (
     FORMAT,
     Finding,
@@ -116,15 +116,16 @@ def moment_of(text: str) -> float:
 def take_turn(session: Session) -> Turn:
     """Wait until nobody else appends, and return where this transaction may."""
     if session.get_bind().dialect.name == "postgresql":
-        session.connection().execute(statement("SELECT pg_advisory_xact_lock(:key)"), {"key": _APPENDING})
-    last: Any = session.connection().execute(_LAST).one()
-    if last.number is None:
-        return Turn(last.value, 0, 0, first_head(last.value))
-    return Turn(last.value, last.first + last.size, last.number + 1, last.head)
+        _ALONE.run(session, key=_APPENDING)
+    [(ledger, number, first, size, head)] = _LAST.rows(session)
+    if number is None:
+        return Turn(ledger, 0, 0, first_head(ledger))
+    return Turn(ledger, first + size, number + 1, head)
 
 
-_LAST: Final = (
-    select(Meta.value, Seal.number, Seal.first, Seal.count.label("size"), Seal.head)
+_ALONE: Final = Query("SELECT pg_advisory_xact_lock(:key)")
+_LAST: Final = Query(
+    select(Meta.value, Seal.number, Seal.first, Seal.count, Seal.head)
     .select_from(Meta)
     .outerjoin(Seal, Seal.number == select(func.max(Seal.number)).scalar_subquery())
     .where(Meta.name == "ledger")

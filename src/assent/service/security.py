@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from assent.service import ledger
-from assent.service.database import ConflictError, NotFoundError
+from assent.service.database import ConflictError, NotFoundError, Query
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Attempt, Key, Link, Reply, Visit
 from assent.support.errors import AssentError
@@ -222,8 +222,10 @@ def use_link(session: Session, secret: str) -> str:
 
 # Visits
 
-_VISIT: Final = select(Visit.kind, Visit.person, Visit.key_id, Visit.csrf, Visit.seen, Visit.expires).where(
-    Visit.token_hash == bindparam("token_hash")
+_VISIT: Final = Query(
+    select(Visit.kind, Visit.person, Visit.key_id, Visit.csrf, Visit.seen, Visit.expires).where(
+        Visit.token_hash == bindparam("token_hash")
+    )
 )
 
 
@@ -250,15 +252,17 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
     if not _TOKEN.fullmatch(secret):
         return None
     now, token_hash = time.time(), hashed(secret)
-    visit = session.connection().execute(_VISIT, {"token_hash": token_hash}).first()
-    if visit is None or visit.expires < now or visit.seen < now - IDLE_SECONDS:
+    found = _VISIT.rows(session, token_hash=token_hash)
+    if not found:
         return None
-    if visit.key_id is not None:
-        key = session.get(Key, visit.key_id)
+    [(kind, person, key_id, csrf, seen, expires)] = found
+    if expires < now or seen < now - IDLE_SECONDS:
+        return None
+    if key_id is not None:
+        key = session.get(Key, key_id)
         if key is None or not _in_force(key, now):
             return None
-    is_stale = visit.seen < now - _SEEN_SECONDS
-    return Visitor(visit.kind, visit.person, visit.key_id, visit.csrf, token_hash, is_stale)
+    return Visitor(kind, person, key_id, csrf, token_hash, is_stale=seen < now - _SEEN_SECONDS)
 
 
 def note_visit(session: Session, visitor: Visitor) -> None:

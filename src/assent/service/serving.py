@@ -12,10 +12,10 @@ other processes hold from the next request on.
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,9 @@ from sqlalchemy.orm import Session
 from assent.models import IALS
 from assent.runs.folder import open_run
 from assent.runs.recommend import GENERAL, OWN, popularity
-from assent.service.database import ConflictError
-from assent.service.effective import Effective, Query, deciding
-from assent.service.interactions import categories_of_row
+from assent.service.database import ConflictError, Query, given_rows, query
+from assent.service.effective import Effective, deciding
+from assent.service.interactions import brought_by
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Interaction, Item, Model, Person, Publication
 from assent.service.wishes import Said, Standing, check, standing
@@ -40,12 +40,13 @@ _REASONS: Final = 3
 """Items that are named for a recommendation."""
 MOST: Final = 1000
 """Longest list."""
-_PRESENT: Final = select(
-    select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
-    select(Person.id).where(Person.user == bindparam("user")).scalar_subquery(),
-    select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
+_PRESENT: Final = Query(
+    select(
+        select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
+        select(Person.id).where(Person.user == bindparam("user")).scalar_subquery(),
+        select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
+    )
 )
-_TITLES: Final = select(Item.item, Item.title).where(Item.item.in_(bindparam("items", expanding=True)))
 _Present = tuple[int | None, ...]
 Vector = npt.NDArray[np.float64]
 
@@ -91,21 +92,17 @@ class Preview:
     new: tuple[Recommendation, ...]
 
 
-@dataclass(frozen=True)
-class _Had:
+class _Had(NamedTuple):
     """An interaction of the person who asks."""
 
     item: str
-    categories: tuple[str, ...]
-    brought: float | None
     unwillingness: float
     state: str | None
     decided: float | None
     value: float | None
 
 
-@dataclass(frozen=True)
-class _Ranked:
+class _Ranked(NamedTuple):
     item: str
     score: float
     because: tuple[tuple[str, float], ...]
@@ -150,21 +147,29 @@ class _Loaded:
         scores = self.vectors @ each.sum(axis=1).astype(np.float32)
         scores[list(hidden)] = -np.inf
         number = min(k, len(scores) - len(hidden))
-        best_places = np.argpartition(-scores, number - 1)[:number] if number else np.zeros(0, np.int64)
+        if not number:
+            return OWN, []
+        best_places = np.argpartition(scores, len(scores) - number)[len(scores) - number :]
         order = best_places[np.lexsort((best_places, -scores[best_places]))]
-        speaking = np.maximum(self.vectors[order].astype(np.float64) @ each, 0)
         a, b = self.calibration
+        speaking = self._speaking(self.vectors[order].astype(np.float64) @ each, known)
         return OWN, [
-            _Ranked(self.items[place], a * float(scores[place]) + b, self._because(parts, known))
-            for place, parts in zip(order, speaking, strict=True)
+            _Ranked(self.items[place], a * score + b, why)
+            for place, score, why in zip(order.tolist(), scores[order].tolist(), speaking, strict=True)
         ]
 
-    def _because(self, parts: Vector, known: Sequence[int]) -> tuple[tuple[str, float], ...]:
-        total = float(parts.sum())
-        if total <= 0:
-            return ()
-        largest = np.argsort(-parts, kind="stable")[:_REASONS]
-        return tuple((self.items[known[at]], float(parts[at]) / total) for at in largest if parts[at] > 0)
+    def _speaking(self, parts: Vector, known: Sequence[int]) -> list[tuple[tuple[str, float], ...]]:
+        """Return the items that speak most for each recommendation, by their `parts[k, n]` in its score."""
+        parts = np.maximum(parts, 0)
+        shares = parts / np.maximum(parts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        largest = np.argsort(-shares, axis=1, kind="stable")[:, :_REASONS]
+        found = np.take_along_axis(shares, largest, axis=1)
+        return [
+            tuple(
+                (self.items[known[at]], share) for at, share in zip(places, those, strict=True) if share > 0
+            )
+            for places, those in zip(largest.tolist(), found.tolist(), strict=True)
+        ]
 
 
 class Server:
@@ -214,7 +219,8 @@ class Server:
         supposed: Sequence[Standing] = standing(session, user)
         for each in said:
             supposed = _supposing(supposed, each)
-        then = [_minding(row, self._minded(row, supposed), loaded) for row in rows]
+        brought = brought_by(session, user)
+        then = [_minding(row, self._minded(row, *brought[row.item], supposed), loaded) for row in rows]
         before, after = (self._list(session, loaded, some, k) for some in (rows, then))
         were, are = ({each.item for each in one.items} for one in (before, after))
         return Preview(
@@ -224,15 +230,17 @@ class Server:
             new=tuple(each for each in after.items if each.item not in were),
         )
 
-    def _minded(self, row: _Had, supposed: Sequence[Standing]) -> float:
-        found = deciding(supposed, row.item, row.categories)
+    def _minded(
+        self, row: _Had, brought: float | None, categories: Sequence[str], supposed: Sequence[Standing]
+    ) -> float:
+        found = deciding(supposed, row.item, categories)
         if found is not None:
             return found.unwillingness
-        return self._settings.unsaid if row.brought is None else row.brought
+        return self._settings.unsaid if brought is None else brought
 
     def _present(self, session: Session, user: str) -> tuple[int | None, _Present]:
         """Return the model in service, and which person of which version this is, if any is known."""
-        model, *present = session.connection().execute(_PRESENT, {"user": user}).one()
+        [(model, *present)] = _PRESENT.rows(session, user=user)
         return model, tuple(present)
 
     def _model(self, session: Session, id: int) -> _Loaded:
@@ -281,10 +289,10 @@ def _minding(row: _Had, unwillingness: float, loaded: _Loaded) -> _Had:
     """Return an interaction as it would be decided if its owner minded it so much."""
     if unwillingness == row.unwillingness:
         return row
-    changed = replace(row, unwillingness=unwillingness)
+    changed = row._replace(unwillingness=unwillingness)
     if _is_away(changed, loaded) or row.value is None:
         return changed
-    return replace(changed, state="used" if _pays(changed, loaded) else "withheld", decided=unwillingness)
+    return changed._replace(state="used" if _pays(changed, loaded) else "withheld", decided=unwillingness)
 
 
 def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
@@ -301,7 +309,7 @@ def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
 
 
 @lru_cache(maxsize=8)
-def _asked(settings: ServiceSettings, dialect: str) -> Query:
+def _asked(settings: ServiceSettings) -> Query:
     """Return the query of the interactions of the person `user`, with what `model` decided on them."""
     effective = Effective(settings)
     decided = and_(
@@ -312,8 +320,6 @@ def _asked(settings: ServiceSettings, dialect: str) -> Query:
     asked = (
         select(
             Item.item,
-            categories_of_row(dialect),
-            Interaction.unwillingness,
             effective.unwillingness,
             Decision.state,
             Decision.unwillingness,
@@ -326,19 +332,18 @@ def _asked(settings: ServiceSettings, dialect: str) -> Query:
         .where(Person.user == bindparam("user"))
         .order_by(Item.item)
     )
-    return effective.joined(asked)
+    return Query(effective.joined(asked))
 
 
 def _rows(session: Session, settings: ServiceSettings, user: str, model: int) -> list[_Had]:
-    asked = _asked(settings, session.get_bind().dialect.name)
-    return [
-        _Had(item, tuple(json.loads(categories or "[]")), *rest)
-        for item, categories, *rest in session.execute(asked, {"user": user, "model": model})
-    ]
+    return [_Had(*row) for row in _asked(settings).rows(session, user=user, model=model)]
 
 
 def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:
-    return dict(session.execute(_TITLES, {"items": sorted(items)}).all()) if items else {}
+    given = given_rows(session, {"item": "text"})
+    asked = query(f"SELECT item.item, item.title FROM {given} JOIN item ON item.item = given.item")
+    rows = json.dumps([{"item": item} for item in sorted(items)])
+    return dict(asked.rows(session, rows=rows))  # type: ignore[arg-type]
 
 
 def _load(session: Session, settings: ServiceSettings, id: int) -> _Loaded:

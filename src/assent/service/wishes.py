@@ -15,7 +15,7 @@ from itertools import islice
 from math import isfinite
 from threading import Thread
 from time import time
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 from uuid import uuid4
 
 from sqlalchemy import and_, func, select, update
@@ -23,7 +23,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
-from assent.service.database import Database, NotFoundError, given_rows, insert_many, statement
+from assent.service.database import Database, NotFoundError, given_rows, insert_many, query
 from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
@@ -141,7 +141,7 @@ def record(
     heard: list[_Heard] = []
     for place, ((_, all_said), rows) in enumerate(zip(asked, known, strict=True)):
         try:
-            if not rows or rows[0].person_id is None:
+            if not rows or rows[0].person is None:
                 raise NotFoundError("person: nothing is known of them")
             for said, row in zip(all_said, rows, strict=True):
                 check(said)
@@ -155,7 +155,7 @@ def record(
             continue
         found.append([])
         heard += [
-            _Heard(place, _Who(row.person_id, row.pseudonym), said, row.wish, row.unwillingness)
+            _Heard(place, _Who(row.person, row.pseudonym), said, row.wish, row.unwillingness)
             for said, row in zip(all_said, rows, strict=True)
         ]
     for place, recorded in _store(session, settings, turn, heard):
@@ -183,14 +183,27 @@ class _Heard:
     """Its unwillingness."""
 
 
-def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> list[list[Any]]:
+class _Known(NamedTuple):
+    """What is known of a thing that is said."""
+
+    place: int
+    person: int | None
+    pseudonym: str
+    is_known: bool
+    """Whether there is such a target."""
+    wish: int | None
+    """In force for the target."""
+    unwillingness: float | None
+
+
+def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> list[list[_Known]]:
     """Return what is known of each thing that is said, for each request, in one statement."""
     kinds = {"place": "bigint", "user": "text", "scope": "text", "target": "text"}
     sql = (
-        "SELECT given.place, person.id AS person_id, person.pseudonym, wish.id AS wish, wish.unwillingness, "
-        "CASE given.scope WHEN 'item' THEN EXISTS (SELECT 1 FROM item WHERE item.item = given.target) "
+        "SELECT given.place, person.id, person.pseudonym, CASE given.scope "
+        "WHEN 'item' THEN EXISTS (SELECT 1 FROM item WHERE item.item = given.target) "
         "WHEN 'category' THEN EXISTS (SELECT 1 FROM item_category WHERE category = given.target) "
-        f"ELSE true END AS is_known FROM {given_rows(session, kinds)} "
+        f"ELSE true END, wish.id, wish.unwillingness FROM {given_rows(session, kinds)} "
         'LEFT JOIN person ON person."user" = given."user" '
         "LEFT JOIN wish ON wish.person_id = person.id AND wish.scope = given.scope "
         "AND wish.target = given.target AND wish.in_force ORDER BY given.place"
@@ -201,7 +214,7 @@ def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> lis
         for said in all_said
     ]
     numbered = json.dumps([{"place": place, **row} for place, row in enumerate(rows)])
-    found = iter(session.connection().execute(statement(sql), {"rows": numbered}).all())
+    found = iter([_Known(*row) for row in query(sql).rows(session, rows=numbered)])
     return [list(islice(found, len(all_said))) for _, all_said in asked]
 
 
@@ -279,7 +292,7 @@ def _end_earlier(session: Session, heard: Sequence[_Heard], stored: Mapping[_Tar
         if ids:
             these = f"{column} IN (SELECT given.id FROM {given_rows(session, {'id': 'bigint'})})"
             sql = f"UPDATE wish SET in_force = false WHERE in_force AND {these}"
-            session.connection().execute(statement(sql), {"rows": json.dumps(ids)})
+            query(sql).run(session, rows=json.dumps(ids))
 
 
 def touch(session: Session, people: Iterable[int]) -> None:
@@ -294,7 +307,7 @@ def touch(session: Session, people: Iterable[int]) -> None:
         mine = f"{mine} ORDER BY person.id FOR NO KEY UPDATE OF person"
     these = "WHERE id IN (SELECT id FROM mine)"
     counted = f"WITH mine AS ({mine}) UPDATE person SET version = version + 1 {these}"
-    session.connection().execute(statement(counted), {"rows": json.dumps(changed)})
+    query(counted).run(session, rows=json.dumps(changed))
 
 
 def _event(

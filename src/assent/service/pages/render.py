@@ -123,7 +123,6 @@ def error_page(request: Request, status: int) -> Response:
     return draw(request, "error.html", status=status, title=texts(key), detail=texts(f"{key}.detail"))
 
 
-@lru_cache(maxsize=1000)
 def options(texts: Texts, own: float | None, source: str, inherited: float | None) -> Markup:
     """Return the options of a choice in a list: `own` was said of it, `inherited` counts otherwise.
 
@@ -133,15 +132,19 @@ def options(texts: Texts, own: float | None, source: str, inherited: float | Non
     if inherited is not None:
         who = source if source in ("platform", "unsaid") else "rest"
         rest = texts(f"choice.as.{who}", choice=texts.choice(inherited))
-    listed = [(NONE, rest), *((choice.value, choice.label) for choice in texts.choices)]
-    chosen = sent(own)
-    if chosen not in dict(listed) and own is not None:
-        listed.append((chosen, texts.choice(own)))
-    return Markup("").join(
-        Markup('<option value="{}"{}>{}</option>').format(
-            value, Markup(" selected") if value == chosen else "", escape(label)
-        )
-        for value, label in listed
+    chosen = " selected" if own is None else ""
+    return Markup(f'<option value="{NONE}"{chosen}>{escape(rest)}</option>{_choices(texts, own)}')
+
+
+@lru_cache(maxsize=1000)
+def _choices(texts: Texts, own: float | None) -> str:
+    """Return the five choices as options, and what was said if it is none of them."""
+    listed = {choice.value: choice.label for choice in texts.choices}
+    if own is not None:
+        listed.setdefault(sent(own), texts.choice(own))
+    return "".join(
+        f'<option value="{value}"{" selected" if value == sent(own) else ""}>{escape(label)}</option>'
+        for value, label in listed.items()
     )
 
 
