@@ -136,7 +136,9 @@ def serve_command(
     ```
     """
     port = port or _free_port(host)
-    settings = place.read(public_url=f"http://{host}:{port}", **_DEMO) if demo else place.read()
+    here, settings = _address(host, port), place.read(**_DEMO if demo else {})
+    if demo or "public_url" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"public_url": here})
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):
         raise AssentError(f"--host {host}: the demo lets anybody in; accepted: 127.0.0.1")
     _tell()
@@ -145,7 +147,8 @@ def serve_command(
             _fill_with_demo(database, settings)
         os.environ[_SETTINGS] = settings.model_dump_json()
         with _worker_beside(wanted=worker or demo):
-            say(f"Serving at {settings.public_url} (Ctrl-C ends it)")
+            for_people = "" if settings.public_url == here else f", for {settings.public_url}"
+            say(f"Serving at {here}{for_people} (Ctrl-C ends it)")
             uvicorn.run(
                 "assent.cli.service_commands:app_of_settings",
                 factory=True,
@@ -156,6 +159,12 @@ def serve_command(
                 log_config=None,
                 server_header=False,
             )
+
+
+def _address(host: str, port: int) -> str:
+    """Return where this machine reaches a web process that listens on a host and a port."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
 def _free_port(host: str) -> int:

@@ -12,7 +12,7 @@ the event to them.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -125,9 +125,12 @@ class _DamageError(Exception):
 
 
 def check_ledger(
-    lines: Iterable[str], origin: str, receipts: Mapping[str, Any] | None = None
+    lines: Iterable[str],
+    origin: str,
+    receipts: Mapping[str, Any] | None = None,
+    heads: Collection[str] = (),
 ) -> tuple[Summary, list[Finding]]:
-    """Check the lines of an exported ledger, and `receipts` by name against it.
+    """Check the lines of an exported ledger, and `receipts` by name and `heads` that were kept against it.
 
     Every altered, missing, added or reordered line is found. Whoever can forge all hashes from some line on
     is found by a receipt or a head that somebody kept.
@@ -139,9 +142,10 @@ def check_ledger(
         findings += wrong
         if not wrong:
             proofs[name] = each["proof"]
-    unseen = dict(proofs)
+    unseen, lost = dict(proofs), dict.fromkeys(heads)
     try:
         for seal, previous in _sealed(lines, origin, summary):
+            lost.pop(seal["head"], None)
             for name, proof in proofs.items():
                 if proof["seal"]["seal"] == seal["seal"]:
                     del unseen[name]
@@ -154,6 +158,8 @@ def check_ledger(
     else:
         for name, proof in unseen.items():
             findings.append(Finding(name, f"its seal {proof['seal']['seal']} is missing in {origin}"))
+        for head in lost.keys() - {first_head(summary.ledger)}:  # that of a ledger without events
+            findings.append(Finding(f"head {head[:100]}", f"is missing in {origin}"))
     return summary, findings
 
 
@@ -279,12 +285,14 @@ def is_ledger(file: Path) -> bool:
         return False
 
 
-def check_files(ledger: Path, receipts: Sequence[Path] = ()) -> tuple[Summary, list[Finding]]:
-    """Check an exported ledger, and receipts against it."""
+def check_files(
+    ledger: Path, receipts: Sequence[Path] = (), heads: Collection[str] = ()
+) -> tuple[Summary, list[Finding]]:
+    """Check an exported ledger, and receipts and heads that were kept against it."""
     named = {str(each): parse_json(each, _content(each)) for each in receipts}
     try:
         with ledger.open(encoding="utf-8", newline="\n", errors="surrogateescape") as lines:
-            return check_ledger(lines, str(ledger), named)
+            return check_ledger(lines, str(ledger), named, heads)
     except OSError as error:
         raise AssentError(f"{ledger}: {error.strerror}") from None
 

@@ -93,29 +93,20 @@ def export(session: Session, settings: ServiceSettings, user: str) -> Export:
     person = session.scalar(select(Person).where(Person.user == user))
     visits = select(Visit.created, Visit.seen).where(Visit.person == user).order_by(Visit.created)
     links = select(Link.created, Link.used).where(Link.person == user).order_by(Link.created)
+    brought = interactions.brought_by(session, user).items()
     return Export(
         user=user,
         pseudonym=person.pseudonym if person else None,
         added=person.added if person else None,
         interactions=rows,
-        brought=_brought(session, user),
+        brought={item: minded for item, (minded, _) in brought if minded is not None},
         standing=wishes.standing(session, user),
         history=said,
         decided=_decided(session, user),
         receipts=receipts,
-        visits=[tuple(each) for each in session.execute(visits)],
-        links=[tuple(each) for each in session.execute(links)],
+        visits=[(began, seen) for began, seen in session.execute(visits)],
+        links=[(made, used) for made, used in session.execute(links)],
     )
-
-
-def _brought(session: Session, user: str) -> dict[str, float]:
-    asked = (
-        select(Item.item, Interaction.unwillingness)
-        .join(Interaction, Interaction.item_id == Item.id)
-        .join(Person, Person.id == Interaction.person_id)
-        .where(Person.user == user, Interaction.unwillingness.is_not(None))
-    )
-    return dict(session.execute(asked).all())
 
 
 def _decided(session: Session, user: str) -> list[Decided]:
