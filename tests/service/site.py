@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from assent.service import interactions, jobs, security
 from assent.service.app import make_app
-from assent.service.backup import backup, restore
+from assent.service.backup import backup
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.settings import Controller, ServiceSettings
@@ -166,15 +166,13 @@ def backed_up() -> Path:
 
 @contextmanager
 def open_site(folder: Path, *, url: str | None = None, **more: Any) -> Iterator[Site]:
-    """Run a service on a copy of the trained one, in a folder of its own; `url` is of an empty database."""
-    if url is None:
-        shutil.copytree(trained(), folder, dirs_exist_ok=True)
-        settings = settings_for(f"sqlite:///{folder / 'assent.db'}", folder, **more)
-        database = Database.open(settings.database)
-    else:
-        settings = settings_for(url, folder, **more)
-        database = Database(url)
-        restore(database, settings, backed_up())
+    """Run a service on a copy of the trained one, in a folder of its own.
+
+    `url` is of a database that has a copy already (the fixture `place`); without one, it is a file.
+    """
+    shutil.copytree(trained(), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("backup"))
+    settings = settings_for(url or f"sqlite:///{folder / 'assent.db'}", folder, **more)
+    database = Database.open(settings.database)
     with serve(database, settings) as site:
         yield site
     database.close()

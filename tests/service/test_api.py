@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,9 +30,9 @@ def empty(database: Database, settings: ServiceSettings) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, place: Callable[[], str | None]) -> Iterator[Site]:
     """A service with a model in service."""
-    with open_site(tmp_path_factory.mktemp("api")) as site:
+    with open_site(tmp_path_factory.mktemp("api"), url=place()) as site:
         yield site
 
 

@@ -5,7 +5,7 @@ The routes are those of the application, so that a new one is tested by being th
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,8 +36,8 @@ PAIRS = [(ANN, BOB), (BOB, ANN), (PEOPLE["stranger"], ANN)]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, place: str | None) -> Iterator[Site]:
-    with open_site(tmp_path_factory.mktemp("matrix"), url=place) as site:
+def site(tmp_path_factory: pytest.TempPathFactory, place: Callable[[], str | None]) -> Iterator[Site]:
+    with open_site(tmp_path_factory.mktemp("matrix"), url=place()) as site:
         for user in (ANN, BOB):
             item, _, category = SECRETS[user]
             said = [Said("item", item, 0.75), Said("category", category, 0.5)]

@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
@@ -37,9 +37,9 @@ ITEM, TITLE, CATEGORY = SECRETS[ANN]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def shared(tmp_path_factory: pytest.TempPathFactory, place: Callable[[], str | None]) -> Iterator[Site]:
     """A service that tests read and do not change."""
-    with open_site(tmp_path_factory.mktemp("pages")) as site:
+    with open_site(tmp_path_factory.mktemp("pages"), url=place()) as site:
         yield site
 
 

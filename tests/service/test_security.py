@@ -3,12 +3,12 @@
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from assent.service import access, interactions, models, security
@@ -16,14 +16,14 @@ from assent.service.boundary import MOST_ADDRESS_BYTES, MOST_BULK_BYTES, MOST_BY
 from assent.service.database import Database
 from assent.service.security import RefusedError
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Attempt, Key, Link, Visit
+from assent.service.tables import Attempt, Key, Link, Table, Visit
 from assent.support.errors import AssentError
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with open_site(tmp_path) as site:
+def site(tmp_path: Path, place: Callable[[], str | None]) -> Iterator[Site]:
+    with open_site(tmp_path, url=place()) as site:
         yield site
 
 
@@ -32,9 +32,13 @@ def test_the_database_holds_no_secret(site: Site) -> None:
     person = site.client()
     assert person.post("/enter", data={"link": link.partition("link=")[2]}).url.path == "/me"
     cookie = person.cookies[site.app.state.service.cookie]
+    with site.database.reading() as session:
+        rows = [row for table in Table.metadata.sorted_tables for row in session.execute(select(table))]
     site.database.close()
     stored = b"".join(file.read_bytes() for file in Path(site.settings.data).parent.glob("assent.db*"))
+    assert security.public_part(site.keys["all"]) in str(rows)
     for secret in (*site.keys.values(), link, cookie):
+        assert secret[-43:] not in str(rows)
         assert secret[-43:].encode() not in stored
 
 
