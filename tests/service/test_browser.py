@@ -117,6 +117,16 @@ def visit_all(page: Any, url: str, key: str) -> Iterator[str]:
     for address in PEOPLE:
         page.goto(url + address)
         yield address
+    page.goto(f"{url}/me/categories")
+    page.locator("tbody a").first.click()
+    page.wait_for_load_state()
+    yield "/me/category"
+    page.goto(f"{url}/me/entries")
+    for place, choice in enumerate(("1", "0")):
+        page.locator("tbody select").nth(place).select_option(choice)
+    page.get_by_role("button", name="Preview").click()
+    page.wait_for_load_state()
+    yield "/me/entries/preview"
     page.goto(f"{url}/me/entries")
     page.locator("tbody a").first.click()
     page.wait_for_load_state()

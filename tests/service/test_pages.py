@@ -546,6 +546,8 @@ def test_every_text_is_there_and_used() -> None:
     ]
     written = "\n".join([*templates, *code])
     wanted = set(re.findall(r"""\bt(?:exts)?\(\s*["']([\w. ]+)["']\s*[,)]""", written))
+    counted = re.findall(r"""\bcounted\(\s*["']([\w. ]+)["']""", written)
+    wanted |= {f"{key}.{number}" for key in counted for number in ("one", "other")}
     for language, catalogue in CATALOGUES.items():
         assert not wanted - set(catalogue), f"{language} lacks texts"
         assert set(catalogue) == set(CATALOGUES["en"])
