@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from assent.service import access, interactions, models, security
+from assent.service import access, interactions, security, wishes
 from assent.service.boundary import MOST_ADDRESS_BYTES, MOST_BULK_BYTES, MOST_BYTES
 from assent.service.database import Database
 from assent.service.security import RefusedError
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Attempt, Key, Link, Table, Visit
 from assent.support.errors import AssentError
-from tests.service.site import ANN, BOB, SECRETS, Site, open_site
+from tests.service.site import ANN, BOB, SECRETS, Site, open_site, serve, settings_for
 
 
 @pytest.fixture
@@ -326,7 +326,7 @@ def test_without_its_database_the_service_says_so(site: Site, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise OperationalError("select secret", {"user": ANN}, Exception("no"))
 
-    monkeypatch.setattr(models, "in_service", fail)
+    monkeypatch.setattr(site.database, "reading", fail)
     assert site.client().get("/health/live").json() == {"status": "ok"}
     assert site.client().get("/health/ready").status_code == 503
     answer = site.platform().get("/v1/decisions", params={"user": ANN})
@@ -342,3 +342,31 @@ def test_what_is_over_is_deleted(site: Site) -> None:
         session.execute(update(Attempt).values(window=1))
         security.tidy(session)
         assert session.query(Link).count() == session.query(Attempt).count() == 0
+
+
+def test_a_model_that_cannot_be_read_stops_nobody_from_withdrawing(tmp_path: Path) -> None:
+    with open_site(tmp_path):
+        pass
+    [folder] = (tmp_path / "data" / "runs").iterdir()
+    model = folder / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    settings = settings_for(f"sqlite:///{tmp_path / 'assent.db'}", tmp_path)
+    database = Database.open(settings.database)
+    with serve(database, settings) as site:
+        wish = {"scope": "everything", "target": "", "unwillingness": 1}
+        platform, person = site.platform(), site.person(ANN)
+        for answer in (
+            platform.get("/v1/recommendations", params={"user": ANN}),
+            platform.post("/v1/recommendations/preview", json={"user": ANN, "wish": wish}),
+            person.get("/me/recommendations"),
+            site.client().get("/health/ready"),
+        ):
+            assert answer.status_code == 503
+            assert str(tmp_path) not in answer.text
+            assert folder.name not in answer.text
+        assert person.get("/me").status_code == 200
+        withdrawn = person.post("/me/withdraw", data={"csrf": site.csrf(person)})
+        assert withdrawn.status_code == 200
+        with database.reading() as session:
+            assert [each.withdrawal for each in wishes.standing(session, ANN)] == [True]
+    database.close()

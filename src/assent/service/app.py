@@ -1,7 +1,7 @@
 """The application: routes, pages, errors and the boundary around them."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from anyio.to_thread import current_default_thread_limiter
@@ -17,7 +17,7 @@ from assent.service.pages import operator, people, visits
 from assent.service.pages.render import STATIC, error_page
 from assent.service.problems import Problem, answer_errors
 from assent.service.routes import ROUTERS
-from assent.service.serving import Server
+from assent.service.serving import Server, UnreadableModelError
 from assent.service.settings import ServiceSettings
 from assent.service.wishes import Recorder
 
@@ -35,7 +35,8 @@ def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
         app.state.service = Service(database, settings, recorder, server)
 
         def warm() -> None:
-            with database.reading() as session:
+            # Without a model people can still say what they mind, and withdraw: `/health/ready` tells of it.
+            with database.reading() as session, suppress(UnreadableModelError):
                 server.warm(session)
 
         current_default_thread_limiter().total_tokens = THREADS

@@ -1,18 +1,19 @@
 """Models: what was trained, what is in service, publishing and rolling back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import time
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from assent.service.database import ConflictError, NotFoundError
 from assent.service.effective import Effective
-from assent.service.ledger import note
+from assent.service.interactions import ERASED
+from assent.service.ledger import note, take_turn
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Decision, Interaction, Model, Publication
+from assent.service.tables import Decision, Interaction, Leaf, Model, Publication, Wish
 
 
 @dataclass(frozen=True)
@@ -79,19 +80,25 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     """Put a model into service, and note it.
 
     A model that knows less than the one in service is a step back. It is refused (`ConflictError`) if it used
-    what its owners have since said never to, closed or deleted: that would be used again.
+    what its owners have since said never to, closed or deleted, or if somebody was erased since: that would
+    be used again. A step forward is not refused: what the next model ends, the one in service used as well.
+    Wishes that the model does not know are no longer served; a later model serves them again.
     """
-    model, now = _model(session, id), in_service_id(session)
+    take_turn(session)  # until the commit nobody says never, is erased, or publishes
+    model, now = _kept(session, id), in_service_id(session)
     if model.pruned is not None:
         raise ConflictError(f"model {id}: its files were deleted; train a new one")
-    current = None if now is None else _model(session, now)
-    if current is not None and (model.upto < current.upto or model.trained_upto < current.trained_upto):
+    if now is not None and is_step_back(model, _model(session, now)):
+        if erased_after(session, model.trained_upto) is not None:
+            raise ConflictError(f"model {id}: somebody was erased since it was trained; train a new one")
         used = used_against_wishes(session, settings, model)
         if used:
             raise ConflictError(
                 f"model {id}: it used {used} interactions that may no longer be used; train a new one"
             )
     session.add(Publication(model_id=id, at=time(), by=by))
+    taken_back = (Wish.id > model.trained_upto, Wish.served.is_not(None))
+    session.execute(update(Wish).where(*taken_back).values(served=None))
     note(session, "model published", model=id, model_hash=model.model_hash, by=by)
     return get(session, id)
 
@@ -103,6 +110,32 @@ def roll_back(session: Session, settings: ServiceSettings, *, by: str) -> ModelV
     if before is None:
         raise ConflictError("roll back: no other model has been in service")
     return publish(session, settings, before, by=by)
+
+
+def is_step_back(model: Model, current: Model) -> bool:
+    """Whether a model knows less than the one in service."""
+    return model.upto < current.upto or model.trained_upto < current.trained_upto
+
+
+def erased_after(session: Session, number: int) -> int | None:
+    """Return the last event of the ledger after a number that erased somebody; None if there is none.
+
+    Decisions went with whom they were on, so that only the ledger still knows of it.
+    """
+    return session.scalar(select(func.max(Leaf.number)).where(Leaf.number > number, Leaf.event == ERASED))
+
+
+def needed(session: Session) -> set[int]:
+    """Return the models whose files and decisions the service works with."""
+    now, last = in_service_id(session), last_trained(session)
+    working = [each for each in (None if now is None else _model(session, now), last) if each is not None]
+    return {each.id for each in working} | rested_on(working)
+
+
+def rested_on(models: Iterable[Model]) -> set[int]:
+    """Return the models whose items' vectors these models have."""
+    kept = (each.parent_id for each in models if each.trained_upto < each.upto)
+    return {each for each in kept if each is not None}
 
 
 def used_against_wishes(session: Session, settings: ServiceSettings, model: Model) -> int:
@@ -125,9 +158,7 @@ def used_against_wishes(session: Session, settings: ServiceSettings, model: Mode
         effective.unwillingness == 1,
         effective.unwillingness > limit,
     )
-    rests = [model.id]
-    if model.parent_id is not None and model.trained_upto < model.upto:  # its items' vectors are kept
-        rests.append(model.parent_id)
+    rests = sorted({model.id} | rested_on([model]))
     asked = effective.joined(asked).where(Decision.model_id.in_(rests), Decision.state == "used", is_away)
     return session.scalars(asked).one()
 
@@ -137,6 +168,14 @@ def _model(session: Session, id: int) -> Model:
     if found is None:
         raise NotFoundError(f"model {id}: there is none")
     return found
+
+
+def _kept(session: Session, id: int) -> Model:
+    """Return a model; neither it nor the one that it rests on is pruned until this transaction ends."""
+    rests = (Model.id == id) | (Model.id == select(Model.parent_id).where(Model.id == id).scalar_subquery())
+    locked = select(Model).where(rests).order_by(Model.id).with_for_update(key_share=True)
+    session.scalars(locked.execution_options(populate_existing=True)).all()
+    return _model(session, id)
 
 
 def _views(session: Session, found: Sequence[Model]) -> list[ModelView]:

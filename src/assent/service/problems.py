@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from assent.service.boundary import API
 from assent.service.database import ConflictError, NotFoundError
 from assent.service.security import NotAllowedError, RefusedError, TooManyError
+from assent.service.serving import UnreadableModelError
 from assent.support.errors import AssentError
 
 TITLES: Final = {
@@ -121,19 +122,17 @@ def is_api(request: Request) -> bool:
 
 def status_of(error: Exception) -> int:
     """Return the status of an error of assent."""
-    match error:
-        case RefusedError():
-            return 401
-        case NotAllowedError():
-            return 403
-        case NotFoundError():
-            return 404
-        case ConflictError():
-            return 409
-        case TooManyError():
-            return 429
-        case _:
-            return 422
+    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 422)
+
+
+_STATUSES: Final = {
+    RefusedError: 401,
+    NotAllowedError: 403,
+    NotFoundError: 404,
+    ConflictError: 409,
+    TooManyError: 429,
+    UnreadableModelError: 503,
+}
 
 
 def _place(part: object) -> str:

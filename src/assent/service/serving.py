@@ -10,6 +10,7 @@ other processes hold from the next request on.
 """
 
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,12 +44,21 @@ MOST: Final = 1000
 _PRESENT: Final = Query(
     select(
         select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
-        select(Person.id).where(Person.user == bindparam("user")).scalar_subquery(),
+        # Not the id: SQLite gives that of the last person out again once they are erased.
+        select(Person.pseudonym).where(Person.user == bindparam("user")).scalar_subquery(),
         select(Person.version).where(Person.user == bindparam("user")).scalar_subquery(),
     )
 )
-_Present = tuple[int | None, ...]
+_Present = tuple[str | int | None, ...]
 Vector = npt.NDArray[np.float64]
+_log = logging.getLogger("assent.service")
+
+
+class UnreadableModelError(AssentError):
+    """The model in service cannot be read: nobody can be recommended anything until it can."""
+
+    def __init__(self) -> None:
+        super().__init__("the model in service cannot be read: accepted: the same request later")
 
 
 @dataclass(frozen=True)
@@ -349,8 +359,12 @@ def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:
 def _load(session: Session, settings: ServiceSettings, id: int) -> _Loaded:
     """Read a model from its run folder, which is checked against its manifest."""
     row = session.get_one(Model, id)
-    run = open_run(settings.runs / row.folder)
-    model, most = run.trained.model, popularity(run).sort("share", "item", descending=[True, False])
+    try:
+        run = open_run(settings.runs / row.folder)
+        model, most = run.trained.model, popularity(run).sort("share", "item", descending=[True, False])
+    except (AssentError, OSError) as error:  # which names the file: for the log, and not for whoever asks
+        _log.error("model %d cannot be read: %s", id, error)
+        raise UnreadableModelError from None
     assert isinstance(model, IALS)
     a, b = model.calibration.tolist()
     facts: dict[str, Any] = row.facts

@@ -4,7 +4,8 @@ A wish is *decided* once a decision was made that knows it. It is *trained* once
 nothing on what is disclosed by that decision: by a whole training, or by an update that trains anew. An
 update takes what entries are worth, and the settings of the model, from the last whole training; its receipts
 name that. An update that keeps the items' vectors trains nothing. A wish is *served* once such a model is in
-service. Each state comes with a receipt.
+service, and no longer when an operator rolls back to one that does not know it. Each state comes with a
+receipt.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from assent.service import models, wishes
 from assent.service.database import Database
+from assent.service.ledger import take_turn
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Item, ItemCategory, Model, Wish
 
@@ -82,13 +84,18 @@ def settle(database: Database, settings: ServiceSettings) -> None:
     """Let wishes be `served` that the model in service was trained to honour."""
     while True:
         with database.reading() as session:
-            now = session.scalar(select(Model).where(Model.id == models.in_service_id(session)))
-            if now is None:
+            if not _unserved(session):
                 return
-            known = and_(Wish.id <= now.trained_upto, Wish.trained.is_not(None), Wish.served.is_(None))
-            waiting = list(session.scalars(select(Wish.id).where(known).order_by(Wish.id).limit(_SOME)))
-            told = _told(session, now)
-        if not waiting:
-            return
         with database.writing() as session:
-            wishes.advance(session, settings, "served", dict.fromkeys(waiting, told))
+            take_turn(session)  # from here on no other model is put into service
+            wishes.advance(session, settings, "served", _unserved(session))
+
+
+def _unserved(session: Session) -> dict[int, dict[str, Any]]:
+    """Return some wishes that the model in service honours and that are not `served`, with what it is."""
+    now = session.scalar(select(Model).where(Model.id == models.in_service_id(session)))
+    if now is None:
+        return {}
+    known = and_(Wish.id <= now.trained_upto, Wish.trained.is_not(None), Wish.served.is_(None))
+    waiting = session.scalars(select(Wish.id).where(known).order_by(Wish.id).limit(_SOME)).all()
+    return dict.fromkeys(waiting, _told(session, now)) if waiting else {}

@@ -497,7 +497,7 @@ def history(session: Session, user: str, *, cursor: str | None = None, limit: in
     shown = select(Receipt.wish_id, Receipt.state, Receipt.id).where(
         Receipt.wish_id.in_([wish.id for wish, _ in rows])
     )
-    for row in session.execute(shown):
+    for row in session.execute(shown.order_by(Receipt.leaf)):  # served again after a roll-back: the last one
         ids[row.wish_id][row.state] = row.id
     past = [
         Past(

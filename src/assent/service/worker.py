@@ -20,7 +20,8 @@ from time import monotonic, time
 from typing import Any, Final
 
 import polars as pl
-from sqlalchemy import and_, delete, func, or_, select
+from sqlalchemy import and_, delete, exists, func, or_, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from assent.data.interactions import NEVER, Interactions, turned_away
@@ -59,12 +60,15 @@ from assent.support.progress import Whole
 
 _ROWS: Final = 20_000
 """Decisions in one statement."""
+_TRIES: Final = 5
+"""How often a model is written if people are erased while it is."""
 _PAUSE: Final = 0.5
 """Seconds between two looks for work."""
 _TIDY: Final = 3600.0
-"""Seconds between two times that links, visits and the like are deleted that are over."""
+"""Seconds between two times that links, visits, old models and the like are deleted that are over."""
 _AFTER_FAILURE: Final = 600.0
 """Seconds in which a job that failed for good is not asked for again, but by hand."""
+_FOLDER: Final = re.compile(r"job-(\d+)-\d+")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBERS: Final = ("value", "cost", "price", "worth_owner", "worth_everybody")
 
@@ -81,6 +85,7 @@ def work(
             if monotonic() - tidied > _TIDY:
                 with database.writing() as session:
                     tidy(session)
+                prune(database, settings)
                 tidied = monotonic()
             ask_for_work(database, settings)
             settle(database, settings)
@@ -335,7 +340,7 @@ def _new_folder(settings: ServiceSettings, taken: Taken) -> Path:
     """Return where a job's run goes; what lost workers left of it is deleted."""
     for left in settings.runs.glob(f"job-{taken.id}-*"):
         shutil.rmtree(left, ignore_errors=True)
-    return settings.runs / f"job-{taken.id}-{taken.token}"
+    return settings.runs / f"job-{taken.id}-{taken.token}"  # as in _FOLDER
 
 
 def write_model(
@@ -347,7 +352,20 @@ def write_model(
     parent: int | None = None,
     trained_upto: int | None = None,
 ) -> int:
-    """Write the row of a finished run and its decisions, in one transaction; return the model's id."""
+    """Write the row of a finished run and its decisions, in one transaction; return the model's id.
+
+    If somebody is erased meanwhile it is written again, without them: the training is not repeated for that.
+    """
+    known = upto if trained_upto is None else trained_upto
+    for _ in range(_TRIES - 1):
+        with suppress(IntegrityError):
+            return _written(database, run, taken, upto, parent, known)
+    return _written(database, run, taken, upto, parent, known)
+
+
+def _written(
+    database: Database, run: Run, taken: Taken, upto: int, parent: int | None, trained_upto: int
+) -> int:
     with database.writing() as session:
         jobs.hold(session, taken)
         model = Model(
@@ -360,7 +378,7 @@ def write_model(
             model_hash=run.manifest.files["model.safetensors"],
             decisions_hash=run.manifest.decisions,
             upto=upto,
-            trained_upto=upto if trained_upto is None else trained_upto,
+            trained_upto=trained_upto,
             facts=facts_of(run),
         )
         session.add(model)
@@ -445,9 +463,10 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
             select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((DELETED, ERASED)))
         )
         deleted = None if gone is None else moment_of(gone)
-        helped = deleted if settings.update_vectors == "trained" else None
+        waiting = _first(deleted, _taken_back(session, settings))
+        helped = waiting if settings.update_vectors == "trained" else None
         is_due = {
-            "train": _is_past(_first(untrained, deleted), settings.train_after, now)
+            "train": _is_past(_first(untrained, waiting), settings.train_after, now)
             or now - last.created >= settings.train_every,
             "update": _is_past(_first(undecided, helped), settings.update_after, now),
         }
@@ -456,6 +475,18 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
     )
     taken = set(session.scalars(select(Job.kind).where(busy).distinct()))
     return next((kind for kind, due in is_due.items() if due and kind not in taken), None)
+
+
+def _taken_back(session: Session, settings: ServiceSettings) -> float | None:
+    """Return when a roll-back took wishes back that a model was trained for; None if none did.
+
+    Where operators publish by hand it is for them to publish a model that knows these wishes.
+    """
+    now = models.in_service(session)
+    if now is None or settings.publish != "at once":
+        return None
+    waits = exists().where(Wish.id > now.trained_upto, Wish.trained.is_not(None), Wish.served.is_(None))
+    return now.published if session.scalar(select(waits)) else None
 
 
 def _first(*moments: float | None) -> float | None:
@@ -467,18 +498,55 @@ def _is_past(since: float | None, seconds: float, now: float) -> bool:
 
 
 def prune(database: Database, settings: ServiceSettings) -> None:
-    """Delete decisions and run folders of old models, beyond those that are kept."""
+    """Delete decisions and run folders of old models, beyond those that are kept, and what failed jobs left.
+
+    Models that may not go back into service, because they know somebody who was erased since, are not kept.
+    """
     with database.writing() as session:
-        now = models.in_service_id(session)
-        kept = select(Model).where(Model.pruned.is_(None)).order_by(Model.id.desc())
-        present = None if now is None else session.get_one(Model, now)
-        last = models.last_trained(session)
-        needed = {each.id for each in (present, last) if each is not None}
-        needed |= {present.parent_id} if present is not None and present.parent_id is not None else set()
-        old = [each for each in session.scalars(kept) if each.id not in needed][settings.keep_models :]
-        folders = [each.folder for each in old]
-        for each in old:
-            session.execute(delete(Decision).where(Decision.model_id == each.id))
-            each.pruned = time()
-    for folder in folders:
-        shutil.rmtree(settings.runs / folder, ignore_errors=True)
+        old = select(Model).where(Model.id.in_(_old(session, settings)), Model.pruned.is_(None))
+        # Who publishes locks a model too: what is passed over here may be in service a moment later.
+        locked = session.scalars(old.with_for_update(skip_locked=True, key_share=True)).all()
+        needed = models.needed(session)
+        for each in locked:
+            each.pruned = None if each.id in needed else time()
+    with database.reading() as session:
+        left = exists().where(Decision.model_id == Model.id)
+        emptied = session.scalars(select(Model.id).where(Model.pruned.is_not(None), left)).all()
+    for id in emptied:
+        with database.writing() as session:
+            session.execute(delete(Decision).where(Decision.model_id == id))
+    for folder in _left_over(database, settings):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _old(session: Session, settings: ServiceSettings) -> set[int]:
+    """Return the models that are neither needed nor kept to roll back to."""
+    there = session.scalars(select(Model).where(Model.pruned.is_(None)).order_by(Model.id.desc())).all()
+    needed, now = models.needed(session), models.in_service_id(session)
+    others = [each for each in there if each.id not in needed]
+    kept = others
+    if others and now is not None:
+        current = session.get_one(Model, now)
+        erased = models.erased_after(session, min(each.trained_upto for each in others))
+        kept = [
+            each
+            for each in others
+            if erased is None or each.trained_upto > erased or not models.is_step_back(each, current)
+        ]
+    kept = kept[: settings.keep_models]
+    return {each.id for each in others} - {each.id for each in kept} - models.rested_on(kept)
+
+
+def _left_over(database: Database, settings: ServiceSettings) -> list[Path]:
+    """Return run folders of pruned models, and of jobs that ended without a model."""
+    there = {each.name: each for each in settings.runs.glob("*")}
+    jobs_of = {name: int(found[1]) for name in there if (found := _FOLDER.fullmatch(name))}
+    with database.snapshot() as session:
+        known = dict(session.execute(select(Model.folder, Model.pruned).where(Model.folder.in_(there))).all())
+        over = select(Job.id).where(Job.id.in_(jobs_of.values()), Job.state.in_(("done", "failed")))
+        ended = set(session.scalars(over))
+    return [
+        each
+        for name, each in there.items()
+        if (known[name] is not None if name in known else jobs_of.get(name) in ended)
+    ]

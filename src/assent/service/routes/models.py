@@ -53,7 +53,11 @@ def get_model(caller: Platform, model: Annotated[Identifier, Path()]) -> ModelOu
 
 @router.post("/models/{model}/publish", dependencies=[ONCE])
 def publish(caller: Platform, model: Annotated[Identifier, Path()]) -> ModelOut:
-    """Put a model into service. One that used what people have since said never to is refused (409)."""
+    """Put a model into service.
+
+    A step back to one that used what people have since said never to, or that knows somebody who was erased
+    since, is refused (409).
+    """
     with caller.service.database.writing() as session:
         return ModelOut.of(models.publish(session, caller.service.settings, model, by=caller.by))
 
