@@ -28,7 +28,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, aliased
 
 from assent.service.database import NotFoundError, Query, given_rows, query
-from assent.service.effective import Effective
+from assent.service.effective import Brought, Effective
+from assent.service.items import Changed, add_items
 from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
@@ -56,7 +57,8 @@ _SOME: Final = 10_000
 """Rows in one statement."""
 DELETED: Final = "interaction deleted"
 ERASED: Final = "person erased"
-"""Events of the ledger."""
+CONSENT: Final = "consent changed"
+"""Events of the ledger. The last: the platform brought what is minded more, or otherwise, from then on."""
 STATES: Final = ("used", "withheld", "never", "closed", "undecided")
 CHANGED: Final = "changed"
 """What `page` takes as a state, too: another one than in the model that was in service before."""
@@ -97,9 +99,10 @@ class Row:
     unwillingness: float
     """In force now."""
     source: str
-    """Who said so: a wish on the `item`, `category` or `everything`; the `platform`; or nobody, `unsaid`."""
+    """Who said so: a wish on the `item`, `category` or `everything`; the `platform`; or nobody, `unsaid`.
+    `kept`: so it was when the platform changed the item's categories."""
     source_target: str | None
-    """The category, where the source is one."""
+    """The category that it was said of, where it was one."""
     said: float | None
     """When the wish was made."""
     state: str
@@ -141,15 +144,20 @@ def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
     for place, each in enumerate(interactions, 1):
         _check(each, f"interaction {place}")
     _take_turn(session, alone=len(interactions) > 1)
-    now, added, changed = time(), 0, set[int]()
-    for start in range(0, len(interactions), _SOME):
-        some = interactions[start : start + _SOME]
+    now, added, touched, differing = time(), 0, set[int](), 0
+    parts = [interactions[start : start + _SOME] for start in range(0, len(interactions), _SOME)]
+    for some in parts:  # first what may take the ledger's turn: others hold it while they wait for rows
         _add_people(session, {each.user for each in some}, now)
-        changed |= _add_items(session, some)
+        changed = _add_items(session, some)
+        touched |= changed.people
+        differing += changed.interactions
+    if differing:
+        note(session, CONSENT, interactions=differing)
+    for some in parts:
         new = _add_new(session, some, now)
-        changed |= set(new)
+        touched |= set(new)
         added += len(new)
-    touch(session, changed)
+    touch(session, touched)
     return Added(added, len(interactions) - added)
 
 
@@ -186,57 +194,15 @@ def _add_people(session: Session, users: Iterable[str], now: float) -> None:
     query(asked).run(session, rows=json.dumps(rows), now=now)
 
 
-def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
-    """Add items that are new; given titles and categories replace.
-
-    Return the people for whom other categories change something.
-    """
+def _add_items(session: Session, some: Sequence[NewInteraction]) -> Changed:
+    """Add items that are new; given titles and categories replace."""
     titles: dict[str, str | None] = {}
     categories: dict[str, Sequence[str]] = {}
     for each in some:
         titles[each.item] = each.title or titles.get(each.item)
         if each.categories is not None:
             categories[each.item] = list(dict.fromkeys(each.categories))
-    given = given_rows(session, {"item": "text", "title": "text"})
-    rows = json.dumps([{"item": item, "title": title} for item, title in sorted(titles.items())])
-    is_new = "NOT EXISTS (SELECT 1 FROM item WHERE item.item = given.item)"
-    asked = f"SELECT given.item, given.title FROM {given} WHERE {is_new}"
-    query(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING").run(session, rows=rows)
-    if any(titles.values()):
-        other = "item.item = given.item AND (item.title <> given.title OR item.title IS NULL)"
-        asked = f"UPDATE item SET title = given.title FROM {given} WHERE {other} AND given.title IS NOT NULL"
-        query(asked).run(session, rows=rows)
-    return _set_categories(session, categories)
-
-
-def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> set[int]:
-    """Set the categories of items; return the people who have one whose categories change."""
-    if not given:
-        return set()
-    wanted = text(f"SELECT given.item FROM {given_rows(session, {'item': 'text'})}").columns(Item.item)
-    asked = (
-        select(Item.id, Item.item, ItemCategory.category)
-        .outerjoin(ItemCategory, ItemCategory.item_id == Item.id)
-        .where(Item.item.in_(wanted))
-        .order_by(Item.id, ItemCategory.place)
-    )
-    there: dict[tuple[int, str], list[str]] = defaultdict(list)
-    rows = json.dumps([{"item": each} for each in given])
-    for id, item, category in session.execute(asked, {"rows": rows}):
-        there[id, item] += [] if category is None else [category]
-    changed = {id: given[item] for (id, item), names in there.items() if names != list(given[item])}
-    if not changed:
-        return set()
-    session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(changed)))
-    new = [
-        {"item_id": id, "place": place, "category": name}
-        for id, names in changed.items()
-        for place, name in enumerate(names)
-    ]
-    if new:
-        of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
-        session.execute(of.insert(ItemCategory).on_conflict_do_nothing(), new)
-    return set(session.scalars(select(Interaction.person_id).where(Interaction.item_id.in_(changed))))
+    return add_items(session, titles, categories)
 
 
 def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> list[int]:
@@ -364,8 +330,8 @@ def _rows(settings: ServiceSettings, dialect: str, narrowed: tuple[str, ...]) ->
             Interaction.at,
             effective.unwillingness,
             effective.source,
-            case((Wish.scope == "category", Wish.target)),
-            Wish.requested,
+            effective.target,
+            effective.said,
             _state,
             Decision.unwillingness,
             Decision.reason,
@@ -459,16 +425,18 @@ def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Ro
     return _shown(found[0])
 
 
-def brought_by(session: Session, user: str) -> dict[str, tuple[float | None, tuple[str, ...]]]:
-    """Return what the platform brought of each item of a person: their unwillingness, its categories."""
+def brought_by(session: Session, user: str) -> dict[str, Brought]:
+    """Return what the platform brought of each item of a person, and what is kept of it."""
+    listed = categories_of_row(session.get_bind().dialect.name)
     asked = (
-        select(Item.item, Interaction.unwillingness, categories_of_row(session.get_bind().dialect.name))
+        select(Item.item, Interaction.unwillingness, listed, Interaction.kept, Interaction.kept_upto)
         .select_from(Interaction)
         .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
         .where(Person.user == user)
     )
-    return {item: (minded, categories_in(listed)) for item, minded, listed in session.execute(asked)}
+    return {item: Brought(minded, categories_in(listed), *kept)
+            for item, minded, listed, *kept in session.execute(asked)}  # fmt: skip
 
 
 _WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()

@@ -99,7 +99,7 @@ def export(session: Session, settings: ServiceSettings, user: str) -> Export:
         pseudonym=person.pseudonym if person else None,
         added=person.added if person else None,
         interactions=rows,
-        brought={item: minded for item, (minded, _) in brought if minded is not None},
+        brought={item: each.unwillingness for item, each in brought if each.unwillingness is not None},
         standing=wishes.standing(session, user),
         history=said,
         decided=_decided(session, user),

@@ -146,7 +146,7 @@ class DeletedOut(Wire):
 class SourceOut(Wire):
     """Who said how an interaction may be used."""
 
-    source: Literal["item", "category", "everything", "platform", "unsaid"]
+    source: Literal["item", "category", "everything", "platform", "unsaid", "kept"]
     category: str | None
     said: datetime | None
     explained: str

@@ -105,6 +105,12 @@ class Interaction(Table):
     """When they had it."""
     unwillingness: Mapped[float | None] = mapped_column(Double)
     """What the platform brought of its owner's consent; null if nothing."""
+    kept: Mapped[float | None] = mapped_column(Double)
+    """What was in force when the platform changed the item's categories: no less counts since, see `items`."""
+    kept_upto: Mapped[int | None] = mapped_column(BigInteger)
+    """The ledger's last leaf by then: what is said later comes before it."""
+    kept_category: Mapped[str | None] = mapped_column(Text)
+    """The category that it was said of, if it was one."""
     added: Mapped[Moment]
 
 
@@ -312,6 +318,8 @@ class Link(Table):
     __tablename__ = "link"
     token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
     person: Mapped[str] = mapped_column(Text, index=True)
+    key_id: Mapped[str | None] = mapped_column(ForeignKey("key.id"))
+    """Who asked for it. It, and the visit that it opens, end when this key is revoked."""
     created: Mapped[Moment]
     expires: Mapped[Moment]
     used: Mapped[float | None] = mapped_column(Double)

@@ -131,7 +131,9 @@ class Texts:
 
     def source(self, row: Row, platform: str) -> str:
         """Return who said how an interaction may be used."""
-        return self(f"source.{row.source}", category=row.source_target, platform=platform)
+        of_category = row.source == "kept" and row.source_target is not None
+        key = "source.kept.category" if of_category else f"source.{row.source}"
+        return self(key, category=row.source_target, platform=platform)
 
     def promises(self, closed: float | None) -> list[tuple[str, str]]:
         """Return the promises, the last with the limit that is set, or as an example."""

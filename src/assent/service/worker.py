@@ -37,7 +37,7 @@ from assent.runs.run import fit
 from assent.service import jobs, models
 from assent.service.database import ConflictError, Database, insert_many
 from assent.service.effective import Effective
-from assent.service.interactions import DELETED, ERASED
+from assent.service.interactions import CONSENT, DELETED, ERASED
 from assent.service.jobs import LEASE, Kind, LostJobError, Taken
 from assent.service.ledger import last_number, moment_of, moment_text
 from assent.service.security import tidy
@@ -225,7 +225,7 @@ def read_log(session: Session, settings: ServiceSettings) -> tuple[Interactions,
         Interaction.at,
         effective.unwillingness,
         effective.source,
-        Wish.requested,
+        effective.said,
     )
     asked = (
         asked.select_from(Interaction)
@@ -460,7 +460,7 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
     else:
         trained = select(func.max(Model.trained_upto)).scalar_subquery()
         gone = session.scalar(
-            select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((DELETED, ERASED)))
+            select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((CONSENT, DELETED, ERASED)))
         )
         deleted = None if gone is None else moment_of(gone)
         waiting = _first(deleted, _taken_back(session, settings))
