@@ -109,7 +109,7 @@ def test_a_link_lets_one_in_once(database: Database, settings: ServiceSettings) 
     def try_it(_: int) -> str | None:
         try:
             with database.writing() as session:
-                return security.use_link(session, link)
+                return security.use_link(session, link).person
         except RefusedError:
             return None
 
@@ -206,6 +206,34 @@ def test_revoking_a_key_ends_the_operators_visit(site: Site) -> None:
     assert client.get("/operator").status_code == 401
     assert client.post("/operator/enter", data={"key": site.keys["admin"]}).status_code == 401
     assert client.post("/operator/enter", data={"key": site.keys["wishes"]}).status_code == 403
+
+
+def test_revoking_a_key_ends_its_links_and_the_visits_that_they_opened(site: Site) -> None:
+    with site.database.writing() as session:
+        stolen, other = (security.create_key(session, "links", ["links"]) for _ in range(2))
+
+    def link_of(key: str) -> str:
+        headers = {"authorization": f"Bearer {key}"}
+        found = site.client().post("/v1/links", json={"user": ANN}, headers=headers)
+        return str(found.json()["url"]).partition("link=")[2]
+
+    used, unused, good = link_of(stolen), link_of(stolen), link_of(other)
+    thief, ann = site.client(), site.client()
+    assert thief.post("/enter", data={"link": used}).url.path == "/me"
+    assert ann.post("/enter", data={"link": good}).url.path == "/me"
+    late = link_of(stolen)
+    with site.database.writing() as session:
+        security.revoke_key(session, security.public_part(stolen))
+        # as a process would that took the key for good a moment before
+        key_id = security.public_part(stolen)
+        url = security.create_link(session, ANN, site.settings, by="test", key_id=key_id)
+    assert thief.get("/me").status_code == 401
+    for link in (used, unused, late, url.partition("link=")[2]):
+        assert site.client().post("/enter", data={"link": link}).status_code == 401
+    assert ann.get("/me").status_code == 200
+    with site.database.writing() as session:
+        security.rotate_key(session, security.public_part(other), overlap=-1.0)
+    assert ann.get("/me").status_code == 200  # a key that was changed in time takes nobody's visit
 
 
 def test_forms_need_the_token_of_their_visit(site: Site) -> None:

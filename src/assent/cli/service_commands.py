@@ -351,7 +351,7 @@ def rotate_key_command(id: KeyId, *, place: PlaceOptions) -> None:
 @keys_command.command("revoke")
 @spread
 def revoke_key_command(id: KeyId, *, place: PlaceOptions) -> None:
-    """End a key at once, and all visits that it opened.
+    """End a key at once, the links that it asked for, and all visits that it or they opened.
 
     Examples:
 

@@ -191,33 +191,57 @@ def rotate_key(
 
 
 def revoke_key(session: Session, key_id: str, *, by: str = "command line") -> None:
-    """End a key and the visits of operators that it let in. A revoked key stays revoked."""
+    """End a key, the links that it asked for, and all visits that it or they opened, of people too.
+
+    A revoked key stays revoked.
+    """
     key = find_key(session, key_id)
     if key.revoked is None:
         key.revoked = time.time()
         ledger.note(session, "key revoked", key=key_id, by=by)
-    session.execute(delete(Visit).where(Visit.key_id == key_id))
+        session.flush()
+    # Links first: whoever uses one at this moment is waited for, and their visit ends with the others.
+    for table in (Link, Visit):
+        session.execute(delete(table).where(table.key_id == key_id))
 
 
 # Links
 
 
-def create_link(session: Session, user: str, settings: ServiceSettings, *, by: str) -> str:
-    """Return the address of a new one-time link for a person. `by` goes to the audit log."""
+@dataclass(frozen=True)
+class Guest:
+    """Whom a link lets in."""
+
+    person: str
+    key_id: str | None
+    """Whose key asked for the link."""
+
+
+def create_link(
+    session: Session, user: str, settings: ServiceSettings, *, by: str, key_id: str | None = None
+) -> str:
+    """Return the address of a new one-time link for a person. `by` goes to the audit log.
+
+    `key_id` is the key that asks: to revoke it ends the link, and the visit that it opens.
+    """
     now, secret = time.time(), secrets.token_urlsafe(32)
-    session.add(Link(token_hash=hashed(secret), person=user, created=now, expires=now + LINK_SECONDS))
+    expires = now + LINK_SECONDS
+    session.add(Link(token_hash=hashed(secret), person=user, key_id=key_id, created=now, expires=expires))
     ledger.note(session, "link created", by=by)
     return f"{settings.public_url.rstrip('/')}/enter?link={secret}"
 
 
-def use_link(session: Session, secret: str) -> str:
+def use_link(session: Session, secret: str) -> Guest:
     """Use up a link and return whose it was. Of several that try at once, one succeeds."""
     now = time.time()
     mine = (Link.token_hash == hashed(secret), Link.used.is_(None), Link.expires > now)
     used = cast("CursorResult[None]", session.execute(update(Link).where(*mine).values(used=now)))
-    if not _TOKEN.fullmatch(secret) or used.rowcount != 1:
+    whose = select(Link.person, Link.key_id, Key.revoked).outerjoin(Key, Key.id == Link.key_id)
+    found = session.execute(whose.where(Link.token_hash == hashed(secret))).one_or_none()
+    # A process may go on with a key for a moment after it was revoked.
+    if not _TOKEN.fullmatch(secret) or used.rowcount != 1 or found is None or found.revoked is not None:
         raise RefusedError("this link is unknown, used or too old: accepted: a new link from the platform")
-    return session.scalars(select(Link.person).where(Link.token_hash == hashed(secret))).one()
+    return Guest(found.person, found.key_id)
 
 
 # Visits
@@ -230,7 +254,10 @@ _VISIT: Final = Query(
 
 
 def start_visit(session: Session, *, person: str | None = None, key_id: str | None = None) -> str:
-    """Begin the visit of a person, or of the operator with a key, and return the cookie's secret."""
+    """Begin the visit of a person, or of the operator, and return the cookie's secret.
+
+    `key_id` is the key that let them in, or that asked for the person's link.
+    """
     now, secret = time.time(), secrets.token_urlsafe(32)
     session.add(
         Visit(
@@ -258,7 +285,7 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
     [(kind, person, key_id, csrf, seen, expires)] = found
     if expires < now or seen < now - IDLE_SECONDS:
         return None
-    if key_id is not None:
+    if kind == OPERATOR and key_id is not None:
         key = session.get(Key, key_id)
         if key is None or not _in_force(key, now):
             return None

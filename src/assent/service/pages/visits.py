@@ -58,8 +58,8 @@ def use_link(door: Anybody) -> Response:
     service, link = door.service, text_of(door.posted, "link")
     try:
         with service.database.writing() as session:
-            person = security.use_link(session, link)
-            secret = security.start_visit(session, person=person)
+            guest = security.use_link(session, link)
+            secret = security.start_visit(session, person=guest.person, key_id=guest.key_id)
     except RefusedError:
         count_failure(service, f"link {address_of(door.request)}")
         raise

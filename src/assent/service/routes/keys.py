@@ -33,7 +33,9 @@ def create_link(caller: Linking, body: PersonIn) -> LinkOut:
     with caller.service.database.writing() as session:
         security.count_attempt(session, f"link {body.user}", **MOST_LINKS)
         expires = moment(time.time() + security.LINK_SECONDS)
-        url = security.create_link(session, body.user, caller.service.settings, by=caller.by)
+        url = security.create_link(
+            session, body.user, caller.service.settings, by=caller.by, key_id=caller.holder.key_id
+        )
     return LinkOut(url=url, expires=expires)
 
 
@@ -76,7 +78,10 @@ def rotate_key(caller: Admin, key: KeyId) -> NewKeyOut:
 
 @router.delete("/keys/{key}", status_code=204)
 def revoke_key(caller: Admin, key: KeyId) -> None:
-    """End a key, here at once and in other processes within two seconds; so do visits that it let in."""
+    """End a key, here at once and in other processes within two seconds.
+
+    Links that it asked for end at once, and so do visits that it, or one of its links, opened.
+    """
     with caller.service.database.writing() as session:
         security.revoke_key(session, key, by=caller.by)
     caller.service.keys.clear()
