@@ -46,9 +46,17 @@ def wish(target: str = "f31", unwillingness: float | None = 0.75, scope: str = "
 
 def test_interactions_come_in_are_listed_and_go(empty: Site) -> None:
     client = empty.platform("interactions")
-    assert client.post("/v1/interactions", json=interaction()).json() == {"added": 1, "known": 0}
+    assert client.post("/v1/interactions", json=interaction()).json() == {
+        "added": 1,
+        "known": 0,
+        "consents": 0,
+    }
     several = {"interactions": [interaction(item=f"f{n}") for n in range(30, 40)]}
-    assert client.post("/v1/interactions/bulk", json=several).json() == {"added": 9, "known": 1}
+    assert client.post("/v1/interactions/bulk", json=several).json() == {
+        "added": 9,
+        "known": 1,
+        "consents": 0,
+    }
     [first, *rest] = client.get("/v1/interactions", params={"user": "ann"}).json()["interactions"]
     assert len(rest) == 9
     assert (first["title"], first["categories"], first["time"]) == ("Heat", ["Crime"], TIME)

@@ -176,6 +176,37 @@ def test_a_category_that_is_minded_leads_to_an_update(service: Service) -> None:
         assert models.in_service_id(session) != before
 
 
+def test_consent_that_comes_later_counts_at_once_and_leads_to_an_update(service: Service) -> None:
+    database, settings = service[0], service[1].model_copy(update={"update_after": 0.0})
+    server = Server(settings)
+    ask_for_work(database, settings)
+    assert not work_once(database, settings, worker="tests")
+    with database.reading() as session:
+        found = server.recommend(session, "u07", 5)
+        speaking = {why.item for each in found.items for why in each.because}
+        rows = interactions.page(session, settings, "u07", state="used").rows
+    row = next(each for each in rows if each.item in speaking)
+    again = had("u07", row.item, None, 1.0)
+    assert bring(database, again) == interactions.Added(added=0, known=1, consents=1)
+    assert bring(database, again) == interactions.Added(added=0, known=1)
+    now = in_force(service, "u07", row.item)
+    assert (now.unwillingness, now.source, now.at) == (1.0, "platform", row.at)
+    with database.reading() as session:
+        found = server.recommend(session, "u07", 5)
+    assert row.item not in {why.item for each in found.items for why in each.because}
+    ask_for_work(database, settings)
+    assert work_once(database, settings, worker="tests")
+    assert in_force(service, "u07", row.item).state == "never"
+
+
+def test_of_a_pair_that_comes_twice_at_once_the_last_consent_counts(ann: Service) -> None:
+    twice = had("bob", "heat", None, 0.2), had("bob", "heat", None, 1.0), had("bob", "heat", None)
+    assert bring(ann[0], *twice).added == 1
+    assert in_force(ann, "bob", "heat").unwillingness == 1
+    bring(ann[0], had("bob", "heat", None, 0.5), had("bob", "heat", None, 0.9))
+    assert in_force(ann, "bob", "heat").unwillingness == 0.9
+
+
 def test_only_interactions_that_would_be_lowered_hold_anything(ann: Service) -> None:
     bring(ann[0], had(STRANGER, "heat", ["Crime", "Zed"]), had(STRANGER, "ran", ["Zed"]))
     with ann[0].reading() as session:

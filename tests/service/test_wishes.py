@@ -289,17 +289,17 @@ def test_pages_go_through_all_interactions(
                 interactions.page(session, settings, "u1", cursor=cursor)
 
 
-def test_what_is_known_already_stays(
+def test_of_what_is_known_already_the_time_stays(
     database: Database, settings: ServiceSettings, people: list[str]
 ) -> None:
     again = [replace(row, at=99.0, unwillingness=0.9, title="New title", categories=["b", "c", "b"])
              for row in rows_of("u1")[:1]]  # fmt: skip
     with database.writing() as session:
         assert interactions.add(session, [*again, *again, NewInteraction("u1", "i9", 5.0)]) == (
-            interactions.Added(added=1, known=2)
+            interactions.Added(added=1, known=2, consents=1)
         )
         row = interactions.one(session, settings, "u1", "i1")
-    assert (row.at, row.unwillingness, row.title, row.categories) == (0.0, 0.1, "New title", ("b", "c"))
+    assert (row.at, row.unwillingness, row.title, row.categories) == (0.0, 0.9, "New title", ("b", "c"))
 
 
 def test_deleting_and_erasing(database: Database, settings: ServiceSettings, people: list[str]) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy.orm import Session, aliased
 from assent.service.database import NotFoundError, Query, given_rows, query
 from assent.service.effective import Brought, Effective
 from assent.service.items import Changed, add_items
-from assent.service.ledger import note
+from assent.service.ledger import note, take_turn
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
     Decision,
@@ -85,7 +85,9 @@ class Added:
 
     added: int
     known: int
-    """Pairs of a person and an item that were there already; they stay as they are."""
+    """Pairs of a person and an item that were there already: their time stays as it is."""
+    consents: int = 0
+    """Known ones for which the platform brought another unwillingness than before, which counts now."""
 
 
 @dataclass(frozen=True)
@@ -140,25 +142,31 @@ class CategoryCount:
 
 
 def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
-    """Add interactions, with people and items that are new; return how many were new."""
+    """Add interactions, with people and items that are new; return how many were new.
+
+    Of a known one, its item's title and categories and its unwillingness are replaced where they are given.
+    """
     for place, each in enumerate(interactions, 1):
         _check(each, f"interaction {place}")
     _take_turn(session, alone=len(interactions) > 1)
-    now, added, touched, differing = time(), 0, set[int](), 0
+    now, added, touched, differing, consents = time(), 0, set[int](), 0, 0
     parts = [interactions[start : start + _SOME] for start in range(0, len(interactions), _SOME)]
     for some in parts:  # first what may take the ledger's turn: others hold it while they wait for rows
         _add_people(session, {each.user for each in some}, now)
         changed = _add_items(session, some)
         touched |= changed.people
         differing += changed.interactions
-    if differing:
+        owners = _set_consents(session, some)
+        touched |= set(owners)
+        consents += len(owners)
+    if differing := differing + consents:
         note(session, CONSENT, interactions=differing)
     for some in parts:
         new = _add_new(session, some, now)
         touched |= set(new)
         added += len(new)
     touch(session, touched)
-    return Added(added, len(interactions) - added)
+    return Added(added, len(interactions) - added, consents)
 
 
 def _take_turn(session: Session, *, alone: bool) -> None:
@@ -205,6 +213,34 @@ def _add_items(session: Session, some: Sequence[NewInteraction]) -> Changed:
     return add_items(session, titles, categories)
 
 
+def _set_consents(session: Session, some: Sequence[NewInteraction]) -> list[int]:
+    """Set what is brought of the consent to known interactions; return whose they are, once for each."""
+    said = {
+        (each.user, each.item): each.unwillingness for each in some if each.unwillingness is not None
+    }  # the last, of a pair that comes twice
+    if not said:
+        return []
+    kinds = {"user": "text", "item": "text", "unwillingness": "double precision"}
+    other = (
+        "(interaction.unwillingness IS NULL OR interaction.unwillingness <> given.unwillingness) "
+        "AND interaction.person_id = person.id AND interaction.item_id = item.id"
+    )
+    known = (
+        f'{given_rows(session, kinds)} JOIN person ON person."user" = given."user" '
+        "JOIN item ON item.item = given.item"
+    )
+    rows = json.dumps([{"user": user, "item": item, "unwillingness": minded}
+                       for (user, item), minded in said.items()])  # fmt: skip
+    if not query(f"SELECT 1 FROM {known} JOIN interaction ON {other} LIMIT 1").rows(session, rows=rows):
+        return []
+    take_turn(session)  # before rows are changed that somebody who has it may want to delete
+    asked = (
+        f"UPDATE interaction SET unwillingness = given.unwillingness FROM {known} WHERE {other} "
+        "RETURNING person_id"
+    )
+    return [person for (person,) in query(asked).rows(session, rows=rows)]
+
+
 def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> list[int]:
     """Add interactions that are new; return whose they are, once for each."""
     kinds = {"user": "text", "item": "text", "at": "double precision", "unwillingness": "double precision"}
@@ -215,9 +251,14 @@ def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> li
         'JOIN person ON person."user" = given."user" JOIN item ON item.item = given.item '
         "WHERE true ORDER BY person.id, item.id ON CONFLICT DO NOTHING RETURNING person_id"
     )
-    first = {(each.user, each.item): each for each in reversed(some)}  # of a pair that comes twice
-    rows = [{name: getattr(each, name) for name in kinds} for each in first.values()]
-    return [person for (person,) in query(asked).rows(session, rows=json.dumps(rows), now=now)]
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in some:  # of a pair that comes twice, the first time and the last unwillingness count
+        row = {name: getattr(each, name) for name in kinds}
+        there = rows.setdefault((each.user, each.item), row)
+        if each.unwillingness is not None:
+            there["unwillingness"] = each.unwillingness
+    given = json.dumps(list(rows.values()))
+    return [person for (person,) in query(asked).rows(session, rows=given, now=now)]
 
 
 def delete(session: Session, user: str, item: str) -> None:

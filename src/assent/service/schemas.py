@@ -120,7 +120,8 @@ class AddedOut(Wire):
     """How many interactions were new."""
 
     added: int
-    known: int = Field(description="Were there already, and stay as they are.")
+    known: int = Field(description="Were there already. Their time stays as it is.")
+    consents: int = Field(description="Known ones whose unwillingness is another now, as it was brought.")
 
 
 class GoneIn(Wire):

@@ -32,13 +32,17 @@ _TEXTS = Texts()
 
 @router.post("/interactions", status_code=201, dependencies=[ONCE])
 def add_one(caller: Platform, body: InteractionIn) -> AddedOut:
-    """Add an interaction. One that is known stays as it is."""
+    """Add an interaction.
+
+    Of one that is known, what is given of its unwillingness and of its item's title and categories replaces
+    what was there; its time stays. Other categories undo nobody's wish.
+    """
     return _add(caller, [body])
 
 
 @router.post("/interactions/bulk", status_code=201, dependencies=[ONCE])
 def add_many(caller: Platform, body: InteractionsIn) -> AddedOut:
-    """Add up to 10,000 interactions: all of them, or none if one is refused."""
+    """Add up to 10,000 interactions: all of them, or none if one is refused. Known ones: as one by one."""
     return _add(caller, body.interactions)
 
 
@@ -56,7 +60,7 @@ def _add(caller: Caller, rows: list[InteractionIn]) -> AddedOut:
     ]
     with caller.service.database.writing() as session:
         found = interactions.add(session, new)
-    return AddedOut(added=found.added, known=found.known)
+    return AddedOut(added=found.added, known=found.known, consents=found.consents)
 
 
 @router.get("/interactions", response_model=InteractionsOut)
