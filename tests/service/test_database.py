@@ -83,6 +83,15 @@ def test_the_first_release_is_upgraded(url: str, tmp_path: Path) -> None:
     upgraded.close()
 
 
+def test_only_what_is_there_is_opened(url: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(AssentError, match="there is no service; accepted: one that assent serve"):
+            Database.existing(url)
+        assert list(tmp_path.iterdir()) == []
+    Database.open(url).close()
+    Database.existing(url).close()
+
+
 def test_a_newer_database_is_refused(url: str) -> None:
     database = Database.open(url)
     with database.writing() as session:

@@ -1,5 +1,6 @@
 """`assent serve`: the demo runs until a page answers, and people are sent to where it listens."""
 
+import io
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import httpx
 import pytest
 
 from assent.cli import service_commands
+from assent.service.database import Database
+from assent.service.people import totals
 from tests.conftest import Assent
 
 SETTINGS = "ASSENT_SERVICE_SETTINGS"
@@ -31,7 +34,11 @@ def test_the_demo_opens_pages_to_click_through(tmp_path: Path) -> None:
             while not answers(person):
                 assert process.poll() is None
                 time.sleep(0.1)
-            assert "Come in as a person" in person.get("/").text
+            first = person.get("/").text
+            assert ("Come in as a person" in first) != ("The first model is being trained" in first)
+            while "Come in as a person" not in person.get("/").text:
+                assert process.poll() is None
+                time.sleep(0.5)
             mine = person.post("/demo", data={"who": "person"})
             assert mine.url.path == "/me"
             assert "entries are known of you" in mine.text
@@ -41,6 +48,40 @@ def test_the_demo_opens_pages_to_click_through(tmp_path: Path) -> None:
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()
+
+
+def test_the_demo_has_a_database_of_its_own(
+    assent: Assent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(SETTINGS, "")
+    monkeypatch.setattr(service_commands.uvicorn, "run", lambda *_, **__: None)
+    monkeypatch.setattr(service_commands.subprocess, "Popen", NoWorker)
+    for _ in range(2):  # the second time it goes on where it was
+        assert assent("serve", "--demo")[0] == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["assent-demo"]
+    shop = ("keys", "create", "--name", "shop", "--scopes", "links", "--data", tmp_path / "shop")
+    assert assent(*shop)[0] == 0
+    file = tmp_path / "demo.yaml"
+    file.write_text("demo: true\n")
+    for words in (["--demo"], ["--settings", str(file)]):
+        code, out, err = assent("serve", *words, "--data", tmp_path / "shop")
+        assert (code, out) == (2, "")
+        assert "no demo's, and not empty; accepted: a folder of its own" in err
+    database = Database.open(f"sqlite:///{tmp_path / 'shop' / 'assent.db'}")
+    with database.reading() as session:
+        assert totals(session)["people"] == 0
+    database.close()
+
+
+class NoWorker:
+    """In the place of a worker's process."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.stdin = io.BytesIO()
+
+    def wait(self, _: float | None = None) -> int:
+        return 0
 
 
 def answers(client: httpx.Client) -> bool:

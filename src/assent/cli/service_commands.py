@@ -61,8 +61,14 @@ class PlaceOptions:
     """Where the service keeps its data, and its settings."""
 
     data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The folder of the service.", rich_help_panel=_PANEL)
-    ] = Path("assent-service")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of the service.",
+            show_default="assent-service; of the demo: assent-demo",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
     database: Annotated[
         str | None,
         typer.Option(
@@ -84,15 +90,27 @@ class PlaceOptions:
         ),
     ] = None
 
-    def read(self, **given: Any) -> ServiceSettings:
-        """Return the settings."""
-        url = self.database or f"sqlite:///{(self.data / 'assent.db').resolve()}"
-        return read_settings(self.settings, database=url, data=self.data.resolve(), **given)
+    def read(self, *, folder: str = "assent-service", **given: Any) -> ServiceSettings:
+        """Return the settings; `folder` is where it is if no folder is named."""
+        data = (self.data or Path(folder)).resolve()
+        return read_settings(self.settings, database=self.database or f"sqlite:///{data / 'assent.db'}",
+                             data=data, **given)  # fmt: skip
+
+
+@contextmanager
+def _made(settings: ServiceSettings) -> Iterator[Database]:
+    """Open the database; make it, if there is none."""
+    database = Database.open(settings.database)
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 @contextmanager
 def _opened(settings: ServiceSettings) -> Iterator[Database]:
-    database = Database.open(settings.database)
+    """Open the database; a folder that was mistyped becomes no new service."""
+    database = Database.existing(settings.database)
     try:
         yield database
     finally:
@@ -125,7 +143,7 @@ def serve_command(
 ) -> None:
     """Serve the API and the pages of people and operators.
 
-    The database is made, or brought up to date, at the start. Put a server that speaks https in front of it,
+    The database is made, or brought up to date, at the start. The demo takes no database but its own. Put a server that speaks https in front of it,
     unless only this machine is to reach it.
 
     Examples:
@@ -136,17 +154,18 @@ def serve_command(
     ```
     """
     port = port or _free_port(host)
-    here, settings = _address(host, port), place.read(**_DEMO if demo else {})
+    here = _address(host, port)
+    settings = place.read(folder="assent-demo", **_DEMO) if demo else place.read()
     if demo or "public_url" not in settings.model_fields_set:
         settings = settings.model_copy(update={"public_url": here})
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):
         raise AssentError(f"--host {host}: the demo lets anybody in; accepted: 127.0.0.1")
     _tell()
-    with _opened(settings) as database:
-        if demo:
+    with _made(settings) as database:
+        if settings.demo:
             _fill_with_demo(database, settings)
         os.environ[_SETTINGS] = settings.model_dump_json()
-        with _worker_beside(wanted=worker or demo):
+        with _worker_beside(wanted=worker or settings.demo):
             for_people = "" if settings.public_url == here else f", for {settings.public_url}"
             say(f"Serving at {here}{for_people} (Ctrl-C ends it)")
             uvicorn.run(
@@ -175,11 +194,10 @@ def _free_port(host: str) -> int:
 
 
 def _fill_with_demo(database: Database, settings: ServiceSettings) -> None:
-    from assent.service.demo import is_empty, make_demo
+    from assent.service.demo import make_demo
 
-    if is_empty(database):
-        notice("Making the demo's data and its first model (less than a minute) ...")
-        make_demo(database, settings)
+    if make_demo(database, settings):
+        notice("The demo's first model is being trained (some minutes). Its first page says how far it is.")
 
 
 def app_of_settings() -> Any:
@@ -224,7 +242,22 @@ def work_by_settings() -> None:
         stop.set()
 
     Thread(target=wait_for_end, daemon=True).start()
-    _work(ServiceSettings.model_validate_json(os.environ[_SETTINGS]), stop)
+    settings = ServiceSettings.model_validate_json(os.environ[_SETTINGS])
+    if settings.demo:
+        _finish_demo(settings, stop)
+    _work(settings, stop)
+
+
+def _finish_demo(settings: ServiceSettings, stop: Event) -> None:
+    """Do what waits until the demo has its first model, and bring what comes after it."""
+    from assent.service.demo import finish_demo
+    from assent.service.worker import ask_for_work, work_once
+
+    with _opened(settings) as database:
+        while not finish_demo(database) and not stop.is_set():
+            ask_for_work(database, settings)  # again, should the first training have failed
+            if not work_once(database, settings, worker="demo", stop=stop):
+                stop.wait(1.0)
 
 
 @spread
@@ -292,7 +325,7 @@ def create_key_command(
     assent keys create --name me --scopes admin --days 30
     ```
     """
-    with _opened(place.read()) as database:
+    with _made(place.read()) as database:
         expires = None if days is None else time() + days * 86_400
         listed = [each.strip() for each in scopes.split(",") if each.strip()]
         with database.writing() as session:

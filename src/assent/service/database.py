@@ -75,6 +75,25 @@ class Database:
             raise AssentError(f"database {shown(opened.engine.url)}: {_first_line(error)}") from None
         return opened
 
+    @staticmethod
+    def existing(url: str, *, pool: int = 10) -> "Database":
+        """Open a database that holds a service, as `open` does; refuse another, and make none."""
+        place = _url(url)
+        found = Database(url, pool=pool) if _is_there(place) else None
+        try:
+            revision = None if found is None else found.revision()
+        except SQLAlchemyError as error:
+            raise AssentError(f"database {shown(place)}: {_first_line(error)}") from None
+        finally:
+            if found is not None:
+                found.close()
+        if revision is None:
+            raise AssentError(
+                f"database {shown(place)}: there is no service; accepted: one that assent serve, "
+                "assent keys create or assent restore made"
+            )
+        return Database.open(url, pool=pool)
+
     @property
     def is_sqlite(self) -> bool:
         """Whether it is an SQLite file."""
@@ -293,6 +312,11 @@ def _ask_idle_connections(engine: Engine) -> None:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error:
             raise DisconnectionError from None  # the pool tries another one
+
+
+def _is_there(url: URL) -> bool:
+    """Whether there is something to connect to: SQLite would make a file."""
+    return url.get_backend_name() != "sqlite" or Path(str(url.database)).is_file()
 
 
 def _private(file: Path) -> None:

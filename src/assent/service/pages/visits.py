@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from assent.service import ledger, security
 from assent.service.access import ANY, PUBLIC, Door, VisitOf, address_of, count_failure, text_of
-from assent.service.demo import DEMO_PERSON
+from assent.service.demo import DEMO_PERSON, first_model
 from assent.service.pages.render import draw, go, texts_of
 from assent.service.security import OPERATOR, VISIT_SECONDS, NotAllowedError, RefusedError
 
@@ -20,11 +20,13 @@ _LINK: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 @router.get("/")
 def welcome(door: Anybody) -> Response:
     """The first page; those who visit are sent to theirs."""
+    demo = door.service.settings.demo
     with door.service.database.reading() as session:
         visitor = door.visitor(session)
+        waiting = first_model(session) if demo else None
     if visitor is not None:
         return go(door.request, "/operator" if visitor.kind == OPERATOR else "/me")
-    return draw(door.request, "welcome.html", demo=door.service.settings.demo)
+    return draw(door.request, "welcome.html", demo=demo, waiting=waiting)
 
 
 @router.get("/promises")
