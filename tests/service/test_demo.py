@@ -12,7 +12,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assent.cli import service_commands
 from tests.conftest import Assent
 
 SETTINGS = "ASSENT_SERVICE_SETTINGS"
@@ -67,7 +66,7 @@ def test_people_are_sent_to_where_it_listens(
         served.append(json.loads(os.environ[SETTINGS])["public_url"])
 
     monkeypatch.setenv(SETTINGS, "")  # so that it is as before when the test has ended
-    monkeypatch.setattr(service_commands.uvicorn, "run", run)
+    monkeypatch.setattr("uvicorn.run", run)
     listening = ("serve", "--host", host, "--port", "9000", "--data", tmp_path)
     code, out, _ = assent(*listening)
     assert (code, served.pop()) == (0, here)

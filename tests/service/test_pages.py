@@ -256,7 +256,7 @@ def test_nobody_is_told_what_is_not_so(site: Site) -> None:
     assert int(used) > 0
     assert "Everything is withdrawn." not in client.get("/me").text  # it is said once
     assert "Nothing of yours is used." not in client.get("/me/history").text
-    assert "Nothing was stored" not in render.error_page(_request(site), 503).body.decode()
+    assert "Nothing was stored" not in str(render.error_page(_request(site), 503).body)
 
 
 def _request(site: Site) -> Request:
