@@ -55,12 +55,9 @@ def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: f"{route.name}_{(route.tags or ['page'])[0]}".replace(
-            " ", "_"
-        ),
     )
-    for router in (*ROUTERS, *PAGES):
-        app.include_router(router)
+    # A router that is included looks for its route twice, which shows in every request.
+    app.router.routes += [route for router in (*ROUTERS, *PAGES) for route in router.routes]
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     answer_errors(app, error_page)
     app.add_middleware(Boundary, is_https=settings.secure_cookies)
