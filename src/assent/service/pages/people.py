@@ -185,8 +185,8 @@ def categories(door: Person) -> Response:
     rows = [
         {
             "name": each.category,
-            "about": texts.number(each.count),
-            "see": texts("categories.see", n=texts.number(each.count), name=each.category),
+            "about": texts.counted("categories.count", each.count),
+            "of": texts("categories.of", name=each.category),
             "address": address(door.request, "/me/category", category=each.category),
             "entries": address(door.request, "/me/entries", category=each.category),
             "label": texts("categories.label", name=each.category),
