@@ -271,7 +271,7 @@ def test_nobody_is_told_what_is_not_so(site: Site) -> None:
     told = client.post("/me/withdraw", data={"csrf": site.csrf(client)}).text
     for page in (asked, told):
         assert "nothing of yours is used for your recommendations" in page
-        assert "The model in service still knows what it learnt, until another one is trained without it." in page
+        assert "The model in service still knows what it learnt, until another one is trained" in page
     [used] = re.findall(r'<dd class="used">(\d+)</dd>', told)
     assert int(used) > 0
     assert "Everything is withdrawn." not in client.get("/me").text  # it is said once
