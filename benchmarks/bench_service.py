@@ -7,7 +7,8 @@
     bench_service.py --cases soak --minutes 60       memory, errors and the time to honour, for an hour
 
 load  One web process. Requests go over as many connections as --connections, for --seconds each: a ping, a
-      person's page of 50 entries, the same as JSON, recommendations, wishes with receipts.
+      person's page of 50 entries, the same as JSON, recommendations, wishes with receipts, alone and ten in a
+      request. The pages are those of people who have 50 entries, or, where nobody has, of those with most.
 kill  While wishes are being said and jobs asked for, one of the three is killed at a random moment and
       started again. At the end: every wish that was acknowledged is there with its receipt, the ledger
       verifies, no job is lost or done twice, and every model that was in service is whole.
@@ -29,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,9 @@ from tests.service import postgres
 PAGE = 50
 PATIENCE = 600.0
 """Seconds until a service that does not answer has failed; a busy machine is slow to start."""
-REQUESTS = ("ping", "a person's page", "the same as JSON", "recommendations", "wishes")
+REQUESTS = ("ping", "a person's page", "the same as JSON", "recommendations", "wishes", "ten wishes")
+TOGETHER = 10
+"""Wishes in one request, where there are several."""
 
 
 @dataclass
@@ -68,6 +71,11 @@ class Service:
     port: int
     key: str = ""
     users: list[str] = field(default_factory=list)
+    """Half of all people: those with most interactions."""
+    readers: list[str] = field(default_factory=list)
+    """Those of them whose first page is full; if nobody's is, those with most interactions."""
+    entries: float = 0.0
+    """On such a page, on average."""
     items: list[str] = field(default_factory=list)
 
     @property
@@ -172,6 +180,8 @@ def bring(service: Service, rows: pl.DataFrame) -> Database:
     print(f"{rows.height:,} interactions added in {time.time() - began:.0f} s", flush=True)
     counts = rows.group_by("user").len().sort("len", "user", descending=[True, False])
     service.users = counts["user"].to_list()[: max(100, counts.height // 2)]
+    full = counts.filter(pl.col("len") >= min(PAGE, counts["len"].max()))  # type: ignore[type-var]
+    service.readers, service.entries = full["user"].to_list(), full["len"].clip(0, PAGE).mean()  # type: ignore[assignment]
     service.items = rows["item"].unique().sort().to_list()
     return database
 
@@ -211,13 +221,12 @@ def get(path: str, *headers: str) -> bytes:
     return "\r\n".join([f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]).encode()
 
 
-def put_wish(service: Service, lots: random.Random) -> bytes:
-    said = {
-        "scope": "item",
-        "target": lots.choice(service.items),
-        "unwillingness": lots.choice([0, 0.25, 0.5, 1]),
-    }
-    return put(service, "PUT", "/v1/wishes", {"user": lots.choice(service.users), "wishes": [said]})
+def put_wish(service: Service, lots: random.Random, number: int = 1) -> bytes:
+    said = [
+        {"scope": "item", "target": item, "unwillingness": lots.choice([0, 0.25, 0.5, 1])}
+        for item in lots.sample(service.items, number)
+    ]
+    return put(service, "PUT", "/v1/wishes", {"user": lots.choice(service.users), "wishes": said})
 
 
 async def hammer(service: Service, request: Request, seconds: float, connections: int) -> tuple[float, float]:
@@ -259,30 +268,37 @@ async def ready(service: Service, processes: "dict[str, subprocess.Popen[bytes]]
     sys.exit("the service does not answer")
 
 
-def cpu_seconds(process: int) -> float:
-    """Return the seconds of CPU that a process has used."""
-    used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(*processes: int) -> float:
+    """Return the seconds of CPU that processes have used, those that have ended left out."""
+    used = 0
+    for each in processes:
+        with suppress(OSError):
+            stat = Path(f"/proc/{each}/stat").read_text()
+            used += sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+    return used / os.sysconf("SC_CLK_TCK")
 
 
-def under_load(service: Service) -> None:
+def under_load(service: Service, server: postgres.Postgres) -> None:
     """Print rates and percentiles."""
-    database = service.database
+    database, lots = service.database, random.Random(0)
     with database.writing() as session:
-        people = random.Random(0).sample(service.users, 50)
+        people = lots.sample(service.readers, min(50, len(service.readers)))
         cookies = [f"Cookie: assent={security.start_visit(session, person=each)}" for each in people]
+        session.execute(text("ANALYZE"))
     database.close()
+    print(f"{service.entries:.0f} entries on a page", flush=True)
     bearer = f"Authorization: Bearer {service.key}"
     cases: dict[str, Request] = {
         "ping": lambda _: get("/health/live"),
         "a person's page": lambda lots: get("/me/entries", lots.choice(cookies)),
         "the same as JSON": lambda lots: get(
-            f"/v1/interactions?user={lots.choice(service.users)}&limit={PAGE}", bearer
+            f"/v1/interactions?user={lots.choice(people)}&limit={PAGE}", bearer
         ),
         "recommendations": lambda lots: get(
             f"/v1/recommendations?user={lots.choice(service.users)}&k=10", bearer
         ),
         "wishes": lambda lots: put_wish(service, lots),
+        "ten wishes": lambda lots: put_wish(service, lots, TOGETHER),
     }
     web = service.start("serve")
     try:
@@ -293,18 +309,25 @@ def under_load(service: Service) -> None:
                 continue
             request = cases[name]
             asyncio.run(hammer(service, request, 1.0, given.connections))
-            before = cpu_seconds(web.pid)
+            before = cpu_seconds(web.pid), cpu_seconds(*server.processes()), time.process_time()
             rates[name], slowest = asyncio.run(hammer(service, request, given.seconds, given.connections))
-            cpu = (cpu_seconds(web.pid) - before) / (rates[name] * given.seconds) * 1000
+            after = cpu_seconds(web.pid), cpu_seconds(*server.processes()), time.process_time()
+            each = [
+                (then - now) / (rates[name] * given.seconds) * 1000
+                for now, then in zip(before, after, strict=True)
+            ]
             share = rates[name] / rates.get("ping", math.nan)
-            told = f"{share:5.2f} of ping  p99 {slowest:6.1f} ms  {cpu:5.2f} ms of CPU each"
-            print(f"{name:18} {rates[name]:8.0f}/s  {told}", flush=True)
+            told = f"{share:5.2f} of ping  p99 {slowest:6.1f} ms"
+            cpu = "{:.2f} ms of CPU each, database {:.2f}, this client {:.2f}".format(*each)
+            print(f"{name:18} {rates[name]:8.0f}/s  {told}  {cpu}", flush=True)
             if name in ("a person's page", "recommendations"):
                 verdict(f"{name}: share of ping's rate", share, 0.2, at_most=False)
                 verdict(f"{name}: p99 in ms", slowest, 50.0)
             if name == "wishes":
                 verdict("wishes per second", rates[name], 1000.0, at_most=False)
                 verdict("wishes: p99 in ms", slowest, 100.0)
+            if name == "ten wishes":
+                print(f"{rates[name] * TOGETHER:.0f} wishes per second, {TOGETHER} in a request")
     finally:
         web.terminate()
         web.wait()
@@ -587,7 +610,7 @@ if __name__ == "__main__":
     of = Path(given.run) if given.run else None
     with made(given.dataset, of, quick=given.quick) as (running_service, running_server):
         if "load" in given.cases:
-            under_load(running_service)
+            under_load(running_service, running_server)
         if "kill" in given.cases:
             kills(running_service, running_server)
         if "honour" in given.cases:

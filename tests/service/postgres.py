@@ -84,11 +84,16 @@ class Postgres:
 
     def kill(self) -> None:
         """Kill it (SIGKILL), and wait until its parts have gone too."""
-        parts = [each for each in Path("/proc").glob("[0-9]*") if _parent(each) == self._process.pid]
+        parts = self.processes()[1:]
         self._process.kill()
         self._process.wait()
-        while any(_parent(each) is not None for each in parts):
+        while any(_parent(Path("/proc", str(each))) is not None for each in parts):
             time.sleep(0.02)
+
+    def processes(self) -> list[int]:
+        """Return the ids of its processes, the first one first."""
+        parts = [each for each in Path("/proc").glob("[0-9]*") if _parent(each) == self._process.pid]
+        return [self._process.pid, *(int(each.name) for each in parts)]
 
     def _words(self, program: str, *words: object) -> list[str]:
         return [str(each) for each in (*self._as_user, self._bin / program, *words)]

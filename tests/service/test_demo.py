@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from assent.cli import service_commands
 from assent.service.database import Database
 from assent.service.people import totals
 from tests.conftest import Assent
@@ -55,8 +54,8 @@ def test_the_demo_has_a_database_of_its_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(SETTINGS, "")
-    monkeypatch.setattr(service_commands.uvicorn, "run", lambda *_, **__: None)
-    monkeypatch.setattr(service_commands.subprocess, "Popen", NoWorker)
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
+    monkeypatch.setattr("subprocess.Popen", NoWorker)
     for _ in range(2):  # the second time it goes on where it was
         assert assent("serve", "--demo")[0] == 0
     assert [each.name for each in tmp_path.iterdir()] == ["assent-demo"]
@@ -108,7 +107,7 @@ def test_people_are_sent_to_where_it_listens(
         served.append(json.loads(os.environ[SETTINGS])["public_url"])
 
     monkeypatch.setenv(SETTINGS, "")  # so that it is as before when the test has ended
-    monkeypatch.setattr(service_commands.uvicorn, "run", run)
+    monkeypatch.setattr("uvicorn.run", run)
     listening = ("serve", "--host", host, "--port", "9000", "--data", tmp_path)
     code, out, _ = assent(*listening)
     assert (code, served.pop()) == (0, here)

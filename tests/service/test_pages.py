@@ -93,6 +93,26 @@ def test_lists_are_found_by_words_category_and_state(shared: Site) -> None:
     assert rows_of(client.get("/me/entries", params={"search": "%"}).text) == []
 
 
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\x1b[2J", "a\nb", "\x7f"])
+def test_what_no_database_takes_is_refused(shared: Site, text: str) -> None:
+    client = shared.person(ANN)
+    for name in ("search", "category", "state", "cursor"):
+        assert client.get("/me/entries", params={name: text}).status_code == 422
+    for path, name in (
+        ("entry", "item"),
+        ("category", "category"),
+        ("history", "cursor"),
+        ("data", "cursor"),
+    ):
+        assert client.get(f"/me/{path}", params={name: text}).status_code == 422
+    one = {"csrf": shared.csrf(client), "scope": "item", "target": text, "choice": "1"}
+    for path in ("entry", "category", "preview"):
+        assert client.post(f"/me/{path}", data=one).status_code == 422
+    several = {**one, "item": text, "category": text, "was": "none"}
+    for path in ("entries", "entries/preview", "categories", "categories/preview"):
+        assert client.post(f"/me/{path}", data=several).status_code == 422
+
+
 def test_long_lists_come_in_pages(site: Site) -> None:
     more = [
         NewInteraction(ANN, f"more-{n}", BEGAN + DAY * 30 + n, f"More {n}", ["Comedy"], 0.5)
@@ -251,12 +271,12 @@ def test_nobody_is_told_what_is_not_so(site: Site) -> None:
     told = client.post("/me/withdraw", data={"csrf": site.csrf(client)}).text
     for page in (asked, told):
         assert "nothing of yours is used for your recommendations" in page
-        assert "The model in service still knows what it learnt, until one is trained without it." in page
+        assert "The model in service still knows what it learnt, until another one is trained" in page
     [used] = re.findall(r'<dd class="used">(\d+)</dd>', told)
     assert int(used) > 0
     assert "Everything is withdrawn." not in client.get("/me").text  # it is said once
     assert "Nothing of yours is used." not in client.get("/me/history").text
-    assert "Nothing was stored" not in render.error_page(_request(site), 503).body.decode()
+    assert "Nothing was stored" not in str(render.error_page(_request(site), 503).body)
 
 
 def _request(site: Site) -> Request:

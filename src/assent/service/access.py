@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.params import Depends as Dependency
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 
@@ -42,7 +42,6 @@ SAVES: Final = {"most": 120, "seconds": 60}
 ANY: Final = "any"
 """A visit of either kind."""
 _MOST_KEYS: Final = 1000
-_bearer = HTTPBearer(auto_error=False, description="A platform key: `assent_…`.")
 
 
 @dataclass(frozen=True)
@@ -96,14 +95,15 @@ class Needs:
         self.needs = needs
 
 
-class _Key(Needs):
-    async def __call__(
-        self,
-        request: Request,
-        given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-    ) -> Caller:
+class _Key(Needs, HTTPBearer):
+    """A key, as the API's description has it. `shown_key` reads it, also for requests that are repeated."""
+
+    def __init__(self, needs: str) -> None:
+        Needs.__init__(self, needs)
+        HTTPBearer.__init__(self, scheme_name="HTTPBearer", description="A platform key: `assent_…`.")
+
+    async def __call__(self, request: Request) -> Caller:  # type: ignore[override]  # more than what it shows
         """Return the caller; refuse other keys before anything else of the request is looked at."""
-        del given  # read by `shown_key`, which also answers repeated requests; here for the API's description
         holder = await shown_key(request)
         holder.check(self.needs)
         return Caller(service_of(request), holder)

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 from assent.service.access import Service
 from assent.service.boundary import Boundary
 from assent.service.database import Database
-from assent.service.pages import operator, people, visits
+from assent.service.pages import operator, people, previews, visits
 from assent.service.pages.render import STATIC, error_page
 from assent.service.problems import Problem, answer_errors
 from assent.service.routes import ROUTERS
@@ -23,7 +23,7 @@ from assent.service.wishes import Recorder
 
 THREADS: Final = 8
 """Requests that are worked on at once. More threads only wait for each other, and each wait is a delay."""
-PAGES = (visits.router, people.router, operator.router)
+PAGES = (visits.router, people.router, previews.router, operator.router)
 
 
 def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
@@ -56,12 +56,9 @@ def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: f"{route.name}_{(route.tags or ['page'])[0]}".replace(
-            " ", "_"
-        ),
     )
-    for router in (*ROUTERS, *PAGES):
-        app.include_router(router)
+    # A router that is included looks for its route twice, which shows in every request.
+    app.router.routes += [route for router in (*ROUTERS, *PAGES) for route in router.routes]
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     answer_errors(app, error_page)
     app.add_middleware(Boundary, is_https=settings.secure_cookies)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
 from time import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -90,8 +90,7 @@ class Added:
     """Known ones for which the platform brought another unwillingness than before, which counts now."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """An interaction as its owner sees it."""
 
     item: str

@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from starlette.exceptions import HTTPException
@@ -60,6 +61,11 @@ def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return how the API's description names the problems of these statuses."""
     content = {ProblemResponse.media_type: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": TITLES[status], "content": content} for status in statuses}
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return how the API's description names what a route does: programs that it generates are called so."""
+    return f"{route.name}_{route.tags[0]}".replace(" ", "_")
 
 
 ErrorPage = Callable[[Request, int], Response]

@@ -124,17 +124,17 @@ class AddedOut(Wire):
     consents: int = Field(description="Known ones whose unwillingness is another now, as it was brought.")
 
 
-class GoneIn(Wire):
+class InteractionIdIn(Wire):
     """An interaction to be deleted."""
 
     user: UserId
     item: ItemId
 
 
-class AllGoneIn(Wire):
+class DeletionIn(Wire):
     """Several interactions to be deleted, of several people."""
 
-    interactions: Annotated[list[GoneIn], Field(min_length=1, max_length=MOST_ROWS)]
+    interactions: Annotated[list[InteractionIdIn], Field(min_length=1, max_length=MOST_ROWS)]
 
 
 class DeletedOut(Wire):

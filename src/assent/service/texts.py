@@ -68,7 +68,8 @@ class Texts:
 
     def choice(self, unwillingness: float) -> str:
         """Return an unwillingness in words."""
-        return self._labels.get(unwillingness) or self("choice.between", number=f"{unwillingness:g}")
+        near = min(max(unwillingness, 0.01), 0.99)  # what is rounded to 0 or 1 would say something else
+        return self._labels.get(unwillingness) or self("choice.between", number=f"{near:.2g}")
 
     @lru_cache(maxsize=8)  # noqa: B019  (there is one object per language)
     def offered(self, closed: float | None) -> tuple[Choice, ...]:

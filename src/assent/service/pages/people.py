@@ -14,31 +14,37 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from markupsafe import Markup, escape
 from sqlalchemy.orm import Session
-from starlette.datastructures import FormData
 
 from assent.service import interactions, ledger, models, people, security, wishes
-from assent.service.access import Door, VisitOf, text_of, texts_of
+from assent.service.access import Door, VisitOf, text_of
 from assent.service.database import NotFoundError
 from assent.service.interactions import CHANGED, STATES, Row
 from assent.service.pages import render
-from assent.service.pages.render import NONE, address, draw, go, options, sent
+from assent.service.pages.forms import (
+    LONGEST,
+    changes_of,
+    name_of,
+    names_of,
+    part_of,
+    recommended,
+    said_of,
+    title_of,
+    user_of,
+)
+from assent.service.pages.previews import SHOWN
+from assent.service.pages.render import address, draw, go, options, sent
 from assent.service.routes.receipts import ledger_response
 from assent.service.schemas import ExportOut
 from assent.service.security import PERSON, Visitor
-from assent.service.serving import Recommendation
 from assent.service.texts import Texts
-from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said, Scope
-from assent.support.errors import AssentError
+from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said
 
 router = APIRouter(prefix="/me", include_in_schema=False)
 Person = Annotated[Door, VisitOf(PERSON)]
 ROWS: Final = 50
-SHOWN: Final = 10
-"""Recommendations in a list."""
 FILES: Final = {"most": 10, "seconds": 3600}
 """How many times a person may take the whole ledger, and how many times all that is known of them."""
 _FIGURES: Final = ("value", "cost", "price", "worth_owner", "worth_everybody", "together")
-_CUT: Final = 100
 
 
 @router.get("")
@@ -46,7 +52,7 @@ def overview(door: Person) -> Response:
     """What is known, in numbers; one choice for everything; how far wishes are."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        user = _user(visitor)
+        user = user_of(visitor)
         states = interactions.counts(session, user)
         latest = wishes.history(session, user, limit=3).wishes
         everything = _everything(session, user)
@@ -81,10 +87,10 @@ def overview(door: Person) -> Response:
 def entries(door: Person) -> Response:
     """What is known, by time and category, with search."""
     settings, texts = door.service.settings, render.texts_of(door.request)
-    search, category = door.asked("search").strip()[:_CUT], door.asked("category")
+    search, category = door.asked("search").strip()[:LONGEST], door.asked("category")
     state, cursor = door.asked("state"), door.asked("cursor")
     with door.reading() as (session, visitor):
-        user = _user(visitor)
+        user = user_of(visitor)
         found = interactions.page(
             session,
             settings,
@@ -121,19 +127,10 @@ def entries(door: Person) -> Response:
 def choose_entries(door: Person) -> Response:
     """Store the choices of a page that changed."""
     visitor, form = door.check(), door.posted
-    changes = _changes(form, "item")
+    changes = changes_of(form, "item")
     with door.reading() as (session, _):
-        _names(door, session, visitor, changes)
-    return go(door.request, "/me/entries", **_kept(form), said=_say(door, visitor, changes))
-
-
-@router.post("/entries/preview")
-def preview_entries(door: Person) -> Response:
-    """What the choices of a page that changed would change, before they are stored."""
-    visitor, form = door.check(), door.posted
-    here = {name: value for name, value in _kept(form).items() if value}
-    back = address(door.request, "/me/entries", **here)
-    return _preview_of_list(door, visitor, "item", "/me/entries", back, here)
+        names_of(door, session, visitor, changes)
+    return go(door.request, "/me/entries", **part_of(form), said=_say(door, visitor, changes))
 
 
 @router.get("/entry")
@@ -141,8 +138,8 @@ def entry(door: Person) -> Response:
     """One entry: what it is, what the model did with it and why, and the choice."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        row = interactions.one(session, settings, _user(visitor), door.asked("item"))
-        before = interactions.states_before(session, _user(visitor)).get(row.item)
+        row = interactions.one(session, settings, user_of(visitor), door.asked("item"))
+        before = interactions.states_before(session, user_of(visitor)).get(row.item)
     is_own = row.source == "item"
     figures = [
         (texts(f"entry.{name}"), f"{value:.4g}")
@@ -184,12 +181,12 @@ def categories(door: Person) -> Response:
     """The categories of what is known, with a choice for each."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = interactions.categories(session, _user(visitor))
+        found = interactions.categories(session, user_of(visitor))
     rows = [
         {
             "name": each.category,
-            "about": texts.number(each.count),
-            "see": texts("categories.see", n=texts.number(each.count), name=each.category),
+            "about": texts.counted("categories.count", each.count),
+            "of": texts("categories.of", name=each.category),
             "address": address(door.request, "/me/category", category=each.category),
             "entries": address(door.request, "/me/entries", category=each.category),
             "label": texts("categories.label", name=each.category),
@@ -205,17 +202,10 @@ def categories(door: Person) -> Response:
 def choose_categories(door: Person) -> Response:
     """Store the choices for categories that changed."""
     visitor, form = door.check(), door.posted
-    changes = _changes(form, "category")
+    changes = changes_of(form, "category")
     with door.reading() as (session, _):
-        _names(door, session, visitor, changes)
+        names_of(door, session, visitor, changes)
     return go(door.request, "/me/categories", said=_say(door, visitor, changes))
-
-
-@router.post("/categories/preview")
-def preview_categories(door: Person) -> Response:
-    """What the choices for categories that changed would change, before they are stored."""
-    back = address(door.request, "/me/categories")
-    return _preview_of_list(door, door.check(), "category", "/me/categories", back, {})
 
 
 @router.get("/category")
@@ -223,7 +213,7 @@ def category(door: Person) -> Response:
     """One category: how many entries, what counts, and the choice."""
     texts, name = render.texts_of(door.request), door.asked("category")
     with door.reading() as (session, visitor):
-        found = [each for each in interactions.categories(session, _user(visitor)) if each.category == name]
+        found = [each for each in interactions.categories(session, user_of(visitor)) if each.category == name]
     if not found:
         raise NotFoundError("category: there is none of this person")
     [theirs] = found
@@ -250,90 +240,14 @@ def recommendations(door: Person) -> Response:
     """What is recommended, and why."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = door.service.server.recommend(session, _user(visitor), SHOWN)
+        found = door.service.server.recommend(session, user_of(visitor), SHOWN)
     return draw(
         door.request,
         "recommendations.html",
         visitor=visitor,
-        recommendations=[_recommendation(texts, each) for each in found.items],
+        recommendations=[recommended(texts, each) for each in found.items],
         basis=texts("recommendations.own" if found.basis == "own" else "recommendations.general"),
     )
-
-
-@router.post("/preview")
-def preview(door: Person) -> Response:
-    """What one choice would change, before it is stored."""
-    visitor, form = door.check(), door.posted
-    said = _said(text_of(form, "scope"), text_of(form, "target"), text_of(form, "choice"))
-    action, back = {
-        "item": ("/me/entry", address(door.request, "/me/entry", item=said.target)),
-        "category": ("/me/category", address(door.request, "/me/category", category=said.target)),
-        "everything": ("/me/everything", address(door.request, "/me")),
-    }[said.scope]
-    hidden = [("scope", said.scope), ("target", said.target), ("choice", sent(said.unwillingness))]
-    return _preview(door, visitor, [said], action, back, hidden)
-
-
-def _preview_of_list(
-    door: Door, visitor: Visitor, scope: Scope, action: str, back: str, here: Mapping[str, str]
-) -> Response:
-    """Return what the choices of a list that changed would change. `here` is which part of the list it is."""
-    form = door.posted
-    changes = _changes(form, scope)
-    if not changes:
-        return go(door.request, action, **here, said="same")
-    were = dict(zip(texts_of(form, scope), texts_of(form, "was"), strict=True))
-    hidden = list(here.items())
-    for each in changes:
-        hidden += [(scope, each.target), ("was", were[each.target]), ("choice", sent(each.unwillingness))]
-    return _preview(door, visitor, changes, action, back, hidden)
-
-
-def _preview(
-    door: Door,
-    visitor: Visitor,
-    said: Sequence[Said],
-    action: str,
-    back: str,
-    hidden: Sequence[tuple[str, str]],
-) -> Response:
-    """Return the page of both lists, with a form of `hidden` fields that stores what is said."""
-    texts = render.texts_of(door.request)
-    with door.reading() as (session, _):
-        names = _names(door, session, visitor, said)
-        found = door.service.server.preview(session, _user(visitor), said, SHOWN)
-    gone = {each.item: "gone" for each in found.gone}
-    new = {each.item: "new" for each in found.new}
-    if gone or new:
-        summary = texts("preview.differ", gone=len(gone), all=len(found.now.items))
-    else:
-        moved = [each.item for each in found.now.items] != [each.item for each in found.then.items]
-        summary = texts("preview.order" if moved else "preview.same")
-    return draw(
-        door.request,
-        "preview.html",
-        visitor=visitor,
-        supposed=[_supposed(texts, each, name) for each, name in zip(said, names, strict=True)],
-        summary=summary,
-        now=[_recommendation(texts, each) for each in found.now.items],
-        then=[_recommendation(texts, each) for each in found.then.items],
-        gone=gone,
-        new=new,
-        hidden=hidden,
-        action=action,
-        save=texts("preview.save" if len(said) == 1 else "preview.save.all"),
-        back=back,
-    )
-
-
-def _supposed(texts: Texts, said: Said, name: str) -> str:
-    what = {
-        "everything": texts("preview.everything"),
-        "category": texts("preview.category", target=said.target),
-    }.get(said.scope, f"“{name}”")
-    if said.unwillingness is None:
-        return texts("preview.supposed.none", what=what)
-    return texts("preview.supposed", choice=texts.choice(said.unwillingness), what=what)
 
 
 @router.get("/history")
@@ -341,7 +255,7 @@ def history(door: Person) -> Response:
     """All that was said, how far each wish is, and its receipts."""
     texts, cursor = render.texts_of(door.request), door.asked("cursor")
     with door.reading() as (session, visitor):
-        found = wishes.history(session, _user(visitor), cursor=cursor or None, limit=20)
+        found = wishes.history(session, user_of(visitor), cursor=cursor or None, limit=20)
     return draw(
         door.request,
         "history.html",
@@ -357,7 +271,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
     """A receipt in words, checked against the ledger."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = ledger.receipt(session, str(receipt), user=_user(visitor))
+        found = ledger.receipt(session, str(receipt), user=user_of(visitor))
         findings = ledger.verify_receipt(session, found)
         shown = _receipt(door, session, visitor, texts, found)
     facts = [
@@ -383,7 +297,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
 def receipt_file(door: Person, receipt: UUID) -> Response:
     """A receipt, to be kept."""
     with door.reading() as (session, visitor):
-        found = ledger.receipt(session, str(receipt), user=_user(visitor))
+        found = ledger.receipt(session, str(receipt), user=user_of(visitor))
     return _file(json.dumps(found, ensure_ascii=False, indent=2), "receipt.json")
 
 
@@ -399,7 +313,7 @@ def data(door: Person) -> Response:
     """Export, receipts, withdrawal."""
     texts, cursor = render.texts_of(door.request), door.asked("cursor")
     with door.reading() as (session, visitor):
-        user = _user(visitor)
+        user = user_of(visitor)
         found, after = ledger.receipts_of(session, user, cursor=cursor or None, limit=20)
         receipts = [_receipt(door, session, visitor, texts, each) for each in found]
     return draw(
@@ -417,7 +331,7 @@ def export(door: Person) -> Response:
     """All that is known, in one file."""
     _count_file(door, "export")
     with door.snapshot() as (session, visitor):
-        found = people.export(session, door.service.settings, _user(visitor))
+        found = people.export(session, door.service.settings, user_of(visitor))
     return _file(ExportOut.of(found, door.service.settings).model_dump_json(indent=2), "my-data.json")
 
 
@@ -425,7 +339,7 @@ def export(door: Person) -> Response:
 def ask_withdraw(door: Person) -> Response:
     """What withdrawing everything means, and a button."""
     with door.reading() as (session, visitor):
-        known = sum(interactions.counts(session, _user(visitor)).values())
+        known = sum(interactions.counts(session, user_of(visitor)).values())
     return draw(door.request, "withdraw.html", visitor=visitor, known=known)
 
 
@@ -433,86 +347,25 @@ def ask_withdraw(door: Person) -> Response:
 def withdraw(door: Person) -> Response:
     """Withdraw everything."""
     visitor = door.check()
-    door.service.recorder.submit(_user(visitor), [WITHDRAW_EVERYTHING]).result()
+    door.service.recorder.submit(user_of(visitor), [WITHDRAW_EVERYTHING]).result()
     return go(door.request, "/me", said="withdrawn")
 
 
 # What the routes share
 
 
-def _user(visitor: Visitor) -> str:
-    assert visitor.person is not None  # visits of people have one
-    return visitor.person
-
-
 def _count_file(door: Door, what: str) -> None:
     """Count a large file that somebody takes, over all their visits; refuse too many."""
     with door.writing() as (session, visitor):
-        security.count_attempt(session, f"{what} {_user(visitor)}", **FILES)
-
-
-def _said(scope: str, target: str, choice: str) -> Said:
-    """Return what a form says; only the three scopes and the choices that forms offer."""
-    if scope not in ("item", "category", "everything"):
-        raise AssentError("scope: accepted: item, category, everything")
-    return Said(scope, "" if scope == "everything" else target, _value(choice))  # type: ignore[arg-type]
-
-
-def _value(choice: str) -> float | None:
-    if choice == NONE:
-        return None
-    try:
-        value = float(choice[:_CUT])
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise AssentError("choice: accepted: one of the five")
-    return value
-
-
-def _changes(form: FormData, scope: Scope) -> list[Said]:
-    """Return the choices of a list that are not what the page showed: others are left as they are by now."""
-    targets, were, choices = (texts_of(form, name) for name in (scope, "was", "choice"))
-    if not len(targets) == len(were) == len(choices):
-        raise AssentError("the form is not whole: accepted: the form as it was shown")
-    return [
-        Said(scope, target, _value(choice))
-        for target, was, choice in zip(targets, were, choices, strict=True)
-        if choice != was
-    ]
-
-
-def _kept(form: FormData) -> dict[str, str]:
-    """Return which part of the entries a form showed."""
-    return {name: text_of(form, name)[:_CUT] for name in ("search", "category", "state", "cursor")}
-
-
-def _names(door: Door, session: Session, visitor: Visitor, said: Sequence[Said]) -> list[str]:
-    return [_own(door, session, visitor, each) for each in said]
-
-
-def _own(door: Door, session: Session, visitor: Visitor, said: Said) -> str:
-    """Return the name of what is spoken of; refuse what is not this person's, as if it did not exist."""
-    if said.scope == "item":
-        return _title(door, session, visitor, said.target)
-    if said.scope == "category":
-        theirs = {each.category for each in interactions.categories(session, _user(visitor))}
-        if said.target not in theirs:
-            raise NotFoundError("category: there is none of this person")
-    return said.target
-
-
-def _title(door: Door, session: Session, visitor: Visitor, item: str) -> str:
-    row = interactions.one(session, door.service.settings, _user(visitor), item)
-    return row.title or row.item
+        security.count_attempt(session, f"{what} {user_of(visitor)}", **FILES)
 
 
 def _choose(door: Door, scope: str, back: str) -> Response:
     visitor, form = door.check(), door.posted
-    said = _said(scope, text_of(form, "target"), text_of(form, "choice"))
+    said = said_of(scope, text_of(form, "target"), text_of(form, "choice"))
     with door.reading() as (session, _):
-        _own(door, session, visitor, said)
-        standing = {(each.scope, each.target): each for each in wishes.standing(session, _user(visitor))}
+        name_of(door, session, visitor, said)
+        standing = {(each.scope, each.target): each for each in wishes.standing(session, user_of(visitor))}
     before = standing.get((said.scope, said.target))
     same = said.unwillingness == (None if before is None else before.unwillingness)
     outcome = _say(door, visitor, [] if same else [said])
@@ -523,7 +376,7 @@ def _say(door: Door, visitor: Visitor, said: list[Said]) -> str:
     """Store what is said, durably, and return the word for it."""
     if not said:
         return "same"
-    door.service.recorder.submit(_user(visitor), said).result()
+    door.service.recorder.submit(user_of(visitor), said).result()
     return "saved"
 
 
@@ -621,7 +474,7 @@ def _receipt(
     what = _what(texts, said["scope"], said["target"], said["withdrawal"])
     if said["scope"] == "item":
         with suppress(NotFoundError):
-            what = _title(door, session, visitor, said["target"])
+            what = title_of(door, session, visitor, said["target"])
     return {
         "what": what,
         "choice": _choice(texts, said["unwillingness"]),
@@ -641,17 +494,6 @@ def _how(texts: Texts, receipt: Mapping[str, Any]) -> list[str]:
     values = event["outcome"].get("values_of_model")
     more = [] if values is None else [texts("receipt.trained.values", n=values)]
     return [texts("receipt.trained.how"), *more]
-
-
-def _recommendation(texts: Texts, each: Recommendation) -> dict[str, Any]:
-    names = [f"“{one.title or one.item}”" for one in each.because]
-    why = texts("recommendations.popular")
-    if names:
-        joined = f" {texts('recommendations.and')} ".join(
-            [", ".join(names[:-1]), names[-1]] if names[1:] else names
-        )
-        why = texts("recommendations.because", items=joined)
-    return {"item": each.item, "name": each.title or each.item, "why": why}
 
 
 def _file(body: str, name: str) -> Response:

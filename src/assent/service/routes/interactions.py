@@ -11,10 +11,10 @@ from assent.service.interactions import NewInteraction
 from assent.service.routes.repeat import ONCE, api_router, as_json
 from assent.service.schemas import (
     AddedOut,
-    AllGoneIn,
     Category,
     Cursor,
     DeletedOut,
+    DeletionIn,
     InteractionIn,
     InteractionsIn,
     InteractionsOut,
@@ -103,7 +103,7 @@ def delete_one(caller: Platform, user: Annotated[UserId, Query()], item: Annotat
 
 
 @router.post("/interactions/delete/bulk", dependencies=[ONCE])
-def delete_many(caller: Platform, body: AllGoneIn) -> DeletedOut:
+def delete_many(caller: Platform, body: DeletionIn) -> DeletedOut:
     """Delete up to 10,000 interactions: the next model is trained without them."""
     pairs = [(each.user, each.item) for each in body.interactions]
     with caller.service.database.writing() as session:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path
 
 from assent.service import security
 from assent.service.access import Caller, KeyedRoute, KeyFor
-from assent.service.problems import described
+from assent.service.problems import described, operation_id
 from assent.service.schemas import KeyIn, KeyOut, KeysOut, LinkOut, NewKeyOut, PersonIn, moment
 
 router = APIRouter(
@@ -19,6 +19,7 @@ router = APIRouter(
     tags=["keys and links"],
     route_class=KeyedRoute,
     responses=described(400, 401, 403, 404, 409, 413, 422, 429, 503),
+    generate_unique_id_function=operation_id,
 )
 Linking = Annotated[Caller, KeyFor("links")]
 Admin = Annotated[Caller, KeyFor("admin")]

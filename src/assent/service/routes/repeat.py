@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from assent.service.access import KeyedRoute, Service, service_of, shown_key
 from assent.service.database import ConflictError
-from assent.service.problems import described
+from assent.service.problems import described, operation_id
 from assent.service.security import REPLY_SECONDS, hashed
 from assent.service.tables import Reply
 from assent.support.errors import AssentError
@@ -121,7 +121,13 @@ ONCE: Final = Depends(_described)
 def api_router(tag: str) -> APIRouter:
     """Return a router of the API whose writes may be repeated."""
     errors = described(400, 401, 403, 404, 409, 413, 422, 429, 503)
-    return APIRouter(prefix="/v1", tags=[tag], route_class=_Repeatable, responses=errors)
+    return APIRouter(
+        prefix="/v1",
+        tags=[tag],
+        route_class=_Repeatable,
+        responses=errors,
+        generate_unique_id_function=operation_id,
+    )
 
 
 def as_json(content: object) -> Response:

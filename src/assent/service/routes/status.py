@@ -7,10 +7,10 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from assent.service import jobs, models, people, wishes
 from assent.service.access import PUBLIC, Caller, Door, KeyFor
-from assent.service.problems import described
+from assent.service.problems import described, operation_id
 from assent.service.schemas import HealthOut
 
-router = APIRouter(tags=["status"])
+router = APIRouter(tags=["status"], generate_unique_id_function=operation_id)
 
 
 @router.get("/health/live")
