@@ -30,6 +30,7 @@ from sqlalchemy.orm import Session
 from assent.service.database import NotFoundError, Query, given_rows, query
 from assent.service.effective import Effective
 from assent.service.ledger import note
+from assent.service.security import hashed
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
     Decision,
@@ -39,6 +40,7 @@ from assent.service.tables import (
     Link,
     Person,
     Publication,
+    Reply,
     Visit,
     Wish,
 )
@@ -270,7 +272,7 @@ def exists(session: Session, user: str) -> bool:
 
 
 def erase(session: Session, user: str) -> None:
-    """Delete all that is known of a person: interactions, wishes, decisions, receipts, links, visits.
+    """Delete all that is known of a person: what they did and said, decisions, receipts, links, replies.
 
     The ledger keeps that there were events; nobody can link them to the person any more. Models that were
     trained on what the person disclosed stay until the next one is trained.
@@ -281,6 +283,7 @@ def erase(session: Session, user: str) -> None:
     note(session, ERASED)
     for table in (Link, Visit):
         session.execute(deleting(table).where(table.person == user))
+    session.execute(deleting(Reply).where(Reply.person == hashed(user)))
     session.execute(deleting(Person).where(Person.id == person))  # the rest goes with it
 
 
