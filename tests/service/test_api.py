@@ -302,8 +302,10 @@ def test_who_lost_the_claim_stores_nothing(empty: Site, monkeypatch: pytest.Monk
     def send() -> int:
         if work == "wish":
             body = {"user": "ann", "wishes": [wish()]}
-            return client.put("/v1/wishes", json=body, headers=once).status_code
-        return client.post("/v1/interactions", json=interaction(item="f32"), headers=once).status_code
+            answer = client.put("/v1/wishes", json=body, headers=once)
+        else:
+            answer = client.post("/v1/interactions", json=interaction(item="f32"), headers=once)
+        return int(answer.status_code)
 
     def stored() -> int:
         with empty.database.reading() as session:

@@ -86,7 +86,7 @@ def rows_of(database: Database, tables: Mapping[str, SqlTable]) -> dict[str, lis
 
 @pytest.fixture
 def upgraded(url: str) -> Iterator[tuple[Database, Mapping[str, SqlTable]]]:
-    """A database of the first release with rows in every table, brought up to date; and its tables of then."""
+    """A database of the first release with rows in all tables, brought up to date; and its tables of then."""
     old = Database(url)
     old.migrate("0001")
     there = MetaData()

@@ -101,7 +101,7 @@ def delete_one(
 
 @router.delete("/people", status_code=204)
 def erase(caller: Platform, once: Answering, user: Annotated[UserId, Query()]) -> Response:
-    """Delete all that is known of a person: interactions, wishes, decisions, receipts."""
+    """Delete all that is known of a person: interactions, wishes, decisions, receipts, kept answers."""
     with caller.service.database.writing() as session:
         interactions.erase(session, user)
         return once.answer(session)
