@@ -7,13 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from fastapi.responses import Response
 from sqlalchemy import update
+from sqlalchemy.orm import Session
 from starlette.types import Message
 
-from assent.service import access, jobs, people, security
+from assent.service import access, interactions, jobs, people, security, wishes
 from assent.service.database import Database
 from assent.service.ledger_check import check_ledger, head_of
 from assent.service.pages import people as people_pages
+from assent.service.routes import repeat
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Reply
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site, serve
@@ -378,6 +381,61 @@ def test_a_refused_request_may_be_repeated_and_one_under_way_waits(empty: Site) 
     with empty.database.writing() as session:
         session.execute(update(Reply).values(created=Reply.created - 61))  # its process died
     assert client.put("/v1/wishes", json=body, headers=once).status_code == 200
+
+
+def test_a_request_whose_answer_failed_after_its_work_is_done_once(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work and answer are stored together, so that whoever repeats it undoes nothing that was said since."""
+    client, once, real = empty.platform(), {"idempotency-key": "k"}, repeat.Once.response
+    client.post("/v1/interactions", json=interaction())
+    answers = []
+
+    def failing(self: repeat.Once, content: object = None) -> Response:
+        answers.append(content)
+        if len(answers) == 2:  # the first one is stored, this one would be sent
+            raise OSError
+        return real(self, content)
+
+    monkeypatch.setattr(repeat.Once, "response", failing)
+    assert client.post("/v1/wishes/withdraw", json={"user": "ann"}, headers=once).status_code == 500
+    assert client.put("/v1/wishes", json={"user": "ann", "wishes": [wish()]}).status_code == 200
+    with empty.database.writing() as session:
+        session.execute(update(Reply).values(created=Reply.created - 61))
+    again = client.post("/v1/wishes/withdraw", json={"user": "ann"}, headers=once)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
+    past = client.get("/v1/wishes/history", params={"user": "ann"}).json()["wishes"]
+    assert [each["withdrawal"] for each in past] == [False, True]
+    assert again.json()["wishes"][0]["wish"] == past[1]["wish"]
+
+
+@pytest.mark.parametrize("work", ["wish", "interaction"])
+def test_who_lost_the_claim_stores_nothing(empty: Site, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    client, once = empty.platform(), {"idempotency-key": "k"}
+    client.post("/v1/interactions", json=interaction())
+    module, name = {"wish": (wishes, "record"), "interaction": (interactions, "add")}[work]
+    real = getattr(module, name)
+
+    def late(session: Session, *given: object) -> object:
+        session.execute(update(Reply).values(created=Reply.created + 61))  # another process claimed it again
+        return real(session, *given)
+
+    def send() -> int:
+        if work == "wish":
+            body = {"user": "ann", "wishes": [wish()]}
+            answer = client.put("/v1/wishes", json=body, headers=once)
+        else:
+            answer = client.post("/v1/interactions", json=interaction(item="f32"), headers=once)
+        return int(answer.status_code)
+
+    def stored() -> int:
+        with empty.database.reading() as session:
+            return people.totals(session)["interactions"] + people.totals(session)["wishes_open"]
+
+    monkeypatch.setattr(module, name, late)
+    assert (send(), stored()) == (409, 1)
+    monkeypatch.setattr(module, name, real)
+    assert (send() < 300, stored()) == (True, 2)
 
 
 def test_equal_requests_at_once_are_done_once(empty: Site) -> None:

@@ -24,7 +24,9 @@ STRANGER = "stranger"
 _people = count(1)
 
 
-def had(user: str, item: str, categories: Sequence[str] | None, minded: float | None = None) -> NewInteraction:
+def had(
+    user: str, item: str, categories: Sequence[str] | None, minded: float | None = None
+) -> NewInteraction:
     return NewInteraction(user, item, 5.0, None, categories, minded)
 
 
@@ -104,7 +106,10 @@ def test_nothing_is_kept_of_what_nobody_said(ann: Service) -> None:
             st.lists(st.sampled_from("abc"), max_size=2, unique=True),
             st.builds(Said, st.just("item"), st.just("x"), st.none() | st.sampled_from([0.0, 0.5, 1.0])),
             st.builds(
-                Said, st.just("category"), st.sampled_from("abc"), st.none() | st.sampled_from([0.0, 0.5, 1.0])
+                Said,
+                st.just("category"),
+                st.sampled_from("abc"),
+                st.none() | st.sampled_from([0.0, 0.5, 1.0]),
             ),
             st.builds(Said, st.just("everything"), st.just(""), st.none() | st.sampled_from([0.25, 1.0])),
             st.just(WITHDRAW_EVERYTHING),

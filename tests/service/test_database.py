@@ -1,22 +1,31 @@
 """The database: its tables, what keeps the ledger append-only, upgrades, and what is refused."""
 
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import MetaData, inspect, select, text
+from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 
 from assent.service.database import Database
-from assent.service.interactions import NewInteraction, add, page
-from assent.service.ledger import export_lines, note
+from assent.service.interactions import NewInteraction, add, erase, page
+from assent.service.ledger import export_lines, note, receipt
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings, read_settings
 from assent.service.tables import Table
-from assent.service.wishes import Said, record
+from assent.service.wishes import Said, history, record
 from assent.support.errors import AssentError
+
+FIRST: dict[str, list[dict[str, Any]]] = json.loads(
+    (Path(__file__).parent / "first_release.json").read_text()
+)
+"""What a service of the first release stored: all rows of all tables."""
 
 
 def test_migrations_make_the_tables(url: str) -> None:
@@ -63,24 +72,59 @@ def test_an_exception_leaves_nothing(database: Database) -> None:
         assert session.scalar(text("SELECT count(*) FROM leaf")) == 0
 
 
-def test_the_first_release_is_upgraded(url: str, tmp_path: Path) -> None:
+def rows_of(database: Database, tables: Mapping[str, SqlTable]) -> dict[str, list[dict[str, Any]]]:
+    """All rows of some tables, with the columns that these have there."""
+    with database.reading() as session:
+        return {
+            name: [
+                dict(row._mapping)
+                for row in session.execute(select(table).order_by(*table.primary_key.columns))
+            ]
+            for name, table in tables.items()
+        }
+
+
+@pytest.fixture
+def upgraded(url: str) -> Iterator[tuple[Database, Mapping[str, SqlTable]]]:
+    """A database of the first release with rows in all tables, brought up to date; and its tables of then."""
     old = Database(url)
     old.migrate("0001")
+    there = MetaData()
     with old.writing() as session:
-        session.execute(text("INSERT INTO person VALUES (1, 'ann', 'some-uuid', 1.5, 3)"))
-        session.execute(text("INSERT INTO item VALUES (1, 'dune', 'Dune')"))
-        session.execute(text("INSERT INTO item_category VALUES (1, 0, 'Films')"))
-        session.execute(text("INSERT INTO interaction VALUES (1, 1, 1, 7.0, 0.5, 8.0)"))
-        columns = "id, person_id, scope, target, unwillingness, withdrawal, in_force, requested"
-        said = "0, 1, 'category', 'Films', 0.75, false, true, 9.0"
-        session.execute(text(f"INSERT INTO wish ({columns}) VALUES ({said})"))
+        there.reflect(session.connection())
+        session.execute(there.tables["meta"].delete())
+        for table in there.sorted_tables:
+            if FIRST.get(table.name):
+                session.execute(table.insert(), FIRST[table.name])
+    tables = {name: there.tables[name] for name in FIRST}
+    assert {name for name, rows in FIRST.items() if rows} == {*there.tables} - {"alembic_version"}
     old.close()
-    upgraded = Database.open(url)
-    settings = ServiceSettings(database=url, data=tmp_path)
-    with upgraded.reading() as session:
-        [row] = page(session, settings, "ann").rows
-    assert (row.item, row.categories, row.unwillingness, row.source) == ("dune", ("Films",), 0.75, "category")
-    upgraded.close()
+    database = Database.open(url)
+    yield database, tables
+    database.close()
+
+
+def test_a_database_of_the_first_release_is_upgraded_and_keeps_what_it_holds(
+    upgraded: tuple[Database, Mapping[str, SqlTable]], tmp_path: Path
+) -> None:
+    database, tables = upgraded
+    found, kept = rows_of(database, tables), dict(FIRST)
+    # What was said to somebody who is erased by now should not have been kept, and is not.
+    kept["reply"] = [each for each in FIRST["reply"] if each["idempotency_key"] != "bob-says"]
+    assert len(kept["reply"]) == len(FIRST["reply"]) - 1
+    assert found == kept
+    settings = ServiceSettings(database="", data=tmp_path)
+    with database.snapshot() as session:
+        [one, other] = page(session, settings, "ann").rows
+        assert {one.source, other.source} == {"item"}
+        past = history(session, "ann").wishes
+        receipts = {id: receipt(session, id) for each in past for id in each.receipts.values()}
+        assert len(receipts) == 12
+        assert check_ledger(export_lines(session), "ledger", receipts)[1] == []
+    with database.writing() as session:  # and life goes on
+        erase(session, "ann")
+    left = {row["idempotency_key"] for row in rows_of(database, tables)["reply"]}
+    assert left == {each["idempotency_key"] for each in kept["reply"]} - {"ann-says", "ann-says-more"}
 
 
 def test_only_what_is_there_is_opened(url: str, tmp_path: Path) -> None:

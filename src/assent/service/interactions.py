@@ -31,6 +31,7 @@ from assent.service.database import NotFoundError, Query, given_rows, query
 from assent.service.effective import Brought, Effective
 from assent.service.items import Changed, add_items
 from assent.service.ledger import note, take_turn
+from assent.service.security import hashed
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
     Decision,
@@ -41,6 +42,7 @@ from assent.service.tables import (
     Model,
     Person,
     Publication,
+    Reply,
     Visit,
     Wish,
 )
@@ -292,7 +294,7 @@ def exists(session: Session, user: str) -> bool:
 
 
 def erase(session: Session, user: str) -> None:
-    """Delete all that is known of a person: interactions, wishes, decisions, receipts, links, visits.
+    """Delete all that is known of a person: what they did and said, decisions, receipts, links, replies.
 
     The ledger keeps that there were events; nobody can link them to the person any more. Models that were
     trained on what the person disclosed stay until the next one is trained.
@@ -303,6 +305,7 @@ def erase(session: Session, user: str) -> None:
     note(session, ERASED)
     for table in (Link, Visit):
         session.execute(deleting(table).where(table.person == user))
+    session.execute(deleting(Reply).where(Reply.person == hashed(user)))
     session.execute(deleting(Person).where(Person.id == person))  # the rest goes with it
 
 

@@ -116,9 +116,7 @@ def _in_force(session: Session, items: Mapping[int, object]) -> dict[int, _InFor
             for id, value, category, kept in session.execute(joined(asked))}  # fmt: skip
 
 
-def _keep(
-    session: Session, before: Mapping[int, _InForce], after: Mapping[int, _InForce], upto: int
-) -> int:
+def _keep(session: Session, before: Mapping[int, _InForce], after: Mapping[int, _InForce], upto: int) -> int:
     """Keep what was in force where less would be now; return for how many it is something else now.
 
     What was kept earlier, and was spoken of since, no longer counts.
@@ -134,8 +132,6 @@ def _keep(
             "UPDATE interaction SET kept = given.kept, kept_upto = :upto, kept_category = given.category "
             f"FROM {given_rows(session, kinds)} WHERE interaction.id = given.id"
         )
-        rows = [
-            {"id": id, "kept": before[id].unwillingness, "category": before[id].category} for id in less
-        ]
+        rows = [{"id": id, "kept": before[id].unwillingness, "category": before[id].category} for id in less]
         query(asked).run(session, rows=json.dumps(rows), upto=upto)
     return sum(after[id].unwillingness > was.unwillingness for id, was in before.items())

@@ -1,10 +1,11 @@
 """The tables of the service. Moments are seconds since 1970 in UTC; people and items have the platform's ids.
 
-Person, Item, ItemCategory, Interaction   what is known Wish                                      all that
-people said; `in_force` marks what counts now Leaf, Seal, Receipt                       the ledger: events,
-their seals, and what only their owners hold Job, Model, Decision, Publication         what workers do, what
-they made, and what is in service Key, Link, Visit, Reply, Attempt          who may come in Meta
-facts about this database
+- what is known: Person, Item, ItemCategory, Interaction
+- all that people said, where `in_force` marks what counts now: Wish
+- the ledger, its events, their seals, and what only their owners hold: Leaf, Seal, Receipt
+- what workers do, what they made, and what is in service: Job, Model, Decision, Publication
+- who may come in: Key, Link, Visit, Reply, Attempt
+- facts about this database: Meta
 """
 
 from typing import Annotated, Any
@@ -349,7 +350,10 @@ class Reply(Table):
     idempotency_key: Mapped[str] = mapped_column(String(255), primary_key=True)
     request_hash: Mapped[Digest]
     status: Mapped[int | None] = mapped_column(Integer)
+    """Null while the request is under way."""
     body: Mapped[str | None] = mapped_column(Text)
+    person: Mapped[str | None] = mapped_column(String(64), index=True)
+    """A hash of the platform's id of whom the answer is about: it goes when they are erased."""
     created: Mapped[Moment]
 
 

@@ -8,7 +8,7 @@ setting `unsaid`. A withdrawal is a wish of everything, never, and ends all wish
 import json
 import queue
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
@@ -380,10 +380,15 @@ def advance(
     session.execute(update(Wish).values({column: now}).where(Wish.id.in_([row.id for row in rows])))
 
 
+Then = Callable[[Session, list[Recorded]], object]
+"""What is done in the transaction that stores wishes; if it fails they are not stored."""
+
+
 @dataclass
 class _Request:
     user: str
     said: tuple[Said, ...]
+    then: "Then | None"
     done: "Future[list[Recorded]]" = field(default_factory=Future)
 
 
@@ -405,9 +410,9 @@ class Recorder:
         self._thread = Thread(target=self._run, name="assent-recorder", daemon=True)
         self._thread.start()
 
-    def submit(self, user: str, said: Sequence[Said]) -> "Future[list[Recorded]]":
+    def submit(self, user: str, said: Sequence[Said], then: Then | None = None) -> "Future[list[Recorded]]":
         """Return a future that is done once the wishes are durably stored, or refused by an exception."""
-        request = _Request(user, tuple(said))
+        request = _Request(user, tuple(said), then)
         self._waiting.put(request)
         return request.done
 
@@ -442,6 +447,9 @@ class Recorder:
         try:
             with self._database.writing() as session:
                 found = record(session, self._settings, [(each.user, each.said) for each in requests])
+                for request, answer in zip(requests, found, strict=True):
+                    if request.then is not None and not isinstance(answer, Exception):
+                        request.then(session, answer)
         except Exception as error:  # whatever it is, everybody who waits has to learn of it
             if len(requests) > 1 and not isinstance(error, _NO_ANSWER):
                 for each in requests:  # one of them cannot be written: the others can
