@@ -1,4 +1,4 @@
-"""What the platform brings later: other categories undo nobody's wish, and consent that comes later counts."""
+"""What the platform brings later: other categories undo nobody's wish, and later consent counts."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -141,8 +141,7 @@ def test_never_stays_never_in_lists_updates_and_trainings(service: Service) -> N
     database, settings = service
     server = Server(settings)
     with database.reading() as session:
-        used = [row for row in interactions.page(session, settings, "u05", state="used").rows]
-    row = used[0]
+        row = interactions.page(session, settings, "u05", state="used").rows[0]
     say(service, "u05", Said("category", row.categories[0], 1.0))
     bring(database, had(STRANGER, row.item, ["Zed"]))
     for kind in ("update", "train"):

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select, update
 
 from assent.runs.folder import open_run
-from assent.service import interactions, models, wishes
+from assent.service import interactions, models, people, wishes
 from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
@@ -44,6 +44,23 @@ def served(service: Service, server: Server | None = None) -> list[tuple[str, fl
 def same(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> None:
     assert [item for item, _ in one] == [item for item, _ in other]
     assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
+
+
+def test_figures_of_a_decision_add_up(service: Service) -> None:
+    database, settings = service
+    with database.snapshot() as session:
+        model = models.in_service(session)
+        rows = {row.item: row for row in interactions.page(session, settings, USER, limit=100).rows}
+        decided = people.export(session, settings, USER).decided
+    assert model is not None
+    told = [each for each in decided if each.value is not None]
+    assert told
+    for each in told:
+        assert each.price == model.facts["price"]
+        assert each.cost == pytest.approx(each.price * each.unwillingness)
+        if each.break_even is not None:
+            assert each.value == pytest.approx(each.break_even * each.unwillingness)
+        assert rows[each.item].break_even == each.break_even
 
 
 def test_a_list_comes_from_what_is_disclosed(service: Service) -> None:

@@ -143,8 +143,8 @@ def serve_command(
 ) -> None:
     """Serve the API and the pages of people and operators.
 
-    The database is made, or brought up to date, at the start. The demo takes no database but its own. Put a server that speaks https in front of it,
-    unless only this machine is to reach it.
+    The database is made, or brought up to date, at the start. The demo takes no database but its own.
+    Put a server that speaks https in front of it, unless only this machine is to reach it.
 
     Examples:
 

@@ -2,8 +2,9 @@
 
 A wish of the item comes before one of a category, and that before one of everything; of an item's categories,
 the one that was said last counts. Where the platform changed an item's categories, no less than before that
-counts, unless what decides was said later (`Interaction.kept`). This is said twice, and tests compare both: to the database, for
-interactions that are stored (`Effective`), and in Python, for wishes that are only supposed (`deciding`).
+counts, unless what decides was said later (`Interaction.kept`). This is said twice, and tests compare both:
+to the database, for interactions that are stored (`Effective`), and in Python, for wishes that are only
+supposed (`deciding`).
 """
 
 from collections.abc import Iterable, Sequence

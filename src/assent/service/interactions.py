@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,6 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
-    case,
     cast,
     func,
     select,
@@ -24,7 +22,6 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy import delete as deleting
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session, aliased
 
 from assent.service.database import NotFoundError, Query, given_rows, query
@@ -116,7 +113,8 @@ class Row(NamedTuple):
     """One of `assent.game.reasons.Reason`, for used and withheld ones."""
     value: float | None
     cost: float | None
-    price: float | None
+    break_even: float | None
+    """The price of one unit of unwillingness up to which its use would pay."""
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None

@@ -40,6 +40,9 @@ class Decided:
     value: float | None
     cost: float | None
     price: float | None
+    """Of one unit of unwillingness, in that model."""
+    break_even: float | None
+    """The price up to which its use would have paid."""
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None
@@ -129,7 +132,10 @@ def _decided(session: Session, user: str) -> list[Decided]:
         .where(Person.user == user)
         .order_by(Decision.model_id.desc(), Item.item)
     )
-    return [Decided(*row) for row in session.execute(asked)]
+    rows = session.execute(asked).all()
+    models = select(Model.id, Model.facts).where(Model.id.in_({row[0] for row in rows}))
+    prices = {id: facts["price"] for id, facts in session.execute(models)}
+    return [Decided(*row[:7], prices[row[0]], *row[7:]) for row in rows]
 
 
 def totals(session: Session) -> dict[str, int]:

@@ -324,7 +324,8 @@ class ExplanationOut(DecisionOut):
 
     value: float | None
     cost: float | None
-    price: float | None
+    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
+    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None
@@ -476,7 +477,8 @@ class DecidedOut(Wire):
     reason: str | None
     value: float | None
     cost: float | None
-    price: float | None
+    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
+    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None

@@ -107,7 +107,7 @@ class Interaction(Table):
     unwillingness: Mapped[float | None] = mapped_column(Double)
     """What the platform brought of its owner's consent; null if nothing."""
     kept: Mapped[float | None] = mapped_column(Double)
-    """What was in force when the platform changed the item's categories: no less counts since, see `items`."""
+    """What was in force when the platform changed the item's categories: no less counts since (`items`)."""
     kept_upto: Mapped[int | None] = mapped_column(BigInteger)
     """The ledger's last leaf by then: what is said later comes before it."""
     kept_category: Mapped[str | None] = mapped_column(Text)
@@ -281,6 +281,7 @@ class Decision(Table):
     value: Mapped[float | None] = mapped_column(Double)
     cost: Mapped[float | None] = mapped_column(Double)
     price: Mapped[float | None] = mapped_column(Double)
+    """Its break-even price; what one unit of unwillingness cost is in the facts of the model."""
     worth_owner: Mapped[float | None] = mapped_column(Double)
     worth_everybody: Mapped[float | None] = mapped_column(Double)
     together: Mapped[int | None] = mapped_column(Integer)

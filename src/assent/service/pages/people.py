@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from functools import lru_cache
-from math import isfinite
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 from uuid import UUID
@@ -44,7 +44,7 @@ Person = Annotated[Door, VisitOf(PERSON)]
 ROWS: Final = 50
 FILES: Final = {"most": 10, "seconds": 3600}
 """How many times a person may take the whole ledger, and how many times all that is known of them."""
-_FIGURES: Final = ("value", "cost", "price", "worth_owner", "worth_everybody", "together")
+_FIGURES: Final = ("value", "cost", "price", "break_even", "worth_owner", "worth_everybody", "together")
 
 
 @router.get("")
@@ -140,12 +140,9 @@ def entry(door: Person) -> Response:
     with door.reading() as (session, visitor):
         row = interactions.one(session, settings, user_of(visitor), door.asked("item"))
         before = interactions.states_before(session, user_of(visitor)).get(row.item)
+        model = models.in_service(session)
     is_own = row.source == "item"
-    figures = [
-        (texts(f"entry.{name}"), f"{value:.4g}")
-        for name in _FIGURES
-        if (value := getattr(row, name)) is not None and isfinite(value)
-    ]
+    figures = _figures(texts, row, None if model is None else model.facts["price"])
     choice = texts.choice(row.unwillingness)
     return draw(
         door.request,
@@ -162,6 +159,14 @@ def entry(door: Person) -> Response:
         counts_now=texts("entry.now", choice=choice, source=texts.source(row, settings.controller.name)),
         inherited=texts("entry.inherited"),
     )
+
+
+def _figures(texts: Texts, row: Row, price: float | None) -> list[tuple[str, str]]:
+    """Return what decided on an entry, each with its name; `price` is that of the model in service."""
+    if row.value is None:
+        return []
+    known = {**asdict(row), "price": price}
+    return [(texts(f"entry.{name}"), f"{known[name]:.4g}") for name in _FIGURES if known[name] is not None]
 
 
 @router.post("/entry")

@@ -53,11 +53,13 @@ def explain(
     """Say why one interaction is used or not, with the figures that decided."""
     with caller.service.database.reading() as session:
         row = interactions.one(session, caller.service.settings, user, item)
+        model = models.in_service(session)
     return ExplanationOut(
         **_decision(row),
         value=row.value,
         cost=row.cost,
-        price=row.price,
+        price=None if row.value is None or model is None else model.facts["price"],
+        break_even=row.break_even,
         worth_owner=row.worth_owner,
         worth_everybody=row.worth_everybody,
         together=row.together,
