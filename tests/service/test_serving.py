@@ -4,13 +4,14 @@ import pytest
 from sqlalchemy import select, update
 
 from assent.runs.folder import open_run
-from assent.service import interactions, models, people, wishes
+from assent.service import interactions, jobs, models, people, wishes
 from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Model, Person, Publication
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
+from assent.service.worker import work_once
 from assent.support.errors import AssentError
 from tests.service.trained import Service, copied, say
 
@@ -44,6 +45,25 @@ def served(service: Service, server: Server | None = None) -> list[tuple[str, fl
 def same(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> None:
     assert [item for item, _ in one] == [item for item, _ in other]
     assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
+
+
+def test_a_preview_does_not_claim_what_the_model_cannot_know(service: Service) -> None:
+    database, settings = service
+    say(service, USER, WITHDRAW_EVERYTHING)
+    freely = [Said("everything", "", 0.0)]
+    with database.reading() as session:
+        before = Server(settings).preview(session, USER, freely)
+        never = {row.item for row in interactions.page(session, settings, USER, state="never").rows}
+        had = len(interactions.page(session, settings, USER, limit=100).rows)
+    assert before.untold == len(never)  # of what was in its training the model still knows
+    with database.writing() as session:
+        jobs.enqueue(session, "update", by="tests")
+    assert work_once(database, settings, worker="tests")
+    with database.reading() as session:
+        after = Server(settings).preview(session, USER, freely)
+        minded = Server(settings).preview(session, USER, [Said("everything", "", 1.0)])
+    assert after.untold == had
+    assert (after.gone, after.new, minded.untold) == ((), (), 0)
 
 
 def test_figures_of_a_decision_add_up(service: Service) -> None:

@@ -242,6 +242,29 @@ def test_history_tells_what_was_before_in_pages(
             wishes.history(session, "u1", cursor=wrong)
 
 
+def test_what_was_replaced_or_withdrawn_has_ended(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    def said_now(*said: Said) -> None:
+        with database.writing() as session:
+            wishes.record(session, settings, [("u1", said)])
+
+    def ended() -> list[bool]:
+        with database.reading() as session:
+            found = wishes.history(session, "u1").wishes
+            present = wishes.history(session, "u1", ended=False).wishes
+        assert present == [each for each in found if each.ended is None]
+        return [each.ended is not None for each in reversed(found)]
+
+    said_now(Said("item", "i1", 0.5), Said("category", "a", 1.0))
+    assert ended() == [False, False]
+    said_now(Said("item", "i1", None))
+    assert ended() == [True, False, False]
+    said_now(WITHDRAW_EVERYTHING)
+    said_now(Said("item", "i1", 0.25))
+    assert ended() == [True, True, True, False, False]
+
+
 def test_times_to_honour_are_median_and_worst(
     database: Database, settings: ServiceSettings, people: list[str]
 ) -> None:

@@ -265,6 +265,9 @@ class PastOut(Wire):
     before: float | None
     withdrawal: bool
     in_force: bool
+    ended: datetime | None = Field(
+        description="When something else was said of the target, or everything was withdrawn."
+    )
     requested: datetime
     decided: datetime | None
     trained: datetime | None
@@ -282,6 +285,7 @@ class PastOut(Wire):
             before=wish.before,
             withdrawal=wish.withdrawal,
             in_force=wish.in_force,
+            ended=moment(wish.ended),
             requested=moment(wish.requested),
             decided=moment(wish.decided),
             trained=moment(wish.trained),
@@ -370,6 +374,10 @@ class PreviewOut(Wire):
 
     now: RecommendationsOut
     then: RecommendationsOut
+    untold: int = Field(
+        description="Interactions that could be used then, of which the model in service knows nothing: "
+        "`then` is without them, and the next model will tell."
+    )
 
 
 # Runs and models

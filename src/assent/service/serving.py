@@ -102,6 +102,8 @@ class Preview:
     then: Recommendations
     gone: tuple[Recommendation, ...]
     new: tuple[Recommendation, ...]
+    untold: int
+    """Entries that could be used then, of which this model knows nothing: it was trained without them."""
 
 
 class _Had(NamedTuple):
@@ -244,6 +246,10 @@ class Server:
             after,
             gone=tuple(each for each in before.items if each.item not in are),
             new=tuple(each for each in after.items if each.item not in were),
+            untold=sum(
+                row.value is None and not _is_away(row, loaded) and row.unwillingness < earlier.unwillingness
+                for earlier, row in zip(rows, then, strict=True)
+            ),
         )
 
     def _present(self, session: Session, user: str) -> tuple[int | None, _Present]:

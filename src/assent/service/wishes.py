@@ -18,10 +18,10 @@ from time import time
 from typing import Any, Final, Literal, NamedTuple, get_args
 from uuid import uuid4
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from assent.service.database import Database, NotFoundError, given_rows, insert_many, query
 from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
@@ -86,6 +86,8 @@ class Past:
     before: float | None
     withdrawal: bool
     in_force: bool
+    ended: float | None
+    """When something else was said of the target, or everything was withdrawn; None as long as it counts."""
     requested: float
     decided: float | None
     trained: float | None
@@ -487,10 +489,18 @@ def standing(session: Session, user: str) -> list[Standing]:
     return sorted(found, key=lambda each: (order.index(each.scope), each.target))
 
 
-def history(session: Session, user: str, *, cursor: str | None = None, limit: int = 50) -> History:
-    """Return a page of all that a person said, latest first."""
+def history(
+    session: Session, user: str, *, cursor: str | None = None, limit: int = 50, ended: bool = True
+) -> History:
+    """Return a page of all that a person said, latest first; `ended` wishes, too, unless they are left out."""
+    later = aliased(Wish)
+    same = and_(later.scope == Wish.scope, later.target == Wish.target)
+    replaced = select(func.min(later.requested)).where(
+        later.person_id == Wish.person_id, later.id > Wish.id, or_(later.withdrawal, same)
+    )
+    end = replaced.correlate(Wish).scalar_subquery()
     asked = (
-        select(Wish, Item.title)
+        select(Wish, Item.title, end)
         .join(Person, Person.id == Wish.person_id)
         .outerjoin(Item, and_(Wish.scope == "item", Item.item == Wish.target))
         .where(Person.user == user)
@@ -499,11 +509,13 @@ def history(session: Session, user: str, *, cursor: str | None = None, limit: in
     )
     if cursor is not None:
         asked = asked.where(Wish.id < number_of(cursor))
+    if not ended:
+        asked = asked.where(end.is_(None))
     found = session.execute(asked).all()
     rows = found[:limit]
     ids: dict[int, dict[str, str]] = defaultdict(dict)
     shown = select(Receipt.wish_id, Receipt.state, Receipt.id).where(
-        Receipt.wish_id.in_([wish.id for wish, _ in rows])
+        Receipt.wish_id.in_([wish.id for wish, _, _ in rows])
     )
     for row in session.execute(shown.order_by(Receipt.leaf)):  # served again after a roll-back: the last one
         ids[row.wish_id][row.state] = row.id
@@ -517,13 +529,14 @@ def history(session: Session, user: str, *, cursor: str | None = None, limit: in
             before=wish.before,
             withdrawal=wish.withdrawal,
             in_force=wish.in_force,
+            ended=until,
             requested=wish.requested,
             decided=wish.decided,
             trained=wish.trained,
             served=wish.served,
             receipts=ids[wish.id],
         )
-        for wish, title in rows
+        for wish, title, until in rows
     ]
     return History(past, str(past[-1].wish) if len(found) > limit else None)
 

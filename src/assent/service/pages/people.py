@@ -54,7 +54,7 @@ def overview(door: Person) -> Response:
     with door.reading() as (session, visitor):
         user = user_of(visitor)
         states = interactions.counts(session, user)
-        latest = wishes.history(session, user, limit=3).wishes
+        latest = wishes.history(session, user, limit=3, ended=False).wishes
         everything = _everything(session, user)
         changed = interactions.states_before(session, user)
         model = models.in_service(session)
@@ -457,6 +457,7 @@ def _wish(door: Door, texts: Texts, wish: Past) -> dict[str, Any]:
         "to": to,
         "change": change,
         "requested": wish.requested,
+        "ended": None if wish.ended is None else texts("wish.ended", when=texts.when(wish.ended)),
         "steps": [
             {
                 "name": texts(f"step.{state}"),

@@ -84,13 +84,15 @@ def _preview(
         summary = texts("preview.differ", gone=len(gone), all=len(found.now.items))
     else:
         moved = [each.item for each in found.now.items] != [each.item for each in found.then.items]
-        summary = texts("preview.order" if moved else "preview.same")
+        same = "preview.untold" if found.untold else "preview.same"
+        summary = texts("preview.order" if moved else same)
     return draw(
         door.request,
         "preview.html",
         visitor=visitor,
         supposed=[_supposed(texts, each, name) for each, name in zip(said, names, strict=True)],
         summary=summary,
+        untold=texts.counted("preview.entries", found.untold) if found.untold else None,
         now=[recommended(texts, each) for each in found.now.items],
         then=[recommended(texts, each) for each in found.then.items],
         gone=gone,

@@ -94,4 +94,4 @@ def preview(caller: Recommending, body: PreviewIn) -> Response:
     said = Said(body.wish.scope, body.wish.target, body.wish.unwillingness)
     with caller.service.database.reading() as session:
         found = caller.service.server.preview(session, body.user, [said], body.k)
-    return as_json({"now": found.now, "then": found.then})
+    return as_json({"now": found.now, "then": found.then, "untold": found.untold})
