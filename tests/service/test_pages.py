@@ -438,6 +438,27 @@ def test_a_demo_lets_anybody_in(tmp_path: Path) -> None:
 # The operator
 
 
+def test_a_refused_publication_says_why_on_the_page_of_models(site: Site) -> None:
+    client = site.operator()
+    token = {"csrf": site.csrf(client)}
+    assert "Roll back" not in client.get("/operator/models").text  # no other model has been in service
+    site.train()
+    assert "Roll back" in client.get("/operator/models").text
+    site.platform("wishes").post("/v1/wishes/withdraw", json={"user": ANN})
+    site.train()
+    for path, data in (("publish", {**token, "model": "1"}), ("roll-back", token)):
+        refused = client.post(f"/operator/models/{path}", data=data)
+        assert refused.status_code == 409
+        assert re.search(r"Nothing was changed: model \d: it used \d+ interactions? that may", refused.text)
+        assert 'href="/operator/jobs"' in refused.text  # the menu is there
+    site.platform("interactions").delete("/v1/people", params={"user": ANN})
+    site.train()
+    page = client.get("/operator/models").text
+    assert "Not possible: model 1: somebody was erased since it was trained" in page
+    assert 'aria-label="Put model 1 into service"' not in page
+    assert "Roll back" not in page
+
+
 def test_the_operator_starts_publishes_and_rolls_back(site: Site) -> None:
     client = site.operator()
     token = {"csrf": site.csrf(client)}

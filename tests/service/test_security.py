@@ -248,6 +248,23 @@ def test_forms_need_the_token_of_their_visit(site: Site) -> None:
     assert "receipt" in good.text
 
 
+def test_error_pages_name_their_cause(site: Site) -> None:
+    ann, operator, nobody = site.person(ANN), site.operator(), site.client()
+    choice = {"target": "", "choice": "1", "csrf": "x"}
+    for answer, status, told in (
+        (nobody.get("/me"), 401, "There is no visit, or it has ended."),
+        (nobody.get("/enter", params={"link": "short"}), 401, "This link does not work"),
+        (nobody.post("/enter", data={"link": "x" * 43}), 401, "This link does not work"),
+        (nobody.post("/operator/enter", data={"key": "wrong"}), 401, "This key does not work"),
+        (nobody.post("/operator/enter", data={"key": site.keys["links"]}), 403, "need a key with the scope"),
+        (operator.get("/me"), 403, "You are here as the operator."),
+        (ann.get("/operator"), 403, "You came in by a personal link."),
+        (ann.post("/me/everything", data=choice), 403, "The form is from an earlier visit."),
+    ):
+        assert answer.status_code == status
+        assert told in answer.text
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -226,9 +226,11 @@ class Door:
         if visitor is None or self._needs is None:
             raise RefusedError("nobody visits: accepted: a new link from the platform")
         if self._needs not in (visitor.kind, ANY):
-            raise NotAllowedError(f"this page is for a visit of another kind: {self._needs}")
+            raise NotAllowedError(f"this page is for a visit of another kind: {self._needs}", self._needs)
         if self.form is not None and not security.same(visitor.csrf, text_of(self.form, "csrf")):
-            raise NotAllowedError("this form is not of this visit: accepted: the form as it was shown")
+            raise NotAllowedError(
+                "this form is not of this visit: accepted: the form as it was shown", "form"
+            )
         return visitor
 
 

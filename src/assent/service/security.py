@@ -55,9 +55,19 @@ _NO_HASH: Final = "0" * 64
 class RefusedError(AssentError):
     """No key, visit or link, or one that does not count (any more): whoever asks is nobody."""
 
+    def __init__(self, message: str, cause: str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """Which text a page has for it."""
+
 
 class NotAllowedError(AssentError):
     """Whoever asks is known, and may not do this."""
+
+    def __init__(self, message: str, cause: str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """Which text a page has for it."""
 
 
 class TooManyError(AssentError):
@@ -81,7 +91,9 @@ class KeyHolder:
     def check(self, scope: str) -> None:
         """Refuse what the key is not for."""
         if scope not in self.scopes:
-            raise NotAllowedError(f"this key is not for {scope}: accepted: a key with the scope {scope}")
+            raise NotAllowedError(
+                f"this key is not for {scope}: accepted: a key with the scope {scope}", "scope"
+            )
 
 
 @dataclass(frozen=True)
@@ -151,7 +163,7 @@ def check_key(session: Session, text: str) -> KeyHolder:
     # An unknown id takes as long as a wrong secret.
     fits = same(hashed(parts[2] if parts else text), key.secret_hash if key else _NO_HASH)
     if key is None or not fits or not _in_force(key, now):
-        raise RefusedError("this key is unknown, expired or revoked: accepted: a key of this service")
+        raise RefusedError("this key is unknown, expired or revoked: accepted: a key of this service", "key")
     is_stale = key.last_used is None or key.last_used < now - _SEEN_SECONDS
     return KeyHolder(key.id, key.name, frozenset(key.scopes.split()), is_stale)
 
@@ -240,7 +252,9 @@ def use_link(session: Session, secret: str) -> Guest:
     found = session.execute(whose.where(Link.token_hash == hashed(secret))).one_or_none()
     # A process may go on with a key for a moment after it was revoked.
     if not _TOKEN.fullmatch(secret) or used.rowcount != 1 or found is None or found.revoked is not None:
-        raise RefusedError("this link is unknown, used or too old: accepted: a new link from the platform")
+        raise RefusedError(
+            "this link is unknown, used or too old: accepted: a new link from the platform", "link"
+        )
     return Guest(found.person, found.key_id)
 
 

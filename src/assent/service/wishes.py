@@ -492,7 +492,7 @@ def standing(session: Session, user: str) -> list[Standing]:
 def history(
     session: Session, user: str, *, cursor: str | None = None, limit: int = 50, ended: bool = True
 ) -> History:
-    """Return a page of all that a person said, latest first; `ended` wishes, too, unless they are left out."""
+    """Return a page of all that a person said, latest first; unless left out, `ended` wishes too."""
     later = aliased(Wish)
     same = and_(later.scope == Wish.scope, later.target == Wish.target)
     replaced = select(func.min(later.requested)).where(

@@ -136,10 +136,11 @@ def _held(request: Request) -> dict[str, Any]:
     }
 
 
-def error_page(request: Request, status: int) -> Response:
-    """Return the page of an error."""
+def error_page(request: Request, status: int, cause: str | None) -> Response:
+    """Return the page of an error; several causes of one status have a text each."""
     texts = texts_of(request)
-    key = f"error.{status}" if texts.has(f"error.{status}") else "error.400" if status < 500 else "error.500"
+    keys = (f"error.{status}.{cause}", f"error.{status}", "error.400" if status < 500 else "error.500")
+    key = next(each for each in keys if texts.has(each))
     return draw(request, "error.html", status=status, title=texts(key), detail=texts(f"{key}.detail"))
 
 

@@ -50,7 +50,7 @@ def show_link(door: Anybody) -> Response:
     """A page with a button: programs that follow links do not use a link up."""
     link = door.asked("link")
     if not _LINK.fullmatch(link):
-        raise RefusedError("this is no link: accepted: a new link from the platform")
+        raise RefusedError("this is no link: accepted: a new link from the platform", "link")
     return draw(door.request, "enter.html", link=link)
 
 
