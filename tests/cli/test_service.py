@@ -102,6 +102,8 @@ def test_a_worker_does_what_waits(place: list[str], assent: Assent) -> None:
     [
         (["serve", "--demo", "--host", "0.0.0.0"], "--host 0.0.0.0: the demo lets anybody in"),
         (["serve", "--settings", "none.yaml"], "none.yaml: No such file"),
+        (["keys", "create", "--name", "", "--scopes", "links"], "name '': accepted: a printable text"),
+        (["keys", "create", "--name", "a", "--scopes", "links", "--days", "0"], "--days 0: accepted: more"),
         (["work", "--database", "mysql://ann:letmein@host/x"], "database: a URL of mysql; accepted: sqlite"),
         (["restore", "nowhere"], "nowhere/backup.json: no such file"),
     ],

@@ -241,6 +241,31 @@ def test_the_most_specific_wish_counts_and_is_explained(empty: Site) -> None:
     assert [each["unwillingness"] for each in history] == [1.0, None, 0.0, 0.75, 0.25]
 
 
+@pytest.mark.parametrize("time", [1, "1", 1.5, True, "2026-03-01", "2026-03-01T12:00:00", None])
+def test_times_are_written_with_an_offset(empty: Site, time: object) -> None:
+    answer = empty.platform("interactions").post("/v1/interactions", json=interaction(time=time))
+    assert answer.status_code == 422
+    key = {"name": "a", "scopes": ["links"], "expires": time}
+    if time is not None:
+        assert empty.platform("admin").post("/v1/keys", json=key).status_code == 422
+
+
+def test_what_is_said_twice_is_refused(empty: Site) -> None:
+    client = empty.platform()
+    client.post("/v1/interactions", json=interaction())
+    twice = {"user": "ann", "wishes": [wish(unwillingness=1), wish(unwillingness=0)]}
+    answer = client.put("/v1/wishes", json=twice)
+    assert (answer.status_code, "comes twice" in answer.json()["detail"]) == (422, True)
+    both = {"user": "ann", "wishes": [wish(), wish("Crime", scope="category")]}
+    assert client.put("/v1/wishes", json=both).status_code == 200
+    said = '{"scope": "item", "target": "f31", "unwillingness": 1, "unwillingness": 0}'
+    body = f'{{"user": "ann", "wishes": [{said}]}}'
+    for headers in ({}, {"Idempotency-Key": "twice"}):
+        headers["content-type"] = "application/json"
+        answer = client.put("/v1/wishes", content=body, headers=headers)
+        assert (answer.status_code, "comes twice" in answer.json()["detail"]) == (400, True)
+
+
 def test_refused_wishes_store_nothing(empty: Site) -> None:
     client = empty.platform()
     client.post("/v1/interactions", json=interaction())

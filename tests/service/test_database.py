@@ -127,6 +127,19 @@ def test_a_database_of_the_first_release_is_upgraded_and_keeps_what_it_holds(
     assert left == {each["idempotency_key"] for each in kept["reply"]} - {"ann-says", "ann-says-more"}
 
 
+def test_a_database_that_cannot_hold_all_texts_is_refused(server: str) -> None:
+    import psycopg
+
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        options = "template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+        connection.execute(f"create database ascii {options}")
+    for opening in (Database.open, Database.existing):
+        with pytest.raises(AssentError, match=r"/ascii: (encoding SQL_ASCII; accepted: UTF8|there is no)"):
+            opening(f"{server}/ascii")
+    with pytest.raises(AssentError, match="encoding SQL_ASCII; accepted: UTF8"):
+        Database(f"{server}/ascii").migrate()
+
+
 def test_only_what_is_there_is_opened(url: str, tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(AssentError, match="there is no service; accepted: one that assent serve"):
@@ -199,6 +212,16 @@ def test_settings_are_read_from_yaml(tmp_path: Path) -> None:
         ("budgt: 1", "budgt"),
         ("[", "no YAML"),
         ("3", "no settings"),
+        ("public_url: nonsense", "public_url: accepted: an address such as https://"),
+        ("public_url: ftp://choices.example.org", "public_url: accepted"),
+        ("public_url: https://choices.example.org/?a=1", "public_url: accepted"),
+        ("update_after: -1", "update_after: .*greater than or equal to 0"),
+        ("train_after: .inf", "train_after: .*finite"),
+        ("train_every: 0", "train_every: .*greater than 0"),
+        ("seeds: 0", "seeds: .*greater than or equal to 1"),
+        ("k: 0", "k: .*greater than or equal to 1"),
+        ("price: -1", "price: .*greater than or equal to 0"),
+        ("budget: 0.5\nkeep_quality: 0.9", "settings: budget and keep_quality: accepted: one of them"),
     ):
         file.write_text(wrong)
         with pytest.raises(AssentError, match=message):

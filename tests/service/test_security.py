@@ -72,7 +72,9 @@ def test_expired_and_revoked_keys_end(site: Site) -> None:
     assert client.get("/v1/metrics").status_code == 401
     assert admin.delete(f"/v1/keys/{made['id']}").status_code == 204  # stays revoked
     with site.database.writing() as session:
-        old = security.create_key(session, "old", ["metrics"], expires=time.time() - 1)
+        old = security.create_key(session, "old", ["metrics"], expires=time.time() + 60)
+        late = update(Key).where(Key.id == security.public_part(old))
+        session.execute(late.values(expires=time.time() - 1))
     client.headers["authorization"] = f"Bearer {old}"
     assert client.get("/v1/metrics").status_code == 401
     listed = {key["id"]: key for key in admin.get("/v1/keys").json()["keys"]}
@@ -100,6 +102,17 @@ def test_keys_for_nothing_or_unknown_things_are_refused(database: Database) -> N
         security.create_key(session, "none", [])
     with database.writing() as session, pytest.raises(AssentError, match="'all'"):
         security.create_key(session, "all", ["all"])
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a" * 101, " a"])
+def test_keys_have_a_name(database: Database, name: str) -> None:
+    with database.writing() as session, pytest.raises(AssentError, match=r"name .*accepted: a printable"):
+        security.create_key(session, name, ["links"])
+
+
+def test_keys_that_are_over_are_not_made(database: Database) -> None:
+    with database.writing() as session, pytest.raises(AssentError, match="still to come"):
+        security.create_key(session, "old", ["links"], expires=time.time())
 
 
 def test_a_link_lets_one_in_once(database: Database, settings: ServiceSettings) -> None:

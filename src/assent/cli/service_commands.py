@@ -311,9 +311,7 @@ def create_key_command(
     *,
     name: Annotated[str, typer.Option(help="What the key is for, as the audit log shows it.")],
     scopes: Annotated[str, typer.Option(help="What it may do, by commas; an unknown one lists them.")],
-    days: Annotated[
-        float | None, typer.Option(min=0, help="Days until it ends.", show_default="never")
-    ] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it ends.", show_default="never")] = None,
     place: PlaceOptions,
 ) -> None:
     """Create a key and print it: this is the only time that it can be read.
@@ -325,6 +323,8 @@ def create_key_command(
     assent keys create --name me --scopes admin --days 30
     ```
     """
+    if days is not None and days <= 0:
+        raise AssentError(f"--days {days:g}: accepted: more than 0")
     with _made(place.read()) as database:
         expires = None if days is None else time() + days * 86_400
         listed = [each.strip() for each in scopes.split(",") if each.strip()]

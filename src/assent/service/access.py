@@ -9,13 +9,14 @@
 The test of all routes reads these declarations, so that a new route is tested by being there.
 """
 
+import json
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.params import Depends as Dependency
 from fastapi.responses import Response
@@ -123,9 +124,33 @@ class KeyedRoute(APIRoute):
 
         async def handle_known(request: Request) -> Response:
             await shown_key(request)
-            return await handle(request)
+            return await handle(strict(request))
 
         return handle_known
+
+
+class StrictRequest(Request):
+    """A request in whose JSON a name that comes twice is refused: which one counts would be a guess."""
+
+    async def json(self) -> Any:
+        """Return what the body has."""
+        if not hasattr(self, "_json"):
+            self._json = json.loads(await self.body(), object_pairs_hook=_object)
+        return self._json
+
+
+def strict(request: Request) -> StrictRequest:
+    """Return a request whose JSON is read strictly; its body is not read yet."""
+    if isinstance(request, StrictRequest):
+        return request
+    return StrictRequest(request.scope, request.receive)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise HTTPException(400, "a name comes twice in an object: accepted: once")
+    return found
 
 
 async def shown_key(request: Request) -> KeyHolder:

@@ -122,6 +122,7 @@ class Database:
         """Make the tables, or bring them up to a revision; a database of a newer assent is refused."""
         with self._writer.begin() as connection:
             if not self.is_sqlite:
+                self._check_encoding(connection)
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
             config = _config(connection)
             known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
@@ -134,6 +135,12 @@ class Database:
             command.upgrade(config, revision)
             if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
                 connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
+
+    def _check_encoding(self, connection: Connection) -> None:
+        found = connection.scalar(text("SHOW server_encoding"))
+        if found != "UTF8":
+            place = shown(self.engine.url)
+            raise AssentError(f"database {place}: encoding {found}; accepted: UTF8")
 
     def revision(self) -> str | None:
         """Return the revision of the tables; None if there are none."""
@@ -262,7 +269,12 @@ def _url(url: str) -> URL:
 def _engine(url: URL, pool: int, level: IsolationLevel = "READ COMMITTED") -> Engine:
     if url.get_backend_name() != "sqlite":
         engine = create_engine(
-            url, pool_size=pool, max_overflow=pool, pool_timeout=PATIENCE, isolation_level=level
+            url,
+            pool_size=pool,
+            max_overflow=pool,
+            pool_timeout=PATIENCE,
+            isolation_level=level,
+            connect_args={"client_encoding": "utf8"},  # also of a database that is refused for its own
         )
         _ask_idle_connections(engine)
         return engine

@@ -1,10 +1,20 @@
 """What goes over the wire. Every text and list has a bound; numbers are numbers, and nothing is guessed."""
 
+import re
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, Literal, Self, overload
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from assent.service.interactions import CONTROL, Row
 from assent.service.jobs import JobView
@@ -22,6 +32,7 @@ MOST_WISHES = 1_000
 
 _INNER = r"[^\u0000-\u001f\u007f]"
 _EDGE = r"[^\u0000-\u0020\u007f\s]"
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 PRINTABLE = {"pattern": f"^{_EDGE}({_INNER}*{_EDGE})?$"}
 """How the API's description says what `_printable` checks, with words for those who get it wrong."""
 
@@ -37,6 +48,12 @@ def _printable(text: str) -> str:
 def _number(value: float) -> float:
     if isinstance(value, bool):
         raise ValueError("true and false are no numbers: accepted: a number from 0 to 1")
+    return value
+
+
+def _written(value: object) -> object:
+    if not isinstance(value, str) or not _MOMENT.match(value):
+        raise ValueError("accepted: a time with an offset, such as 2026-03-01T12:00:00Z")
     return value
 
 
@@ -100,6 +117,7 @@ class InteractionIn(Wire):
     item: ItemId
     time: Annotated[
         AwareDatetime,
+        BeforeValidator(_written),
         AfterValidator(_moment),
         Field(description="With an offset, such as 2026-03-01T12:00:00Z."),
     ]
@@ -195,7 +213,15 @@ class WishesIn(Wire):
     """What one person says: all of it is stored, or nothing."""
 
     user: UserId
-    wishes: Annotated[list[WishIn], Field(min_length=1, max_length=MOST_WISHES)]
+    wishes: Annotated[list[WishIn], Field(min_length=1, max_length=MOST_WISHES)] = Field(
+        description="At most one of each target."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len({(each.scope, each.target) for each in self.wishes}) < len(self.wishes):
+            raise ValueError("wishes: a target comes twice: accepted: once")
+        return self
 
 
 class PersonIn(Wire):
@@ -593,7 +619,7 @@ class KeyIn(Wire):
         list[Literal[SCOPES]],  # type: ignore[valid-type]  # a literal of all scopes
         Field(min_length=1, max_length=len(SCOPES)),
     ]
-    expires: Annotated[AwareDatetime, AfterValidator(_moment)] | None = None
+    expires: Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_moment)] | None = None
 
 
 class KeyOut(Wire):

@@ -42,6 +42,8 @@ OPERATOR: Final = "operator"
 LINK_SECONDS: Final = 15 * 60
 IDLE_SECONDS: Final = 30 * 60
 VISIT_SECONDS: Final = 12 * 3600
+LONGEST_NAME: Final = 100
+"""Most characters of a key's name."""
 OVERLAP_SECONDS: Final = 3600
 """How long a rotated key goes on beside its successor."""
 REPLY_SECONDS: Final = 24 * 3600
@@ -133,6 +135,10 @@ def create_key(
     """Store a new key and return its text, which is shown once and not kept. `by` goes to the audit log."""
     if wrong := sorted(set(scopes) - set(SCOPES)):
         raise AssentError(f"scopes={wrong[0]!r}: accepted: {', '.join(SCOPES)}")
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
+        raise AssentError(f"name {name!r}: accepted: a printable text of 1 to {LONGEST_NAME} characters")
+    if expires is not None and not expires > time.time():
+        raise AssentError("expires: accepted: a time that is still to come")
     if not scopes:
         raise AssentError(f"scopes: a key is for something: accepted: {', '.join(SCOPES)}")
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)

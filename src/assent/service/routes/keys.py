@@ -30,7 +30,10 @@ MOST_LINKS = {"most": 20, "seconds": 600}
 
 @router.post("/links", status_code=201)
 def create_link(caller: Linking, body: PersonIn) -> LinkOut:
-    """Return a link that lets a person in once, for some minutes. Give it to that person alone."""
+    """Return a link that lets a person in once, for some minutes. Give it to that person alone.
+
+    It is made for whoever is named: also somebody of whom nothing is known may see that.
+    """
     with caller.service.database.writing() as session:
         security.count_attempt(session, f"link {body.user}", **MOST_LINKS)
         expires = moment(time.time() + security.LINK_SECONDS)

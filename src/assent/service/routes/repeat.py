@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, CursorResult, and_, delete, or_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from assent.service.access import KeyedRoute, Service, service_of, shown_key
+from assent.service.access import KeyedRoute, Service, service_of, shown_key, strict
 from assent.service.database import ConflictError
 from assent.service.problems import described, operation_id
 from assent.service.security import REPLY_SECONDS, hashed
@@ -109,7 +109,7 @@ class _Repeatable(KeyedRoute):
             key = request.headers.get(HEADER)
             if key is None or request.method == "GET" or not re.fullmatch(_ACCEPTED, key):
                 return await handle(request)
-            holder = await shown_key(request)
+            holder, request = await shown_key(request), strict(request)
             service, body = service_of(request), await request.body()
             asked = hashed(f"{request.method} {request.url.path}?{request.url.query} {body!r}")
             claim = await run_in_threadpool(_claimed, service, holder.key_id, key, asked)
