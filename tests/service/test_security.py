@@ -393,6 +393,12 @@ def test_without_its_database_the_service_says_so(site: Site, monkeypatch: pytes
     assert site.person(ANN).get("/me").status_code == 503
 
 
+def test_a_process_that_writes_no_wishes_is_not_ready(site: Site) -> None:
+    assert site.client().get("/health/ready").status_code == 200
+    site.app.state.service.recorder.close()
+    assert site.client().get("/health/ready").status_code == 503
+
+
 def test_what_is_over_is_deleted(site: Site) -> None:
     site.platform("links").post("/v1/links", json={"user": ANN})
     with site.database.writing() as session:
