@@ -17,6 +17,7 @@ from assent.service import access, interactions, texts
 from assent.service.interactions import NewInteraction
 from assent.service.pages import render
 from assent.service.pages.drawing import Axis, Point, axis_of, chart
+from assent.service.pages.render import options
 from assent.service.texts import CATALOGUES, PROMISES, UNWILLINGNESS, Texts, texts_for
 from tests.service.site import ANN, BEGAN, BOB, DAY, SECRETS, Site, open_site
 
@@ -255,7 +256,9 @@ def test_a_person_of_whom_nothing_is_known_sees_that(shared: Site) -> None:
 
 def test_withdrawing_everything_asks_first(site: Site) -> None:
     client = site.person(ANN)
-    assert "11 entries" in client.get("/me/withdraw").text
+    asked = client.get("/me/withdraw").text
+    assert "11 entries" in asked
+    assert "To have them deleted, ask: the platform that sent you here." in asked
     assert wished(site, ANN) == {}
     done = client.post("/me/withdraw", data={"csrf": site.csrf(client)})
     assert "Everything is withdrawn." in done.text
@@ -610,10 +613,30 @@ def test_english_is_where_no_other_language_is() -> None:
         assert texts_for(accepted).language == "en"
 
 
+def test_a_day_is_told_once() -> None:
+    english, noon = Texts(), 1_767_268_800.0
+    assert english.when(noon) == "1 January 2026, 12:00 UTC"
+    assert english.when(noon + 60, noon) == "12:01 UTC"
+    assert english.when(noon + 86_400, noon) == "2 January 2026, 12:00 UTC"
+
+
+def test_inherited_choices_name_where_they_come_from() -> None:
+    for source, category, told in (
+        ("category", "Health", "As for Health: I mind"),
+        ("everything", None, "As for everything: I mind"),
+        ("platform", None, "You told the platform: I mind"),
+        ("kept", "Crime", "As before: I mind"),
+        ("unsaid", None, "Nothing said: I mind"),
+    ):
+        assert f"selected>{told}</option>" in options(Texts(), None, source, 0.5, category)
+
+
 def test_numbers_between_the_choices_are_told() -> None:
     english = Texts()
     assert english.choice(0.75) == "I mind a lot"
-    assert "0.9" in english.choice(0.9)
+    assert english.choice(0.92) == "I mind a lot (0.92)"
+    assert english.choice(0.999) == "I mind a lot (0.99)"  # not “Never”
+    assert english.choice(0.001) == "I mind a little (0.01)"
     assert english.duration(90061) == "25.0 h"
     assert english.duration(None) == "–"
 

@@ -41,7 +41,7 @@ class ModelView:
     """The same of all its vectors."""
     facts: dict[str, Any]
     """people, items, interactions, disclosed, never, closed, violation_share, budget, price, keep_quality,
-    method, seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
+    method, k, seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
 
 
 def page(

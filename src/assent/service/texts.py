@@ -68,8 +68,12 @@ class Texts:
 
     def choice(self, unwillingness: float) -> str:
         """Return an unwillingness in words."""
-        near = min(max(unwillingness, 0.01), 0.99)  # what is rounded to 0 or 1 would say something else
-        return self._labels.get(unwillingness) or self("choice.between", number=f"{near:.2g}")
+        if unwillingness in self._labels:
+            return self._labels[unwillingness]
+        # What is rounded to 0 or 1 would say something else.
+        near = min((0.25, 0.5, 0.75), key=lambda each: abs(each - unwillingness))
+        number = min(max(unwillingness, 0.01), 0.99)
+        return self("choice.between", choice=self._labels[near], number=f"{number:.2g}")
 
     @lru_cache(maxsize=8)  # noqa: B019  (there is one object per language)
     def offered(self, closed: float | None) -> tuple[Choice, ...]:
@@ -103,9 +107,11 @@ class Texts:
         at = datetime.fromtimestamp(days * 86_400, UTC)
         return f"{at.day} {self(f'month.{at.month}')} {at.year}"
 
-    def when(self, moment: float) -> str:
-        """Return a moment to the minute."""
-        return f"{self.day(moment)}, {datetime.fromtimestamp(moment, UTC):%H:%M} UTC"
+    def when(self, moment: float, after: float | None = None) -> str:
+        """Return a moment to the minute; without the day, if it is that of `after`, which was told before."""
+        time = f"{datetime.fromtimestamp(moment, UTC):%H:%M} UTC"
+        is_told = after is not None and after // 86_400 == moment // 86_400
+        return time if is_told else f"{self.day(moment)}, {time}"
 
     def duration(self, seconds: float | None) -> str:
         """Return a time span."""

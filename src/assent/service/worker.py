@@ -432,6 +432,7 @@ def facts_of(run: Run) -> dict[str, Any]:
         "keep_quality": point["keep_quality"],
         "closed_limit": run.settings["closed"],
         "method": run.settings["method"],
+        "k": run.settings["k"][0],
         "vectors": run.settings.get("vectors", Vectors.TRAINED.value),
         "seconds": mine.get("seconds"),
         "quality": dict(run.quality),

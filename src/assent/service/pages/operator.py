@@ -339,9 +339,11 @@ def _model(texts: Texts, model: ModelView) -> dict[str, Any]:
     facts, share, reached = model.facts, _share(model), _reached(model)
     interval = ""
     if reached is not None:
-        interval = f"{reached['mean']:.4f}"
+        length = f"@{facts['k']}" if "k" in facts else ""
+        interval = f"NDCG{length} {reached['mean']:.4f}"
         if reached.get("low") is not None:
-            interval += f" ({reached['low']:.4f} – {reached['high']:.4f})"
+            low, high = (f"{reached[name]:.4f}" for name in ("low", "high"))
+            interval += f", {texts('operator.quality.interval', low=low, high=high)}"
         if model.parent is not None:
             interval += f", {texts('models.measured', parent=model.parent)}"
     disclosed = "–"

@@ -345,7 +345,8 @@ def ask_withdraw(door: Person) -> Response:
     """What withdrawing everything means, and a button."""
     with door.reading() as (session, visitor):
         known = sum(interactions.counts(session, user_of(visitor)).values())
-    return draw(door.request, "withdraw.html", visitor=visitor, known=known)
+    contact = door.service.settings.controller.contact
+    return draw(door.request, "withdraw.html", visitor=visitor, known=known, contact=contact)
 
 
 @router.post("/withdraw")
@@ -382,7 +383,7 @@ def _say(door: Door, visitor: Visitor, said: list[Said]) -> str:
     if not said:
         return "same"
     door.service.recorder.submit(user_of(visitor), said).result()
-    return "saved"
+    return "saved" if len(said) == 1 else "several"
 
 
 def _everything(session: Session, user: str) -> float | None:
@@ -406,7 +407,7 @@ def _entries(texts: Texts, entry: str, rows: Sequence[Row], before: Mapping[str,
             f"{_judged(texts, row.state, texts.why(row), before.get(row.item))}"
             f'<td><input type="hidden" name="item" value="{escape(row.item)}">{_chosen(sent(own))}'
             f'<select name="choice" aria-labelledby="choice e{place}">'
-            f"{options(texts, own, row.source, inherited)}</select></td></tr>"
+            f"{options(texts, own, row.source, inherited, row.source_target)}</select></td></tr>"
         )
     return Markup("\n".join(drawn))
 

@@ -144,20 +144,23 @@ def error_page(request: Request, status: int, cause: str | None) -> Response:
     return draw(request, "error.html", status=status, title=texts(key), detail=texts(f"{key}.detail"))
 
 
-def options(texts: Texts, own: float | None, source: str, inherited: float | None) -> Markup:
+def options(
+    texts: Texts, own: float | None, source: str, inherited: float | None, category: str | None = None
+) -> Markup:
     """Return the options of a choice in a list: `own` was said of it, `inherited` counts otherwise.
 
-    `source` is who said what is inherited, as in `Row.source`.
+    `source` is who said what is inherited, as in `Row.source`; `category`, of which, where it is one.
     """
-    return _options(texts, own, source, None if inherited is None else texts.choice(inherited))
+    return _options(texts, own, source, None if inherited is None else texts.choice(inherited), category)
 
 
 @lru_cache(maxsize=1000)
-def _options(texts: Texts, own: float | None, source: str, inherited: str | None) -> Markup:
+def _options(
+    texts: Texts, own: float | None, source: str, inherited: str | None, category: str | None
+) -> Markup:
     rest = texts("choice.none")
     if inherited is not None:
-        who = source if source in ("platform", "unsaid") else "rest"
-        rest = texts(f"choice.as.{who}", choice=inherited)
+        rest = texts(f"choice.as.{source}", choice=inherited, category=category)
     listed = {NONE: rest, **{choice.value: choice.label for choice in texts.choices}}
     if own is not None:
         listed.setdefault(sent(own), texts.choice(own))
