@@ -28,10 +28,10 @@ from starlette.datastructures import FormData
 from assent.service import security
 from assent.service.database import Database
 from assent.service.interactions import CONTROL
+from assent.service.recorder import Recorder
 from assent.service.security import KeyHolder, NotAllowedError, RefusedError, Visitor
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
-from assent.service.wishes import Recorder
 from assent.support.errors import AssentError
 
 KEY_SECONDS: Final = 2.0

@@ -1,7 +1,7 @@
-"""What people's forms say, and how pages name it."""
+"""What people's forms say."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
@@ -11,8 +11,6 @@ from assent.service.access import Door, text_of, texts_of
 from assent.service.database import NotFoundError
 from assent.service.pages.render import NONE
 from assent.service.security import Visitor
-from assent.service.serving import Recommendation
-from assent.service.texts import Texts
 from assent.service.wishes import Said, Scope
 from assent.support.errors import AssentError
 
@@ -85,15 +83,3 @@ def title_of(door: Door, session: Session, visitor: Visitor, item: str) -> str:
     """Return the title of an item that this person had; its id, if it has none."""
     row = interactions.one(session, door.service.settings, user_of(visitor), item)
     return row.title or row.item
-
-
-def recommended(texts: Texts, each: Recommendation) -> dict[str, Any]:
-    """Return a recommendation in words."""
-    names = [f"“{one.title or one.item}”" for one in each.because]
-    why = texts("recommendations.popular")
-    if names:
-        joined = f" {texts('recommendations.and')} ".join(
-            [", ".join(names[:-1]), names[-1]] if names[1:] else names
-        )
-        why = texts("recommendations.because", items=joined)
-    return {"item": each.item, "name": each.title or each.item, "why": why}

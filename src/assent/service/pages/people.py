@@ -1,24 +1,21 @@
 """A person's pages. Who that is comes from the visit alone: no address or field names a person."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
-from functools import lru_cache
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 from uuid import UUID
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from markupsafe import Markup, escape
 from sqlalchemy.orm import Session
 
 from assent.service import interactions, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of
 from assent.service.database import NotFoundError
-from assent.service.interactions import CHANGED, STATES, Row
+from assent.service.interactions import CHANGED, STATES
 from assent.service.pages import render
 from assent.service.pages.forms import (
     LONGEST,
@@ -26,18 +23,27 @@ from assent.service.pages.forms import (
     name_of,
     names_of,
     part_of,
-    recommended,
     said_of,
     title_of,
     user_of,
 )
 from assent.service.pages.previews import SHOWN
 from assent.service.pages.render import address, draw, go, options, sent
+from assent.service.pages.shown import (
+    about,
+    before_shown,
+    choice_of,
+    entry_rows,
+    how_trained,
+    recommendation_shown,
+    what_of,
+    wish_shown,
+)
 from assent.service.routes.receipts import ledger_response
 from assent.service.schemas import ExportOut
 from assent.service.security import PERSON, Visitor
 from assent.service.texts import Texts
-from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 
 router = APIRouter(prefix="/me", include_in_schema=False)
 Person = Annotated[Door, VisitOf(PERSON)]
@@ -77,7 +83,7 @@ def overview(door: Person) -> Response:
         unsaid=texts(
             "overview.unsaid", platform=settings.controller.name, choice=texts.choice(settings.unsaid)
         ),
-        wishes=[_wish(door, texts, each) for each in latest],
+        wishes=[wish_shown(texts, each, address(door.request, "/me/receipts/")) for each in latest],
         changed=texts.counted("overview.changed", len(changed)) if changed else None,
         model=None if model is None else {"published": model.published, "hash": model.model_hash[:16]},
     )
@@ -112,7 +118,7 @@ def entries(door: Person) -> Response:
         door.request,
         "entries.html",
         visitor=visitor,
-        rows=_entries(texts, address(door.request, "/me/entry?item="), found.rows, before),
+        rows=entry_rows(texts, address(door.request, "/me/entry?item="), found.rows, before),
         categories=categories,
         states=(*STATES, CHANGED),
         cursor=cursor,
@@ -150,10 +156,10 @@ def entry(door: Person) -> Response:
         visitor=visitor,
         item=row.item,
         name=row.title or row.item,
-        about=_about(texts, row),
+        about=about(texts, row),
         state=row.state,
         why=texts.why(row),
-        before=None if before is None else _before(texts, before),
+        before=None if before is None else before_shown(texts, before),
         figures=figures,
         chosen=sent(row.unwillingness) if is_own else None,
         counts_now=texts("entry.now", choice=choice, source=texts.source(row, settings.controller.name)),
@@ -250,7 +256,7 @@ def recommendations(door: Person) -> Response:
         door.request,
         "recommendations.html",
         visitor=visitor,
-        recommendations=[recommended(texts, each) for each in found.items],
+        recommendations=[recommendation_shown(texts, each) for each in found.items],
         basis=texts("recommendations.own" if found.basis == "own" else "recommendations.general"),
     )
 
@@ -265,7 +271,7 @@ def history(door: Person) -> Response:
         door.request,
         "history.html",
         visitor=visitor,
-        wishes=[_wish(door, texts, each) for each in found.wishes],
+        wishes=[wish_shown(texts, each, address(door.request, "/me/receipts/")) for each in found.wishes],
         first=address(door.request, "/me/history") if cursor else None,
         next=address(door.request, "/me/history", cursor=found.next) if found.next else None,
     )
@@ -291,7 +297,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
         "receipt.html",
         visitor=visitor,
         sentence=texts(f"receipt.{shown['state']}"),
-        how=_how(texts, found),
+        how=how_trained(texts, found),
         findings=[str(each) for each in findings],
         facts=facts,
         download=address(door.request, f"/me/receipts/{receipt}/receipt.json"),
@@ -391,116 +397,25 @@ def _everything(session: Session, user: str) -> float | None:
     return found[0].unwillingness if found else None
 
 
-def _entries(texts: Texts, entry: str, rows: Sequence[Row], before: Mapping[str, str]) -> Markup:
-    """Return the rows of the list as HTML; `before` has earlier states by item.
-
-    This page is asked most and has most in it: drawn here, rows take a third of the time of a template.
-    What comes from the platform is escaped; `_judged`, `_chosen` and `options` draw and keep all else.
-    """
-    drawn = []
-    for place, row in enumerate(rows):
-        own = row.unwillingness if row.source == "item" else None
-        inherited = None if own is not None else row.unwillingness
-        drawn.append(
-            f'<tr><th scope="row"><a id="e{place}" href="{entry}{quote(row.item, safe="")}">'
-            f"<bdi>{escape(row.title or row.item)}</bdi></a><small>{escape(_about(texts, row))}</small></th>"
-            f"{_judged(texts, row.state, texts.why(row), before.get(row.item))}"
-            f'<td><input type="hidden" name="item" value="{escape(row.item)}">{_chosen(sent(own))}'
-            f'<select name="choice" aria-labelledby="choice e{place}">'
-            f"{options(texts, own, row.source, inherited, row.source_target)}</select></td></tr>"
-        )
-    return Markup("\n".join(drawn))
-
-
-@lru_cache(maxsize=1000)
-def _judged(texts: Texts, state: str, why: str, before: str | None) -> str:
-    word = escape(texts(f"state.{state}"))
-    earlier = "" if before is None else f"<small>{escape(_before(texts, before))}</small>"
-    return f'<td><span class="pill {state}">{word}</span>{earlier}<small>{escape(why)}</small></td>'
-
-
-def _before(texts: Texts, state: str) -> str:
-    return texts("entry.before", state=texts(f"state.{state}"))
-
-
-@lru_cache(maxsize=1000)
-def _chosen(choice: str) -> str:
-    return f'<input type="hidden" name="was" value="{escape(choice)}">'
-
-
-def _about(texts: Texts, row: Row) -> str:
-    return " · ".join([texts.day(row.at), *([", ".join(row.categories)] if row.categories else [])])
-
-
-def _what(texts: Texts, scope: str, target: str, withdrawal: bool) -> str:
-    if withdrawal:
-        return texts("wish.withdrawal")
-    return {"everything": texts("wish.everything"), "category": texts("wish.category", target=target)}.get(
-        scope, target
-    )
-
-
-def _choice(texts: Texts, unwillingness: float | None) -> str:
-    return texts("wish.taken") if unwillingness is None else texts.choice(unwillingness)
-
-
-def _wish(door: Door, texts: Texts, wish: Past) -> dict[str, Any]:
-    to = _choice(texts, wish.unwillingness)
-    before = None if wish.before is None else texts.choice(wish.before)
-    if wish.withdrawal:
-        change = texts("wish.withdrew")
-    elif wish.unwillingness is None:
-        change = texts("wish.back", before=before or texts("choice.none"))
-    else:
-        change = texts("wish.from", before=before, to=to) if before else texts("wish.first", to=to)
-    return {
-        "what": wish.title or _what(texts, wish.scope, wish.target, wish.withdrawal),
-        "to": to,
-        "change": change,
-        "requested": wish.requested,
-        "ended": None if wish.ended is None else texts("wish.ended", when=texts.when(wish.ended)),
-        "steps": [
-            {
-                "name": texts(f"step.{state}"),
-                "at": getattr(wish, state),
-                "receipt": address(door.request, f"/me/receipts/{wish.receipts[state]}")
-                if state in wish.receipts
-                else None,
-            }
-            for state in ("requested", "decided", "trained", "served")
-        ],
-    }
-
-
 def _receipt(
     door: Door, session: Session, visitor: Visitor, texts: Texts, receipt: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a receipt in words. What it is about may be gone by now; then its id is shown."""
     event = receipt["dpv:hasRecordOfActivity"]["events"][0]
     said = event["said"]
-    what = _what(texts, said["scope"], said["target"], said["withdrawal"])
+    what = what_of(texts, said["scope"], said["target"], said["withdrawal"])
     if said["scope"] == "item":
         with suppress(NotFoundError):
             what = title_of(door, session, visitor, said["target"])
     return {
         "what": what,
-        "choice": _choice(texts, said["unwillingness"]),
+        "choice": choice_of(texts, said["unwillingness"]),
         "state": event["state"],
         "step": texts(f"step.{event['state']}"),
         "address": address(door.request, f"/me/receipts/{receipt['dct:identifier']}"),
         "at": event["dct:date"],
         "when": texts.when(datetime.fromisoformat(event["dct:date"]).timestamp()),
     }
-
-
-def _how(texts: Texts, receipt: Mapping[str, Any]) -> list[str]:
-    """Return sentences that say what holds of the training that a receipt speaks of."""
-    event = receipt["dpv:hasRecordOfActivity"]["events"][0]
-    if event["state"] != "trained":
-        return []
-    values = event["outcome"].get("values_of_model")
-    more = [] if values is None else [texts("receipt.trained.values", n=values)]
-    return [texts("receipt.trained.how"), *more]
 
 
 def _file(body: str, name: str) -> Response:

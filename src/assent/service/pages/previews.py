@@ -8,8 +8,9 @@ from fastapi.responses import Response
 
 from assent.service.access import Door, VisitOf, text_of, texts_of
 from assent.service.pages import render
-from assent.service.pages.forms import changes_of, names_of, part_of, recommended, said_of, user_of
+from assent.service.pages.forms import changes_of, names_of, part_of, said_of, user_of
 from assent.service.pages.render import address, draw, go, sent
+from assent.service.pages.shown import recommendation_shown
 from assent.service.security import PERSON, Visitor
 from assent.service.texts import Texts
 from assent.service.wishes import Said, Scope
@@ -93,8 +94,8 @@ def _preview(
         supposed=[_supposed(texts, each, name) for each, name in zip(said, names, strict=True)],
         summary=summary,
         untold=texts.counted("preview.entries", found.untold) if found.untold else None,
-        now=[recommended(texts, each) for each in found.now.items],
-        then=[recommended(texts, each) for each in found.then.items],
+        now=[recommendation_shown(texts, each) for each in found.now.items],
+        then=[recommendation_shown(texts, each) for each in found.then.items],
         gone=gone,
         new=new,
         hidden=hidden,
