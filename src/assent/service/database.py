@@ -99,22 +99,27 @@ class Database:
         with Session(self.engine.execution_options(**level)) as session:
             yield session
 
-    def migrate(self, revision: str = "head") -> None:
-        """Make the tables, or bring them up to a revision; a database of a newer assent is refused."""
-        with self._writer.begin() as connection:
-            if not self.is_sqlite:
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-            config = _config(connection)
-            known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
-            found = MigrationContext.configure(connection).get_current_revision()
-            if found is not None and found not in known:
-                place = shown(self.engine.url)
-                raise AssentError(
-                    f"database {place}: made by a newer assent (revision {found}); upgrade assent"
-                )
-            command.upgrade(config, revision)
-            if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
-                connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
+    def migrate(self, revision: str = "head", *, session: Session | None = None) -> None:
+        """Make the tables, or bring them up to a revision; a database of a newer assent is refused.
+
+        Where a session is given it is a part of its transaction.
+        """
+        if session is None:
+            with self.writing() as own:
+                self.migrate(revision, session=own)
+            return
+        connection = session.connection()
+        if not self.is_sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+        config = _config(connection)
+        known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found is not None and found not in known:
+            place = shown(self.engine.url)
+            raise AssentError(f"database {place}: made by a newer assent (revision {found}); upgrade assent")
+        command.upgrade(config, revision)
+        if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
+            connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
 
     def revision(self) -> str | None:
         """Return the revision of the tables; None if there are none."""
