@@ -118,23 +118,28 @@ class Database:
         with Session(self.engine.execution_options(**level)) as session:
             yield session
 
-    def migrate(self, revision: str = "head") -> None:
-        """Make the tables, or bring them up to a revision; a database of a newer assent is refused."""
-        with self._writer.begin() as connection:
-            if not self.is_sqlite:
-                self._check_encoding(connection)
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-            config = _config(connection)
-            known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
-            found = MigrationContext.configure(connection).get_current_revision()
-            if found is not None and found not in known:
-                place = shown(self.engine.url)
-                raise AssentError(
-                    f"database {place}: made by a newer assent (revision {found}); upgrade assent"
-                )
-            command.upgrade(config, revision)
-            if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
-                connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
+    def migrate(self, revision: str = "head", *, session: Session | None = None) -> None:
+        """Make the tables, or bring them up to a revision; a database of a newer assent is refused.
+
+        Where a session is given it is a part of its transaction.
+        """
+        if session is None:
+            with self.writing() as own:
+                self.migrate(revision, session=own)
+            return
+        connection = session.connection()
+        if not self.is_sqlite:
+            self._check_encoding(connection)
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+        config = _config(connection)
+        known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found is not None and found not in known:
+            place = shown(self.engine.url)
+            raise AssentError(f"database {place}: made by a newer assent (revision {found}); upgrade assent")
+        command.upgrade(config, revision)
+        if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
+            connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
 
     def _check_encoding(self, connection: Connection) -> None:
         found = connection.scalar(text("SHOW server_encoding"))

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from assent.service import interactions, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of
 from assent.service.database import NotFoundError
-from assent.service.interactions import CHANGED, STATES
+from assent.service.interactions import CHANGED, STATES, Row
 from assent.service.pages import render
 from assent.service.pages.forms import (
     LONGEST,
