@@ -195,6 +195,7 @@ def test_consent_that_comes_later_counts_at_once_and_leads_to_an_update(service:
     assert bring(database, again) == interactions.Added(added=0, known=1)
     now = in_force(service, "u07", row.item)
     assert (now.unwillingness, now.source, now.at) == (1.0, "platform", row.at)
+    assert "It has become never since." in Texts().why(now)
     with database.reading() as session:
         found = server.recommend(session, "u07", 5)
     assert row.item not in {why.item for each in found.items for why in each.because}

@@ -126,7 +126,10 @@ class Texts:
         """Return why an interaction is used or not, in words."""
         decided = row.decided_unwillingness
         if decided is not None and decided != row.unwillingness:
-            return self("why.changed.never" if row.unwillingness == 1 else "why.changed")
+            by_owner = row.source in ("item", "category", "everything")
+            if row.unwillingness == 1:
+                return self("why.changed.never" if by_owner else "why.brought.never")
+            return self("why.changed" if by_owner else "why.brought")
         if row.state == "never" and row.source == "unsaid":
             return self("why.never.unsaid")
         if row.state in ("never", "closed", "undecided"):
