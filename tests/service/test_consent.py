@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from assent.service import interactions, jobs, models, wishes
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction, Row
+from assent.service.jobs import Kind
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Interaction
@@ -144,7 +145,8 @@ def test_never_stays_never_in_lists_updates_and_trainings(service: Service) -> N
         row = interactions.page(session, settings, "u05", state="used").rows[0]
     say(service, "u05", Said("category", row.categories[0], 1.0))
     bring(database, had(STRANGER, row.item, ["Zed"]))
-    for kind in ("update", "train"):
+    kinds: tuple[Kind, ...] = ("update", "train")
+    for kind in kinds:
         with database.reading() as session:
             found = server.recommend(session, "u05", 5)
         assert row.item not in {why.item for each in found.items for why in each.because}

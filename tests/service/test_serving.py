@@ -76,6 +76,7 @@ def test_figures_of_a_decision_add_up(service: Service) -> None:
     told = [each for each in decided if each.value is not None]
     assert told
     for each in told:
+        assert each.price is not None
         assert each.price == model.facts["price"]
         assert each.cost == pytest.approx(each.price * each.unwillingness)
         if each.break_even is not None:

@@ -9,7 +9,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from sqlalchemy import delete as deleting
 from sqlalchemy import exists, select, text, update
@@ -32,9 +31,6 @@ class Changed:
     """For how many interactions something else is in force now."""
 
 
-_NOTHING: Final = Changed(set(), 0)
-
-
 def add_items(
     session: Session, titles: Mapping[str, str | None], categories: Mapping[str, Sequence[str]]
 ) -> Changed:
@@ -55,7 +51,7 @@ def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> Cha
     """Set the categories of items, and keep what was in force."""
     changed = _others(session, given)
     if not changed:
-        return _NOTHING
+        return Changed(set(), 0)
     # Until the commit nobody says anything. Who has the turn may have changed categories meanwhile.
     upto = take_turn(session).leaf - 1
     changed = _others(session, given)
