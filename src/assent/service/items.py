@@ -52,10 +52,21 @@ def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> Cha
     changed = _others(session, given)
     if not changed:
         return Changed(set(), 0)
-    # Until the commit nobody says anything. Who has the turn may have changed categories meanwhile.
+    mine = select(Interaction.person_id).where(Interaction.item_id.in_(changed))
+    if session.scalar(mine.limit(1)) is None:  # such as new items: nobody has said anything of them
+        _replace(session, changed)
+        return Changed(set(), 0)
+    # Until the commit nobody says anything. Who had the turn may have changed categories meanwhile.
     upto = take_turn(session).leaf - 1
     changed = _others(session, given)
     before = _in_force(session, changed)
+    _replace(session, changed)
+    differing = _keep(session, before, _in_force(session, changed), upto)
+    people = session.scalars(select(Interaction.person_id).where(Interaction.item_id.in_(changed)))
+    return Changed(set(people), differing)
+
+
+def _replace(session: Session, changed: Mapping[int, Sequence[str]]) -> None:
     session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(changed)))
     new = [
         {"item_id": id, "place": place, "category": name}
@@ -65,9 +76,6 @@ def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> Cha
     if new:
         of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
         session.execute(of.insert(ItemCategory).on_conflict_do_nothing(), new)
-    differing = _keep(session, before, _in_force(session, changed), upto)
-    people = session.scalars(select(Interaction.person_id).where(Interaction.item_id.in_(changed)))
-    return Changed(set(people), differing)
 
 
 def _others(session: Session, given: Mapping[str, Sequence[str]]) -> dict[int, Sequence[str]]:

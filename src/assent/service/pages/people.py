@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -171,7 +170,7 @@ def _figures(texts: Texts, row: Row, price: float | None) -> list[tuple[str, str
     """Return what decided on an entry, each with its name; `price` is that of the model in service."""
     if row.value is None:
         return []
-    known = {**asdict(row), "price": price}
+    known = {**row._asdict(), "price": price}
     return [(texts(f"entry.{name}"), f"{known[name]:.4g}") for name in _FIGURES if known[name] is not None]
 
 
