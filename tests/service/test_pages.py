@@ -457,7 +457,7 @@ def test_a_refused_publication_says_why_on_the_page_of_models(site: Site) -> Non
     site.platform("interactions").delete("/v1/people", params={"user": ANN})
     site.train()
     page = client.get("/operator/models").text
-    assert "Not possible: model 1: somebody was erased since it was trained" in page
+    assert "Not possible: model 1: its files were deleted" in page  # somebody was erased since
     assert 'aria-label="Put model 1 into service"' not in page
     assert "Roll back" not in page
 

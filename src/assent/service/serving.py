@@ -318,7 +318,7 @@ def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
     )
     if said.unwillingness is None:
         return kept
-    number = 1 + max(_LATER, *(each.wish for each in now))
+    number = 1 + max([_LATER, *(each.wish for each in now)])
     return [*kept, Standing(number, said.scope, said.target, None, said.unwillingness, 0.0, said.withdrawal)]
 
 

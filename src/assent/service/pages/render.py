@@ -136,7 +136,7 @@ def _held(request: Request) -> dict[str, Any]:
     }
 
 
-def error_page(request: Request, status: int, cause: str | None) -> Response:
+def error_page(request: Request, status: int, cause: str | None = None) -> Response:
     """Return the page of an error; several causes of one status have a text each."""
     texts = texts_of(request)
     keys = (f"error.{status}.{cause}", f"error.{status}", "error.400" if status < 500 else "error.500")
