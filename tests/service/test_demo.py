@@ -4,7 +4,6 @@ import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -45,7 +44,7 @@ def test_the_demo_opens_pages_to_click_through(tmp_path: Path) -> None:
                 assert person.get(page).status_code == 200
             assert person.get("/me/recommendations").text.count("Because of") > 0
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait()
 
 
