@@ -18,8 +18,9 @@ from assent.service.effective import deciding
 from assent.service.interactions import NewInteraction
 from assent.service.ledger import export_lines, verify_receipt
 from assent.service.ledger_check import check_ledger
+from assent.service.recorder import Recorder
 from assent.service.settings import ServiceSettings
-from assent.service.wishes import WITHDRAW_EVERYTHING, Recorder, Said
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
 
 CATEGORIES = {"i1": ["a"], "i2": ["a", "b"], "i3": ["b"], "i4": []}

@@ -24,10 +24,10 @@ from starlette.datastructures import FormData
 
 from assent.service import security
 from assent.service.database import Database
+from assent.service.recorder import Recorder
 from assent.service.security import KeyHolder, NotAllowedError, RefusedError, Visitor
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
-from assent.service.wishes import Recorder
 
 KEY_SECONDS: Final = 2.0
 """For how long a process takes a key that it has checked as good."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
 from time import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import (
@@ -83,8 +83,7 @@ class Added:
     """Pairs of a person and an item that were there already; they stay as they are."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """An interaction as its owner sees it."""
 
     item: str

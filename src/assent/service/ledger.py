@@ -2,7 +2,7 @@
 
 A transaction appends all its events as one sealed batch (`ledger_check` says how). Writers take turns from
 reading the last head to their commit, so that heads form one chain and numbers rise in the order of commits.
-Many events cost one turn: whoever writes often collects them first (`wishes.Recorder`).
+Many events cost one turn: whoever writes often collects them first (`recorder.Recorder`).
 """
 
 import json

@@ -22,7 +22,7 @@ def export(session: Session, settings: ServiceSettings, user: str) -> dict[str, 
     cursor = None
     while True:
         page = interactions.page(session, settings, user, cursor=cursor, limit=_SOME)
-        rows += [asdict(each) for each in page.rows]
+        rows += [each._asdict() for each in page.rows]
         if (cursor := page.next) is None:
             break
     said: list[dict[str, Any]] = []

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, overload
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from assent.service.interactions import Row
 from assent.service.jobs import JobView
 from assent.service.models import ModelView
 from assent.service.security import SCOPES
@@ -490,13 +489,3 @@ def moment(seconds: float | None) -> datetime | None: ...
 def moment(seconds: float | None) -> datetime | None:
     """Return a moment as a time in UTC; None stays None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def source_of(row: Row, explained: str) -> SourceOut:
-    """Return who said how an interaction may be used."""
-    return SourceOut(
-        source=row.source,
-        category=row.source_target,
-        said=moment(row.said),
-        explained=explained,
-    )

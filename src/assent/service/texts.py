@@ -68,7 +68,8 @@ class Texts:
 
     def choice(self, unwillingness: float) -> str:
         """Return an unwillingness in words."""
-        return self._labels.get(unwillingness) or self("choice.between", number=f"{unwillingness:g}")
+        near = min(max(unwillingness, 0.01), 0.99)  # what is rounded to 0 or 1 would say something else
+        return self._labels.get(unwillingness) or self("choice.between", number=f"{near:.2g}")
 
     def number(self, value: int) -> str:
         """Return a whole number as people write it."""

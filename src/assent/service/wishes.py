@@ -6,14 +6,11 @@ setting `unsaid`. A withdrawal is a wish of everything, never, and ends all wish
 """
 
 import json
-import queue
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
-from threading import Thread
 from time import time
 from typing import Any, Final, Literal, NamedTuple, get_args
 from uuid import uuid4
@@ -21,7 +18,7 @@ from uuid import uuid4
 from sqlalchemy import and_, func, select, update
 from sqlalchemy.orm import Session
 
-from assent.service.database import Database, NotFoundError, given_rows, insert_many, query
+from assent.service.database import NotFoundError, given_rows, insert_many, query
 from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
@@ -374,75 +371,6 @@ def advance(
             for each, who, row, done in zip(events, people, rows, batch.sealed, strict=True)]  # fmt: skip
     insert_many(session, {**batch.rows, Receipt: kept})
     session.execute(update(Wish).values({column: now}).where(Wish.id.in_([row.id for row in rows])))
-
-
-Then = Callable[[Session, list[Recorded]], object]
-"""What is done in the transaction that stores wishes; if it fails they are not stored."""
-
-
-@dataclass
-class _Request:
-    user: str
-    said: tuple[Said, ...]
-    then: "Then | None"
-    done: "Future[list[Recorded]]" = field(default_factory=Future)
-
-
-class Recorder:
-    """Writes the wishes of a web process: one thread, one transaction for all that waits (group commit).
-
-    While a transaction is being written to disk, requests gather for the next. So the disk limits how long
-    one wish takes, and hardly how many are stored in a second.
-    """
-
-    MOST: Final = 256
-    """Requests in one transaction."""
-
-    def __init__(self, database: Database, settings: ServiceSettings) -> None:
-        self._database, self._settings = database, settings
-        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._thread = Thread(target=self._run, name="assent-recorder", daemon=True)
-        self._thread.start()
-
-    def submit(self, user: str, said: Sequence[Said], then: Then | None = None) -> "Future[list[Recorded]]":
-        """Return a future that is done once the wishes are durably stored, or refused by an exception."""
-        request = _Request(user, tuple(said), then)
-        self._waiting.put(request)
-        return request.done
-
-    def close(self) -> None:
-        """Write what waits, and end the thread."""
-        self._waiting.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        ended = False
-        while not ended:
-            batch = [self._waiting.get()]
-            while len(batch) < self.MOST:
-                try:
-                    batch.append(self._waiting.get_nowait())
-                except queue.Empty:
-                    break
-            ended = None in batch
-            requests = [each for each in batch if each is not None]
-            if requests:
-                self._write(requests)
-
-    def _write(self, requests: Sequence[_Request]) -> None:
-        try:
-            with self._database.writing() as session:
-                found = record(session, self._settings, [(each.user, each.said) for each in requests])
-                for request, answer in zip(requests, found, strict=True):
-                    if request.then is not None and not isinstance(answer, Exception):
-                        request.then(session, answer)
-        except Exception as error:  # whatever it is, everybody who waits has to learn of it
-            found = [error] * len(requests)
-        for request, answer in zip(requests, found, strict=True):
-            if isinstance(answer, Exception):
-                request.done.set_exception(answer)
-            else:
-                request.done.set_result(answer)
 
 
 def standing(session: Session, user: str) -> list[Standing]:

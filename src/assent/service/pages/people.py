@@ -4,28 +4,33 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache
 from math import isfinite
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 from uuid import UUID
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from markupsafe import Markup, escape
 from sqlalchemy.orm import Session
 
 from assent.service import interactions, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of, texts_of
 from assent.service.database import NotFoundError
-from assent.service.interactions import STATES, Row
+from assent.service.interactions import STATES
 from assent.service.pages import render
 from assent.service.pages.render import NONE, address, draw, go, options, sent
+from assent.service.pages.shown import (
+    about,
+    choice_of,
+    entry_rows,
+    how_trained,
+    recommendation_shown,
+    what_of,
+    wish_shown,
+)
 from assent.service.routes.receipts import ledger_response
 from assent.service.security import PERSON, Visitor
-from assent.service.serving import Recommendation
 from assent.service.texts import Texts
-from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
 
 router = APIRouter(prefix="/me", include_in_schema=False)
@@ -68,7 +73,7 @@ def overview(door: Person) -> Response:
         unsaid=texts(
             "overview.unsaid", platform=settings.controller.name, choice=texts.choice(settings.unsaid)
         ),
-        wishes=[_wish(door, texts, each) for each in latest],
+        wishes=[wish_shown(texts, each, address(door.request, "/me/receipts/")) for each in latest],
         model=None if model is None else {"published": model.published, "hash": model.model_hash[:16]},
     )
 
@@ -101,7 +106,7 @@ def entries(door: Person) -> Response:
         door.request,
         "entries.html",
         visitor=visitor,
-        rows=_entries(texts, address(door.request, "/me/entry?item="), found.rows),
+        rows=entry_rows(texts, address(door.request, "/me/entry?item="), found.rows),
         categories=categories,
         states=STATES,
         cursor=cursor,
@@ -144,7 +149,7 @@ def entry(door: Person) -> Response:
         visitor=visitor,
         item=row.item,
         name=row.title or row.item,
-        about=_about(texts, row),
+        about=about(texts, row),
         state=row.state,
         why=texts.why(row),
         figures=figures,
@@ -214,7 +219,7 @@ def recommendations(door: Person) -> Response:
         door.request,
         "recommendations.html",
         visitor=visitor,
-        recommendations=[_recommendation(texts, each) for each in found.items],
+        recommendations=[recommendation_shown(texts, each) for each in found.items],
         basis=texts("recommendations.own" if found.basis == "own" else "recommendations.general"),
     )
 
@@ -251,8 +256,8 @@ def preview(door: Person) -> Response:
         if said.unwillingness is None
         else texts("preview.supposed", choice=texts.choice(said.unwillingness), what=named_as),
         summary=summary,
-        now=[_recommendation(texts, each) for each in found.now.items],
-        then=[_recommendation(texts, each) for each in found.then.items],
+        now=[recommendation_shown(texts, each) for each in found.now.items],
+        then=[recommendation_shown(texts, each) for each in found.then.items],
         gone=gone,
         new=new,
         scope=said.scope,
@@ -273,7 +278,7 @@ def history(door: Person) -> Response:
         door.request,
         "history.html",
         visitor=visitor,
-        wishes=[_wish(door, texts, each) for each in found.wishes],
+        wishes=[wish_shown(texts, each, address(door.request, "/me/receipts/")) for each in found.wishes],
         first=address(door.request, "/me/history") if cursor else None,
         next=address(door.request, "/me/history", cursor=found.next) if found.next else None,
     )
@@ -299,7 +304,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
         "receipt.html",
         visitor=visitor,
         sentence=texts(f"receipt.{shown['state']}"),
-        how=_how(texts, found),
+        how=how_trained(texts, found),
         findings=[str(each) for each in findings],
         facts=facts,
         download=address(door.request, f"/me/receipts/{receipt}/receipt.json"),
@@ -443,121 +448,25 @@ def _everything(session: Session, user: str) -> float | None:
     return found[0].unwillingness if found else None
 
 
-def _entries(texts: Texts, entry: str, rows: Sequence[Row]) -> Markup:
-    """Return the rows of the list as HTML.
-
-    This page is asked most and has most in it: drawn here, rows take a third of the time of a template.
-    What comes from the platform is escaped; `_judged`, `_chosen` and `options` draw and keep all else.
-    """
-    drawn = []
-    for place, row in enumerate(rows):
-        own = row.unwillingness if row.source == "item" else None
-        inherited = None if own is not None else row.unwillingness
-        drawn.append(
-            f'<tr><th scope="row"><a id="e{place}" href="{entry}{quote(row.item, safe="")}">'
-            f"<bdi>{escape(row.title or row.item)}</bdi></a><small>{escape(_about(texts, row))}</small></th>"
-            f"{_judged(texts, row.state, texts.why(row))}"
-            f'<td><input type="hidden" name="item" value="{escape(row.item)}">{_chosen(sent(own))}'
-            f'<select name="choice" aria-labelledby="choice e{place}">'
-            f"{options(texts, own, row.source, inherited)}</select></td></tr>"
-        )
-    return Markup("\n".join(drawn))
-
-
-@lru_cache(maxsize=1000)
-def _judged(texts: Texts, state: str, why: str) -> str:
-    word = escape(texts(f"state.{state}"))
-    return f'<td><span class="pill {state}">{word}</span><small>{escape(why)}</small></td>'
-
-
-@lru_cache(maxsize=1000)
-def _chosen(choice: str) -> str:
-    return f'<input type="hidden" name="was" value="{escape(choice)}">'
-
-
-def _about(texts: Texts, row: Row) -> str:
-    return " · ".join([texts.day(row.at), *([", ".join(row.categories)] if row.categories else [])])
-
-
-def _what(texts: Texts, scope: str, target: str, withdrawal: bool) -> str:
-    if withdrawal:
-        return texts("wish.withdrawal")
-    return {"everything": texts("wish.everything"), "category": texts("wish.category", target=target)}.get(
-        scope, target
-    )
-
-
-def _choice(texts: Texts, unwillingness: float | None) -> str:
-    return texts("wish.taken") if unwillingness is None else texts.choice(unwillingness)
-
-
-def _wish(door: Door, texts: Texts, wish: Past) -> dict[str, Any]:
-    to = _choice(texts, wish.unwillingness)
-    before = None if wish.before is None else texts.choice(wish.before)
-    if wish.withdrawal:
-        change = texts("wish.withdrew")
-    elif wish.unwillingness is None:
-        change = texts("wish.back", before=before or texts("choice.none"))
-    else:
-        change = texts("wish.from", before=before, to=to) if before else texts("wish.first", to=to)
-    return {
-        "what": wish.title or _what(texts, wish.scope, wish.target, wish.withdrawal),
-        "to": to,
-        "change": change,
-        "requested": wish.requested,
-        "steps": [
-            {
-                "name": texts(f"step.{state}"),
-                "at": getattr(wish, state),
-                "receipt": address(door.request, f"/me/receipts/{wish.receipts[state]}")
-                if state in wish.receipts
-                else None,
-            }
-            for state in ("requested", "decided", "trained", "served")
-        ],
-    }
-
-
 def _receipt(
     door: Door, session: Session, visitor: Visitor, texts: Texts, receipt: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a receipt in words. What it is about may be gone by now; then its id is shown."""
     event = receipt["dpv:hasRecordOfActivity"]["events"][0]
     said = event["said"]
-    what = _what(texts, said["scope"], said["target"], said["withdrawal"])
+    what = what_of(texts, said["scope"], said["target"], said["withdrawal"])
     if said["scope"] == "item":
         with suppress(NotFoundError):
             what = _title(door, session, visitor, said["target"])
     return {
         "what": what,
-        "choice": _choice(texts, said["unwillingness"]),
+        "choice": choice_of(texts, said["unwillingness"]),
         "state": event["state"],
         "step": texts(f"step.{event['state']}"),
         "address": address(door.request, f"/me/receipts/{receipt['dct:identifier']}"),
         "at": event["dct:date"],
         "when": texts.when(datetime.fromisoformat(event["dct:date"]).timestamp()),
     }
-
-
-def _how(texts: Texts, receipt: Mapping[str, Any]) -> list[str]:
-    """Return sentences that say what holds of the training that a receipt speaks of."""
-    event = receipt["dpv:hasRecordOfActivity"]["events"][0]
-    if event["state"] != "trained":
-        return []
-    values = event["outcome"].get("values_of_model")
-    more = [] if values is None else [texts("receipt.trained.values", n=values)]
-    return [texts("receipt.trained.how"), *more]
-
-
-def _recommendation(texts: Texts, each: Recommendation) -> dict[str, Any]:
-    names = [f"“{one.title or one.item}”" for one in each.because]
-    why = texts("recommendations.popular")
-    if names:
-        joined = f" {texts('recommendations.and')} ".join(
-            [", ".join(names[:-1]), names[-1]] if names[1:] else names
-        )
-        why = texts("recommendations.because", items=joined)
-    return {"item": each.item, "name": each.title or each.item, "why": why}
 
 
 def _file(content: dict[str, Any], name: str) -> Response:

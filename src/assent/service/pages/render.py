@@ -1,5 +1,7 @@
 """How a page is drawn: templates, the texts of the reader's language, and what all pages have."""
 
+import re
+from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final
@@ -34,11 +36,29 @@ _OPERATOR: Final = {
 }
 
 
+class _Translated(PackageLoader):
+    """The templates in one language: texts that take no values are put in when a template is read."""
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__("assent.service.pages")
+        self._texts = texts
+
+    def get_source(
+        self, environment: Environment, template: str
+    ) -> tuple[str, str, Callable[[], bool] | None]:
+        """Return a template with its texts."""
+        source, *more = super().get_source(environment, template)
+        return _TEXT.sub(lambda found: escape(self._texts(found[1])), source), *more
+
+
+_TEXT: Final = re.compile(r'\{\{ t\("([\w.]+)"\) \}\}')
+
+
 @cache
-def templates() -> Environment:
+def templates(texts: Texts) -> Environment:
     """Return the templates. Every value is escaped; one that is missing is an error, not a blank."""
     return Environment(
-        loader=PackageLoader("assent.service.pages"),
+        loader=_Translated(texts),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -60,7 +80,7 @@ def draw(
     here = request.url.path
     pages = _PEOPLE if visitor is None or visitor.kind == PERSON else _OPERATOR
     said = f"said.{request.query_params.get('said', '')}"
-    page = templates().get_template(template)
+    page = templates(texts).get_template(template)
     html = page.render(
         t=texts,
         platform=settings.controller.name,
@@ -102,22 +122,22 @@ def options(texts: Texts, own: float | None, source: str, inherited: float | Non
 
     `source` is who said what is inherited, as in `Row.source`.
     """
-    rest = texts("choice.none")
-    if inherited is not None:
-        who = source if source in ("platform", "unsaid") else "rest"
-        rest = texts(f"choice.as.{who}", choice=texts.choice(inherited))
-    chosen = " selected" if own is None else ""
-    return Markup(f'<option value="{NONE}"{chosen}>{escape(rest)}</option>{_choices(texts, own)}')
+    return _options(texts, own, source, None if inherited is None else texts.choice(inherited))
 
 
 @lru_cache(maxsize=1000)
-def _choices(texts: Texts, own: float | None) -> str:
-    """Return the five choices as options, and what was said if it is none of them."""
-    listed = {choice.value: choice.label for choice in texts.choices}
+def _options(texts: Texts, own: float | None, source: str, inherited: str | None) -> Markup:
+    rest = texts("choice.none")
+    if inherited is not None:
+        who = source if source in ("platform", "unsaid") else "rest"
+        rest = texts(f"choice.as.{who}", choice=inherited)
+    listed = {NONE: rest, **{choice.value: choice.label for choice in texts.choices}}
     if own is not None:
         listed.setdefault(sent(own), texts.choice(own))
-    return "".join(
-        f'<option value="{value}"{" selected" if value == sent(own) else ""}>{escape(label)}</option>'
+    return Markup("").join(
+        Markup('<option value="{}"{}>{}</option>').format(
+            value, Markup(" selected") if value == sent(own) else "", escape(label)
+        )
         for value, label in listed.items()
     )
 

@@ -5,9 +5,9 @@ from fastapi import APIRouter
 from assent.service.routes import decisions, interactions, keys, models, receipts, status, wishes
 
 ROUTERS: tuple[APIRouter, ...] = (
+    decisions.router,
     interactions.router,
     wishes.router,
-    decisions.router,
     models.router,
     receipts.router,
     keys.router,

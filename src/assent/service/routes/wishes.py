@@ -19,12 +19,12 @@ from assent.service.schemas import (
     PastOut,
     PersonIn,
     RecordedAllOut,
+    SourceOut,
     StandingOut,
     StandingsOut,
     UserId,
     WishesIn,
     moment,
-    source_of,
 )
 from assent.service.texts import Texts
 from assent.service.wishes import WITHDRAW_EVERYTHING, Recorded, Said
@@ -83,7 +83,12 @@ def explain(
     settings = caller.service.settings
     with caller.service.database.reading() as session:
         row = interactions.one(session, settings, user, item)
-    because = source_of(row, _TEXTS.source(row, settings.controller.name))
+    because = SourceOut(
+        source=row.source,
+        category=row.source_target,
+        said=moment(row.said),
+        explained=_TEXTS.source(row, settings.controller.name),
+    )
     return EffectiveOut(user=user, item=item, unwillingness=row.unwillingness, because=because)
 
 
