@@ -13,7 +13,6 @@ from assent.service.database import Database
 from assent.service.settings import ServiceSettings
 from assent.service.wishes import Recorded, Said, record
 
-
 Then = Callable[[Session, list[Recorded]], object]
 """What is done in the transaction that stores wishes; if it fails they are not stored."""
 
