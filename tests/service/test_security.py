@@ -63,7 +63,7 @@ def test_a_key_is_for_its_scopes_alone(site: Site) -> None:
 
 
 def test_expired_and_revoked_keys_end(site: Site) -> None:
-    admin = site.platform("admin")
+    admin = site.platform()
     made = admin.post("/v1/keys", json={"name": "new", "scopes": ["metrics"]}).json()
     client = site.client()
     client.headers["authorization"] = f"Bearer {made['key']}"
@@ -83,7 +83,7 @@ def test_expired_and_revoked_keys_end(site: Site) -> None:
 
 
 def test_a_rotated_key_goes_on_for_an_hour_beside_its_successor(site: Site) -> None:
-    admin = site.platform("admin")
+    admin = site.platform()
     made = admin.post("/v1/keys", json={"name": "old", "scopes": ["metrics"]}).json()
     new = admin.post(f"/v1/keys/{made['id']}/rotate").json()
     for key in (made["key"], new["key"]):
@@ -95,6 +95,22 @@ def test_a_rotated_key_goes_on_for_an_hour_beside_its_successor(site: Site) -> N
     old = site.client().get("/v1/metrics", headers={"authorization": f"Bearer {made['key']}"})
     assert old.status_code == 401
     assert admin.post(f"/v1/keys/{made['id']}/rotate").status_code == 409
+
+
+def test_a_key_gives_no_more_than_it_has(site: Site) -> None:
+    """Whoever manages keys does not read rows by a key of their own making."""
+    admin, ids = site.platform("admin"), {name: security.public_part(key) for name, key in site.keys.items()}
+    for scopes in (["receipts"], ["admin", "decisions"]):
+        refused = admin.post("/v1/keys", json={"name": "mine", "scopes": scopes})
+        assert (refused.status_code, "key" in refused.json()) == (403, False)
+    for other in ("receipts", "all"):
+        assert admin.post(f"/v1/keys/{ids[other]}/rotate").status_code == 403
+    assert admin.post("/v1/keys", json={"name": "another", "scopes": ["admin"]}).status_code == 201
+    assert admin.post(f"/v1/keys/{ids['admin']}/rotate").status_code == 201
+    assert admin.delete(f"/v1/keys/{ids['receipts']}").status_code == 204
+    with site.database.reading() as session:
+        assert {each.name for each in security.list_keys(session)} == {*site.keys, "another"}
+        assert security.find_key(session, ids["all"]).expires is None
 
 
 def test_keys_for_nothing_or_unknown_things_are_refused(database: Database) -> None:

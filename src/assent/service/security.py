@@ -34,7 +34,8 @@ SCOPES: Final = (
     "metrics",
     "admin",
 )
-"""What a key may be for. `admin` manages keys and opens the operator's pages; it allows nothing else."""
+"""What a key may be for. `admin` manages keys, of no other scopes than its own, and opens the operator's
+pages; it allows nothing else."""
 
 PERSON: Final = "person"
 OPERATOR: Final = "operator"

@@ -5,6 +5,7 @@ Idempotency-Key.
 """
 
 import time
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Path
@@ -65,7 +66,8 @@ def list_keys(caller: Admin) -> KeysOut:
 
 @router.post("/keys", status_code=201)
 def create_key(caller: Admin, body: KeyIn) -> NewKeyOut:
-    """Make a key. Its text is shown once."""
+    """Make a key, for no more than this key is for. Its text is shown once."""
+    _check_all(caller, body.scopes)
     expires = None if body.expires is None else body.expires.timestamp()
     with caller.service.database.writing() as session:
         key = security.create_key(session, body.name, body.scopes, expires=expires, by=caller.by)
@@ -74,10 +76,17 @@ def create_key(caller: Admin, body: KeyIn) -> NewKeyOut:
 
 @router.post("/keys/{key}/rotate", status_code=201)
 def rotate_key(caller: Admin, key: KeyId) -> NewKeyOut:
-    """Make a key of the same name and scopes; the old one ends in an hour."""
+    """Make a key of the same name and scopes, of which this key has all; the old one ends in an hour."""
     with caller.service.database.writing() as session:
+        _check_all(caller, security.find_key(session, key).scopes.split())
         new = security.rotate_key(session, key, by=caller.by)
     return NewKeyOut(id=security.public_part(new), key=new)
+
+
+def _check_all(caller: Caller, scopes: Iterable[str]) -> None:
+    """Refuse to give what the key does not have: whoever manages keys could read everything otherwise."""
+    for scope in scopes:
+        caller.holder.check(scope)
 
 
 @router.delete("/keys/{key}", status_code=204)
