@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install dev demo test lint types docs chromium postgresql browser benchmarks clean
+.PHONY: help install dev demo test lint types docs chromium postgresql axe browser benchmarks clean
 
 help:  ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,11 +52,15 @@ postgresql:  ## Install PostgreSQL (Debian's package, as root), unless it is the
 	@command -v initdb || ls /usr/lib/postgresql/*/bin/initdb || \
 		(apt-get update --quiet && apt-get install --yes --quiet postgresql)
 
-browser: dev chromium  ## Test the reproduction's page and the service's pages in a browser
+axe:  ## Fetch axe-core, which tests the accessibility of pages, into .axe (with npm; no part of assent)
+	@ls .axe/node_modules/axe-core/axe.min.js 2>/dev/null || \
+		npm install --prefix .axe --no-save --no-audit --no-fund --ignore-scripts axe-core@4.14.1
+
+browser: dev chromium axe  ## Test the reproduction's page and the service's pages in a browser
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/reproduce/test_page.py tests/service/test_browser.py
 
 benchmarks: $(VENV)/.installed  ## Print every figure that assent claims (long; QUICK=1 tries the scripts; some need ASSENT_DATA)
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file $(if $(QUICK),--quick) || exit 1; done
 
 clean:  ## Delete what the other targets made
-	rm -rf $(VENV) $(DEMO) site build .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info
+	rm -rf $(VENV) $(DEMO) .axe site build .mypy_cache .ruff_cache .pytest_cache .hypothesis src/assent.egg-info

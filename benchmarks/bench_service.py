@@ -10,8 +10,9 @@ load  One web process. Requests go over as many connections as --connections, fo
       person's page of 50 entries, the same as JSON, recommendations, wishes with receipts, alone and ten in a
       request. The pages are those of people who have 50 entries, or, where nobody has, of those with most.
 kill  While wishes are being said and jobs asked for, one of the three is killed at a random moment and
-      started again. At the end: every wish that was acknowledged is there with its receipt, the ledger
-      verifies, no job is lost or done twice, and every model that was in service is whole.
+      started again. At the end: every wish that was acknowledged is there with its receipt and served, the
+      ledger verifies, no job is lost or published twice, what failed for good was done by a later job, and
+      the model in service, like all that may go back into it, is whole.
 honour  People say never, and withdraw. How long it takes until lists are made without it, and until it is
       decided, trained and served; how many updates that needs.
 soak  Wishes, pages and recommendations go on for --minutes, and a worker updates all the time. Every tenth
@@ -29,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -38,7 +40,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import psycopg
-from sqlalchemy import select, text
+from sqlalchemy import and_, or_, select, text
 
 from assent.data.door import assign
 from assent.runs.folder import Run, open_run
@@ -554,8 +556,10 @@ def kills(service: Service, server: postgres.Postgres) -> None:
 
 
 def settled(service: Service) -> None:
-    """Let one last worker do what is left."""
+    """Let one last worker do what is left, and an update for whatever a job that failed for good had left."""
     database, end = service.database, time.monotonic() + 300
+    with database.writing() as session:
+        jobs.enqueue(session, "update", by="benchmark")
     while time.monotonic() < end:
         with database.reading() as session:
             counted = jobs.counts(session)
@@ -574,19 +578,29 @@ def checked(service: Service, acknowledged: list[dict[str, object]]) -> None:
         there = {str(each) for each in session.scalars(select(Wish.id))}
         summary, findings = check_ledger(ledger.export_lines(session), "ledger", receipts)
         counted = jobs.counts(session)
-        by_job = session.scalars(select(Model.job_id)).all()
+        by_job = set(session.scalars(select(Model.job_id)))
         done = session.scalars(select(Job.id).where(Job.state == "done")).all()
-        published = session.scalars(
-            select(Model.folder).where(Model.id.in_(select(Publication.model_id)), Model.pruned.is_(None))
-        ).all()
-    broken = [each for each in published if verify(service.settings.runs / each)]
+        failed = session.scalars(select(Job.id).where(Job.state == "failed")).all()
+        by = Counter(session.scalars(select(Publication.by).where(Publication.by.like("job %"))))
+        now = models.in_service_id(session)
+        serving = or_(
+            Model.id == now, and_(Model.id.in_(select(Publication.model_id)), Model.pruned.is_(None))
+        )
+        published = session.scalars(select(Model.folder).where(serving)).all()
+        unserved = set(map(str, session.scalars(select(Wish.id).where(Wish.served.is_(None)))))
+    folders = [service.settings.runs / each for each in published]
+    broken = [each for each in folders if not each.is_dir() or verify(each)]
+    left = [each for each in failed if each > max(done, default=0)]
     print(f"{len(acknowledged):,} wishes acknowledged; {summary.leaves:,} events in {summary.seals:,} seals")
-    print(f"jobs: {counted}")
+    print(f"jobs: {counted}; models looked at: {len(published)}")
     verdict("acknowledged wishes that are missing", len(set(receipts) - there), 0)
     verdict("findings in ledger and receipts", len(findings), 0)
     verdict("jobs that are neither done nor failed", counted["queued"] + counted["running"], 0)
-    verdict("jobs done without a model, or twice", len(by_job) - len(set(by_job) & set(done)), 0)
-    verdict("models in service that are not whole", len(broken), 0)
+    verdict("jobs done without a model", len(set(done) - by_job), 0)
+    verdict("jobs that published twice", sum(number > 1 for number in by.values()), 0)
+    verdict("jobs that failed for good, and none was done since", len(left), 0)
+    verdict("acknowledged wishes that are not served", len(set(receipts) & unserved), 0)
+    verdict("models in service, or that were, without whole files", len(broken), 0)
     database.close()
 
 

@@ -46,6 +46,30 @@ def test_keys_are_made_shown_once_rotated_and_revoked(place: list[str], assent: 
     assert "accepted: " in err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ledger", "--to", "x.jsonl"],
+        ["backup", "--to", "copy"],
+        ["work", "--once"],
+        ["keys", "list"],
+        ["keys", "rotate", "0123456789ab"],
+        ["keys", "revoke", "0123456789ab"],
+    ],
+)
+def test_a_mistyped_folder_becomes_no_new_service(
+    words: list[str], tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = assent(*words, "--data", "typo")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "typo/assent.db: there is no service; accepted: one that assent serve" in err
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "assent.db").touch()
+    code, _, err = assent(*words, "--data", ".")
+    assert (code, "there is no service" in err) == (2, True)
+
+
 def test_a_backup_goes_into_another_folder(place: list[str], tmp_path: Path, assent: Assent) -> None:
     code, out, _ = assent("backup", "--to", tmp_path / "backup", *place)
     assert (code, "rows of 14 tables" in out) == (0, True)
@@ -78,6 +102,8 @@ def test_a_worker_does_what_waits(place: list[str], assent: Assent) -> None:
     [
         (["serve", "--demo", "--host", "0.0.0.0"], "--host 0.0.0.0: the demo lets anybody in"),
         (["serve", "--settings", "none.yaml"], "none.yaml: No such file"),
+        (["keys", "create", "--name", "", "--scopes", "links"], "name '': accepted: a printable text"),
+        (["keys", "create", "--name", "a", "--scopes", "links", "--days", "0"], "--days 0: accepted: more"),
         (["work", "--database", "mysql://ann:letmein@host/x"], "database: a URL of mysql; accepted: sqlite"),
         (["restore", "nowhere"], "nowhere/backup.json: no such file"),
     ],

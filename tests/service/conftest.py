@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from assent.service.backup import restore
 from assent.service.database import Database
 from assent.service.settings import ServiceSettings
 from tests.service import postgres
+from tests.service.site import backed_up, settings_for
 from tests.service.trained import Service, restored
 
 KINDS = ("sqlite", "postgresql")
@@ -54,6 +56,29 @@ def new_database(request: pytest.FixtureRequest, template: str | None = None) ->
         return f"{server}/{name}"
 
     return make
+
+
+@pytest.fixture(scope="session")
+def filled(server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database on the server with what `site.trained` has, to make others from."""
+    import psycopg
+
+    name = "assent_site"
+    url, folder = f"{server}/{name}", tmp_path_factory.mktemp("filled")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+    database = Database(url)
+    restore(database, settings_for(url, folder), backed_up())
+    database.close()
+    return name
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def place(request: pytest.FixtureRequest) -> Callable[[], str | None]:
+    """Makes a place for `open_site`: a new PostgreSQL database, or an SQLite file of its own (None)."""
+    if request.param == "sqlite":
+        return lambda: None
+    return new_database(request, request.getfixturevalue("filled"))
 
 
 @pytest.fixture(params=KINDS)

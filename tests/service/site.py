@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from assent.service import interactions, jobs, security
 from assent.service.app import make_app
+from assent.service.backup import backup
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.settings import Controller, ServiceSettings
@@ -152,11 +153,25 @@ def serve(database: Database, settings: ServiceSettings) -> Iterator[Site]:
         yield Site(app, database, settings, keys)
 
 
+@cache
+def backed_up() -> Path:
+    """A backup of that service."""
+    folder = trained()
+    settings = settings_for(f"sqlite:///{folder / 'assent.db'}", folder)
+    database = Database.open(settings.database)
+    backup(database, settings, folder / "backup")
+    database.close()
+    return folder / "backup"
+
+
 @contextmanager
-def open_site(folder: Path, **more: Any) -> Iterator[Site]:
-    """Run a service on a copy of the trained one, in a folder of its own."""
-    shutil.copytree(trained(), folder, dirs_exist_ok=True)
-    settings = settings_for(f"sqlite:///{folder / 'assent.db'}", folder, **more)
+def open_site(folder: Path, *, url: str | None = None, **more: Any) -> Iterator[Site]:
+    """Run a service on a copy of the trained one, in a folder of its own.
+
+    `url` is of a database that has a copy already (the fixture `place`); without one, it is a file.
+    """
+    shutil.copytree(trained(), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("backup"))
+    settings = settings_for(url or f"sqlite:///{folder / 'assent.db'}", folder, **more)
     database = Database.open(settings.database)
     with serve(database, settings) as site:
         yield site

@@ -1,16 +1,22 @@
 """The API: what a platform's backend does, errors, pages of results, repeated requests."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from fastapi.responses import Response
 from sqlalchemy import update
+from sqlalchemy.orm import Session
+from starlette.types import Message
 
-from assent.service import jobs, people, security
+from assent.service import access, interactions, jobs, people, security, wishes
 from assent.service.database import Database
-from assent.service.ledger_check import check_ledger
+from assent.service.ledger_check import check_ledger, head_of
+from assent.service.pages import people as people_pages
+from assent.service.routes import repeat
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Reply
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site, serve
@@ -27,9 +33,9 @@ def empty(database: Database, settings: ServiceSettings) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory, place: Callable[[], str | None]) -> Iterator[Site]:
     """A service with a model in service."""
-    with open_site(tmp_path_factory.mktemp("api")) as site:
+    with open_site(tmp_path_factory.mktemp("api"), url=place()) as site:
         yield site
 
 
@@ -43,9 +49,17 @@ def wish(target: str = "f31", unwillingness: float | None = 0.75, scope: str = "
 
 def test_interactions_come_in_are_listed_and_go(empty: Site) -> None:
     client = empty.platform("interactions")
-    assert client.post("/v1/interactions", json=interaction()).json() == {"added": 1, "known": 0}
+    assert client.post("/v1/interactions", json=interaction()).json() == {
+        "added": 1,
+        "known": 0,
+        "consents": 0,
+    }
     several = {"interactions": [interaction(item=f"f{n}") for n in range(30, 40)]}
-    assert client.post("/v1/interactions/bulk", json=several).json() == {"added": 9, "known": 1}
+    assert client.post("/v1/interactions/bulk", json=several).json() == {
+        "added": 9,
+        "known": 1,
+        "consents": 0,
+    }
     [first, *rest] = client.get("/v1/interactions", params={"user": "ann"}).json()["interactions"]
     assert len(rest) == 9
     assert (first["title"], first["categories"], first["time"]) == ("Heat", ["Crime"], TIME)
@@ -59,6 +73,21 @@ def test_interactions_come_in_are_listed_and_go(empty: Site) -> None:
     assert client.delete("/v1/interactions", params={"user": "ann", "item": "f31"}).status_code == 404
     assert client.delete("/v1/people", params={"user": "ann"}).status_code == 204
     assert client.get("/v1/interactions", params={"user": "ann"}).json()["interactions"] == []
+
+
+def test_several_interactions_are_deleted_at_once(empty: Site) -> None:
+    client = empty.platform("interactions")
+    several = {"interactions": [interaction(user, f"f{n}") for user in ("ann", "bob") for n in range(5)]}
+    client.post("/v1/interactions/bulk", json=several)
+    gone = [{"user": "ann", "item": f"f{n}"} for n in (0, 1, 1, 7)] + [{"user": "bob", "item": "f0"}]
+    answer = client.post("/v1/interactions/delete/bulk", json={"interactions": gone})
+    assert answer.json() == {"deleted": 3, "unknown": 1}
+    for user, left in (("ann", {"f2", "f3", "f4"}), ("bob", {"f1", "f2", "f3", "f4"})):
+        listed = client.get("/v1/interactions", params={"user": user}).json()["interactions"]
+        assert {each["item"] for each in listed} == left
+    answer = client.post("/v1/interactions/delete/bulk", json={"interactions": gone})
+    assert answer.json() == {"deleted": 0, "unknown": 4}
+    assert client.post("/v1/interactions/delete/bulk", json={"interactions": []}).status_code == 422
 
 
 def test_a_bulk_is_stored_as_a_whole_or_not_at_all(empty: Site) -> None:
@@ -92,6 +121,101 @@ def test_wishes_are_stored_with_receipts_that_verify(empty: Site) -> None:
     assert {"interactions", "history", "receipts"} <= set(exported)
 
 
+def test_a_receipt_with_anything_else_in_it_is_none(empty: Site) -> None:
+    client = empty.platform()
+    client.post("/v1/interactions", json=interaction())
+    said = client.put("/v1/wishes", json={"user": "ann", "wishes": [wish()]}).json()["wishes"]
+    text = json.dumps(said[0]["receipt"])
+
+    def verify(body: str | bytes) -> tuple[int, bool | None]:
+        answer = client.post(
+            "/v1/receipts/verify", content=body, headers={"content-type": "application/json"}
+        )
+        return answer.status_code, answer.json().get("verified")
+
+    assert verify(text) == (200, True)
+    changed: tuple[dict[str, object], ...] = (
+        {"dct:created": "1999-01-01T00:00:00.000000Z"},
+        {"dct:publisher": "https://somebody.else"},
+        {"@id": "urn:uuid:x"},
+        {"more": 1},
+        {"proof": {**said[0]["receipt"]["proof"], "more": 1}},
+        {"dpv:hasRecordOfActivity": {}},
+    )
+    for changes in changed:
+        assert verify(json.dumps({**said[0]["receipt"], **changes})) == (200, False), changes
+    for key, number in (("seal", 2**70), ("first", -1), ("seal", True), ("count", 1.0)):
+        forged = json.loads(text)
+        forged["proof"]["seal"][key] = number
+        forged["proof"]["seal"]["head"] = head_of(forged["proof"]["previous"], forged["proof"]["seal"])
+        assert verify(json.dumps(forged)) == (200, False)
+    for value in ("NaN", "1e999", '"\\ud800"', "[" * 100_000):
+        assert verify(text.replace("0.75", value, 1))[0] == 400
+    for body in (b"", b"{", b"\xff"):
+        assert verify(body)[0] == 400
+    assert verify("[1]") == (200, False)
+
+
+def test_what_has_no_name_any_more_can_be_taken_back(empty: Site) -> None:
+    client = empty.platform()
+    client.post("/v1/interactions", json=interaction(categories=["Old"]))
+    said = {"user": "ann", "wishes": [wish("Old", 0.0, "category")]}
+    assert client.put("/v1/wishes", json=said).status_code == 200
+    client.post("/v1/interactions", json=interaction(categories=["New"]))
+    page = empty.person("ann")
+    assert 'value="Old"' in page.get("/me/categories").text
+    other = {"csrf": empty.csrf(page), "target": "Old", "choice": "1"}
+    assert page.post("/me/category", data=other).status_code == 200
+    back = {"user": "ann", "wishes": [wish("Old", None, "category")]}
+    assert client.put("/v1/wishes", json=back).status_code == 200
+    assert client.get("/v1/wishes", params={"user": "ann"}).json()["wishes"] == []
+    assert client.put("/v1/wishes", json=said).status_code == 422  # by now it is a category of nobody's
+
+
+def test_without_a_key_no_body_is_read(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(access.FAILURES, "most", 10**6)
+    routes = [
+        (method, path)
+        for path, methods in empty.client().get("/v1/openapi.json").json()["paths"].items()
+        for method in methods
+        if path.startswith("/v1/")
+    ]
+    assert len(routes) > 25
+    wrong = {"content-type": "application/json", "idempotency-key": "x"}
+    for method, path in routes:
+        for headers in (wrong, {**wrong, "authorization": "Bearer x"}):
+            filled = path.replace("{", "").replace("}", "")
+            answer = empty.client().request(method, filled, content=b"{", headers=headers)
+            assert answer.status_code == 401, f"{method} {path}"
+
+
+def test_a_ledger_that_is_read_slowly_holds_no_connection(empty: Site) -> None:
+    lent: list[int] = []
+    more: list[Message] = [{"type": "http.request", "body": b""}]
+
+    async def receive() -> Message:
+        return more.pop() if more else await asyncio.Future()  # the reader stays
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":  # whoever reads slowly waits here
+            lent.append(empty.database.engine.pool.checkedout())  # type: ignore[attr-defined]
+
+    headers = [(b"authorization", f"Bearer {empty.keys['receipts']}".encode())]
+    asked = {"type": "http", "method": "GET", "path": "/v1/ledger", "query_string": b"", "headers": headers}
+    asyncio.run(empty.app({**asked, "client": ("127.0.0.1", 1)}, receive, send))
+    assert set(lent) == {0}
+
+
+def test_large_files_are_counted_by_person(empty: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(people_pages.FILES, "most", 2)
+    monkeypatch.setitem(people_pages.FILES, "seconds", 10**6)
+    empty.platform().post("/v1/interactions", json=interaction())
+    for path in ("/me/ledger.jsonl", "/me/export.json"):
+        statuses = [empty.person("ann").get(path).status_code for _ in range(3)]  # in a visit each
+        assert statuses == [200, 200, 429]
+        assert empty.person("bob").get(path).status_code == 200
+
+
 def test_the_most_specific_wish_counts_and_is_explained(empty: Site) -> None:
     client = empty.platform()
     client.post("/v1/interactions", json=interaction(unwillingness=0.5))
@@ -115,6 +239,31 @@ def test_the_most_specific_wish_counts_and_is_explained(empty: Site) -> None:
     assert [(each["scope"], each["withdrawal"]) for each in standing] == [("everything", True)]
     history = client.get("/v1/wishes/history", params={"user": "ann"}).json()["wishes"]
     assert [each["unwillingness"] for each in history] == [1.0, None, 0.0, 0.75, 0.25]
+
+
+@pytest.mark.parametrize("time", [1, "1", 1.5, True, "2026-03-01", "2026-03-01T12:00:00", None])
+def test_times_are_written_with_an_offset(empty: Site, time: object) -> None:
+    answer = empty.platform("interactions").post("/v1/interactions", json=interaction(time=time))
+    assert answer.status_code == 422
+    key = {"name": "a", "scopes": ["links"], "expires": time}
+    if time is not None:
+        assert empty.platform("admin").post("/v1/keys", json=key).status_code == 422
+
+
+def test_what_is_said_twice_is_refused(empty: Site) -> None:
+    client = empty.platform()
+    client.post("/v1/interactions", json=interaction())
+    twice = {"user": "ann", "wishes": [wish(unwillingness=1), wish(unwillingness=0)]}
+    answer = client.put("/v1/wishes", json=twice)
+    assert (answer.status_code, "comes twice" in answer.json()["detail"]) == (422, True)
+    both = {"user": "ann", "wishes": [wish(), wish("Crime", scope="category")]}
+    assert client.put("/v1/wishes", json=both).status_code == 200
+    said = '{"scope": "item", "target": "f31", "unwillingness": 1, "unwillingness": 0}'
+    body = f'{{"user": "ann", "wishes": [{said}]}}'
+    for key in ("one", None):
+        headers = {"content-type": "application/json", **({"Idempotency-Key": key} if key else {})}
+        answer = client.put("/v1/wishes", content=body, headers=headers)
+        assert (answer.status_code, "comes twice" in answer.json()["detail"]) == (400, True)
 
 
 def test_refused_wishes_store_nothing(empty: Site) -> None:
@@ -257,6 +406,61 @@ def test_a_refused_request_may_be_repeated_and_one_under_way_waits(empty: Site) 
     with empty.database.writing() as session:
         session.execute(update(Reply).values(created=Reply.created - 61))  # its process died
     assert client.put("/v1/wishes", json=body, headers=once).status_code == 200
+
+
+def test_a_request_whose_answer_failed_after_its_work_is_done_once(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work and answer are stored together, so that whoever repeats it undoes nothing that was said since."""
+    client, once, real = empty.platform(), {"idempotency-key": "k"}, repeat.Once.response
+    client.post("/v1/interactions", json=interaction())
+    answers = []
+
+    def failing(self: repeat.Once, content: object = None) -> Response:
+        answers.append(content)
+        if len(answers) == 2:  # the first one is stored, this one would be sent
+            raise OSError
+        return real(self, content)
+
+    monkeypatch.setattr(repeat.Once, "response", failing)
+    assert client.post("/v1/wishes/withdraw", json={"user": "ann"}, headers=once).status_code == 500
+    assert client.put("/v1/wishes", json={"user": "ann", "wishes": [wish()]}).status_code == 200
+    with empty.database.writing() as session:
+        session.execute(update(Reply).values(created=Reply.created - 61))
+    again = client.post("/v1/wishes/withdraw", json={"user": "ann"}, headers=once)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true")
+    past = client.get("/v1/wishes/history", params={"user": "ann"}).json()["wishes"]
+    assert [each["withdrawal"] for each in past] == [False, True]
+    assert again.json()["wishes"][0]["wish"] == past[1]["wish"]
+
+
+@pytest.mark.parametrize("work", ["wish", "interaction"])
+def test_who_lost_the_claim_stores_nothing(empty: Site, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    client, once = empty.platform(), {"idempotency-key": "k"}
+    client.post("/v1/interactions", json=interaction())
+    module, name = {"wish": (wishes, "record"), "interaction": (interactions, "add")}[work]
+    real = getattr(module, name)
+
+    def late(session: Session, *given: object) -> object:
+        session.execute(update(Reply).values(created=Reply.created + 61))  # another process claimed it again
+        return real(session, *given)
+
+    def send() -> int:
+        if work == "wish":
+            body = {"user": "ann", "wishes": [wish()]}
+            answer = client.put("/v1/wishes", json=body, headers=once)
+        else:
+            answer = client.post("/v1/interactions", json=interaction(item="f32"), headers=once)
+        return int(answer.status_code)
+
+    def stored() -> int:
+        with empty.database.reading() as session:
+            return people.totals(session)["interactions"] + people.totals(session)["wishes_open"]
+
+    monkeypatch.setattr(module, name, late)
+    assert (send(), stored()) == (409, 1)
+    monkeypatch.setattr(module, name, real)
+    assert (send() < 300, stored()) == (True, 2)
 
 
 def test_equal_requests_at_once_are_done_once(empty: Site) -> None:

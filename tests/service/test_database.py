@@ -1,22 +1,31 @@
 """The database: its tables, what keeps the ledger append-only, upgrades, and what is refused."""
 
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import MetaData, inspect, select, text
+from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 
 from assent.service.database import Database
-from assent.service.interactions import NewInteraction, add, page
-from assent.service.ledger import export_lines, note
+from assent.service.interactions import NewInteraction, add, erase, page
+from assent.service.ledger import export_lines, note, receipt
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings, read_settings
 from assent.service.tables import Table
-from assent.service.wishes import Said, record
+from assent.service.wishes import Said, history, record
 from assent.support.errors import AssentError
+
+FIRST: dict[str, list[dict[str, Any]]] = json.loads(
+    (Path(__file__).parent / "first_release.json").read_text()
+)
+"""What a service of the first release stored: all rows of all tables."""
 
 
 def test_migrations_make_the_tables(url: str) -> None:
@@ -63,24 +72,81 @@ def test_an_exception_leaves_nothing(database: Database) -> None:
         assert session.scalar(text("SELECT count(*) FROM leaf")) == 0
 
 
-def test_the_first_release_is_upgraded(url: str, tmp_path: Path) -> None:
+def rows_of(database: Database, tables: Mapping[str, SqlTable]) -> dict[str, list[dict[str, Any]]]:
+    """All rows of some tables, with the columns that these have there."""
+    with database.reading() as session:
+        return {
+            name: [
+                dict(row._mapping)
+                for row in session.execute(select(table).order_by(*table.primary_key.columns))
+            ]
+            for name, table in tables.items()
+        }
+
+
+@pytest.fixture
+def upgraded(url: str) -> Iterator[tuple[Database, Mapping[str, SqlTable]]]:
+    """A database of the first release with rows in all tables, brought up to date; and its tables of then."""
     old = Database(url)
     old.migrate("0001")
+    there = MetaData()
     with old.writing() as session:
-        session.execute(text("INSERT INTO person VALUES (1, 'ann', 'some-uuid', 1.5, 3)"))
-        session.execute(text("INSERT INTO item VALUES (1, 'dune', 'Dune')"))
-        session.execute(text("INSERT INTO item_category VALUES (1, 0, 'Films')"))
-        session.execute(text("INSERT INTO interaction VALUES (1, 1, 1, 7.0, 0.5, 8.0)"))
-        columns = "id, person_id, scope, target, unwillingness, withdrawal, in_force, requested"
-        said = "0, 1, 'category', 'Films', 0.75, false, true, 9.0"
-        session.execute(text(f"INSERT INTO wish ({columns}) VALUES ({said})"))
+        there.reflect(session.connection())
+        session.execute(there.tables["meta"].delete())
+        for table in there.sorted_tables:
+            if FIRST.get(table.name):
+                session.execute(table.insert(), FIRST[table.name])
+    tables = {name: there.tables[name] for name in FIRST}
+    assert {name for name, rows in FIRST.items() if rows} == {*there.tables} - {"alembic_version"}
     old.close()
-    upgraded = Database.open(url)
-    settings = ServiceSettings(database=url, data=tmp_path)
-    with upgraded.reading() as session:
-        [row] = page(session, settings, "ann").rows
-    assert (row.item, row.categories, row.unwillingness, row.source) == ("dune", ("Films",), 0.75, "category")
-    upgraded.close()
+    database = Database.open(url)
+    yield database, tables
+    database.close()
+
+
+def test_a_database_of_the_first_release_is_upgraded_and_keeps_what_it_holds(
+    upgraded: tuple[Database, Mapping[str, SqlTable]], tmp_path: Path
+) -> None:
+    database, tables = upgraded
+    found, kept = rows_of(database, tables), dict(FIRST)
+    # What was said to somebody who is erased by now should not have been kept, and is not.
+    kept["reply"] = [each for each in FIRST["reply"] if each["idempotency_key"] != "bob-says"]
+    assert len(kept["reply"]) == len(FIRST["reply"]) - 1
+    assert found == kept
+    settings = ServiceSettings(database="", data=tmp_path)
+    with database.snapshot() as session:
+        [one, other] = page(session, settings, "ann").rows
+        assert {one.source, other.source} == {"item"}
+        past = history(session, "ann").wishes
+        receipts = {id: receipt(session, id) for each in past for id in each.receipts.values()}
+        assert len(receipts) == 12
+        assert check_ledger(export_lines(session), "ledger", receipts)[1] == []
+    with database.writing() as session:  # and life goes on
+        erase(session, "ann")
+    left = {row["idempotency_key"] for row in rows_of(database, tables)["reply"]}
+    assert left == {each["idempotency_key"] for each in kept["reply"]} - {"ann-says", "ann-says-more"}
+
+
+def test_a_database_that_cannot_hold_all_texts_is_refused(server: str) -> None:
+    import psycopg
+
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        options = "template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+        connection.execute(f"create database ascii {options}")
+    for opening in (Database.open, Database.existing):
+        with pytest.raises(AssentError, match=r"/ascii: (encoding SQL_ASCII; accepted: UTF8|there is no)"):
+            opening(f"{server}/ascii")
+    with pytest.raises(AssentError, match="encoding SQL_ASCII; accepted: UTF8"):
+        Database(f"{server}/ascii").migrate()
+
+
+def test_only_what_is_there_is_opened(url: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(AssentError, match="there is no service; accepted: one that assent serve"):
+            Database.existing(url)
+        assert list(tmp_path.iterdir()) == []
+    Database.open(url).close()
+    Database.existing(url).close()
 
 
 def test_a_newer_database_is_refused(url: str) -> None:
@@ -146,6 +212,16 @@ def test_settings_are_read_from_yaml(tmp_path: Path) -> None:
         ("budgt: 1", "budgt"),
         ("[", "no YAML"),
         ("3", "no settings"),
+        ("public_url: nonsense", "public_url: accepted: an address such as https://"),
+        ("public_url: ftp://choices.example.org", "public_url: accepted"),
+        ("public_url: https://choices.example.org/?a=1", "public_url: accepted"),
+        ("update_after: -1", "update_after: .*greater than or equal to 0"),
+        ("train_after: .inf", "train_after: .*finite"),
+        ("train_every: 0", "train_every: .*greater than 0"),
+        ("seeds: 0", "seeds: .*greater than or equal to 1"),
+        ("k: 0", "k: .*greater than or equal to 1"),
+        ("price: -1", "price: .*greater than or equal to 0"),
+        ("budget: 0.5\nkeep_quality: 0.9", "settings: budget and keep_quality: accepted: one of them"),
     ):
         file.write_text(wrong)
         with pytest.raises(AssentError, match=message):

@@ -4,10 +4,13 @@ import pytest
 from sqlalchemy import select
 
 from assent.service import interactions, jobs, models, worker
+from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
-from assent.service.tables import Decision, Person
+from assent.service.settings import ServiceSettings
+from assent.service.tables import Decision, Person, Reply
 from assent.support.errors import AssentError
+from tests.service.site import serve
 from tests.service.test_models import followed
 from tests.service.trained import Service
 
@@ -79,3 +82,26 @@ def test_what_failed_jobs_leave_is_deleted_and_what_others_write_is_not(
     (settings.runs / "notes").mkdir()
     worker.prune(database, settings)
     assert {each.name for each in settings.runs.iterdir()} == there | {"job-99-1", "notes"}
+
+
+def test_nothing_is_said_again_of_who_was_erased(database: Database, settings: ServiceSettings) -> None:
+    """An answer that is kept for repeated requests has a receipt with its salt."""
+    with serve(database, settings) as site:
+        client = site.platform()
+        for user in ("ann", "bob"):
+            row = {"user": user, "item": "f31", "time": "2026-03-01T12:00:00Z"}
+            client.post("/v1/interactions", json=row, headers={"idempotency-key": f"{user}-came"})
+            wish = {"scope": "item", "target": "f31", "unwillingness": 0.5}
+            said = {"user": user, "wishes": [wish]}
+            assert client.put("/v1/wishes", json=said, headers={"idempotency-key": user}).status_code == 200
+        gone = {"idempotency-key": "gone"}
+        statuses = [
+            client.delete("/v1/people", params={"user": "bob"}, headers=gone).status_code for _ in range(2)
+        ]
+        assert statuses == [204, 204]
+        again = client.put("/v1/wishes", json=said, headers={"idempotency-key": "bob"})
+        assert (again.status_code, "salt" in again.text) == (404, False)
+        with database.reading() as session:
+            left = session.scalars(select(Reply).order_by(Reply.idempotency_key)).all()
+            assert [each.idempotency_key for each in left] == ["ann", "ann-came", "gone"]
+            assert (left[-1].person, left[-1].body) == (None, None)

@@ -15,12 +15,10 @@ from assent.service.database import Database, NotFoundError
 from assent.service.jobs import LEASE, LostJobError, Taken
 from assent.service.tables import Job
 
-SOME = ("train", "update", "publish")
-
 
 def asked(database: Database, number: int) -> list[int]:
     with database.writing() as session:
-        return [jobs.enqueue(session, "publish", {"model": n}, by="tests") for n in range(number)]
+        return [jobs.enqueue(session, "update", {"number": n}, by="tests") for n in range(number)]
 
 
 def moved(database: Database, taken: Taken, move: str, now: float) -> bool:

@@ -274,6 +274,15 @@ def test_the_command_checks_a_ledger(
     assert (code, err.strip()) == (0, f"Written: {file}")
     code, out, _ = assent("verify", file, "--receipt", mine)
     assert (code, "6 events in 2 seals, all as written" in out, "1 receipt found" in out) == (0, True, True)
+    head = out.partition("Head: ")[2].partition(".")[0]
+    code, out, _ = assent("verify", file, "--head", head, "--head", head)
+    assert code == 0
+    assert "2 heads found in it." in out
+    code, out, _ = assent("verify", file, "--head", "0" * 64)
+    assert code == 1
+    assert f"head {'0' * 64}: is missing" in out
+    code, _, err = assent("verify", tmp_path, "--head", head)
+    assert "a head needs a ledger" in err
     file.write_text(file.read_text().replace("wish requested", "wish granted", 1))
     code, out, _ = assent("verify", file)
     assert code == 1

@@ -10,10 +10,12 @@ import pytest
 from sqlalchemy import event, func, select, text
 
 from assent.runs.folder import Run
+from assent.runs.prompt import prompt_update
 from assent.service import interactions, jobs, ledger, models, people, wishes, worker
 from assent.service.database import ConflictError
 from assent.service.ledger_check import check_ledger
 from assent.service.serving import Server
+from assent.service.states import settle
 from assent.service.tables import Decision, Item, Model, Person
 from assent.service.wishes import Said
 from tests.service.trained import Service, copied, say
@@ -202,7 +204,7 @@ def test_a_roll_back_takes_wishes_back_until_a_model_knows_them_again(service: S
     assert asked(update_after=0.0) == []
     with database.writing() as session:
         assert models.roll_back(session, settings, by="ann").id == 1
-    worker.settle(database, settings)
+    settle(database, settings)
     assert state() == (False, 1, "used")
     assert asked() == []
     assert asked(update_after=0.0, publish="by hand") == []  # whoever rolled back publishes, too
@@ -226,12 +228,12 @@ def test_an_erasure_while_decisions_are_written_repeats_no_training(
     database, settings = service
     if database.is_sqlite:
         pytest.skip("one writer at a time")
-    trainings, erased = [], ["u03", "u04"]
-    update = worker.prompt_update
+    trainings: list[None] = []
+    erased = ["u03", "u04"]
 
     def counted(*given: Any, **more: Any) -> Run:
         trainings.append(None)
-        return update(*given, **more)
+        return prompt_update(*given, **more)
 
     def erase(*given: Any) -> None:
         if "INSERT INTO decision" in given[2] and erased:

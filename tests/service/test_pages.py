@@ -3,18 +3,21 @@
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 from assent.service import access, interactions, texts
 from assent.service.interactions import NewInteraction
+from assent.service.pages import render
 from assent.service.pages.drawing import Axis, Point, axis_of, chart
+from assent.service.pages.render import options
 from assent.service.texts import CATALOGUES, PROMISES, UNWILLINGNESS, Texts, texts_for
 from tests.service.site import ANN, BEGAN, BOB, DAY, SECRETS, Site, open_site
 
@@ -35,9 +38,9 @@ ITEM, TITLE, CATEGORY = SECRETS[ANN]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def shared(tmp_path_factory: pytest.TempPathFactory, place: Callable[[], str | None]) -> Iterator[Site]:
     """A service that tests read and do not change."""
-    with open_site(tmp_path_factory.mktemp("pages")) as site:
+    with open_site(tmp_path_factory.mktemp("pages"), url=place()) as site:
         yield site
 
 
@@ -89,6 +92,26 @@ def test_lists_are_found_by_words_category_and_state(shared: Site) -> None:
         empty = client.get("/me/entries", params={"search": search}).text
         assert (rows_of(empty) == []) == ("Nothing fits this search." in empty)
     assert rows_of(client.get("/me/entries", params={"search": "%"}).text) == []
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\x1b[2J", "a\nb", "\x7f"])
+def test_what_no_database_takes_is_refused(shared: Site, text: str) -> None:
+    client = shared.person(ANN)
+    for name in ("search", "category", "state", "cursor"):
+        assert client.get("/me/entries", params={name: text}).status_code == 422
+    for path, name in (
+        ("entry", "item"),
+        ("category", "category"),
+        ("history", "cursor"),
+        ("data", "cursor"),
+    ):
+        assert client.get(f"/me/{path}", params={name: text}).status_code == 422
+    one = {"csrf": shared.csrf(client), "scope": "item", "target": text, "choice": "1"}
+    for path in ("entry", "category", "preview"):
+        assert client.post(f"/me/{path}", data=one).status_code == 422
+    several = {**one, "item": text, "category": text, "was": "none"}
+    for path in ("entries", "entries/preview", "categories", "categories/preview"):
+        assert client.post(f"/me/{path}", data=several).status_code == 422
 
 
 def test_long_lists_come_in_pages(site: Site) -> None:
@@ -233,13 +256,122 @@ def test_a_person_of_whom_nothing_is_known_sees_that(shared: Site) -> None:
 
 def test_withdrawing_everything_asks_first(site: Site) -> None:
     client = site.person(ANN)
-    assert "11 entries" in client.get("/me/withdraw").text
+    asked = client.get("/me/withdraw").text
+    assert "11 entries" in asked
+    assert "To have them deleted, ask: the platform that sent you here." in asked
     assert wished(site, ANN) == {}
     done = client.post("/me/withdraw", data={"csrf": site.csrf(client)})
     assert "Everything is withdrawn." in done.text
     assert wished(site, ANN) == {("everything", ""): 1.0}
     assert "you get what most people like" in client.get("/me/recommendations").text
     assert "Everything withdrawn" in client.get("/me/history").text
+
+
+def test_nobody_is_told_what_is_not_so(site: Site) -> None:
+    """What is withdrawn is known to the model in service until another one is trained."""
+    client = site.person(ANN)
+    asked = client.get("/me/withdraw").text
+    told = client.post("/me/withdraw", data={"csrf": site.csrf(client)}).text
+    for page in (asked, told):
+        assert "nothing of yours is used for your recommendations" in page
+        assert "The model in service still knows what it learnt, until another one is trained" in page
+    [used] = re.findall(r'<dd class="used">(\d+)</dd>', told)
+    assert int(used) > 0
+    assert "Everything is withdrawn." not in client.get("/me").text  # it is said once
+    assert "Nothing of yours is used." not in client.get("/me/history").text
+    assert "Nothing was stored" not in str(render.error_page(_request(site), 503).body)
+
+
+def _request(site: Site) -> Request:
+    scope = {"type": "http", "app": site.app, "path": "/me", "headers": [], "query_string": b""}
+    return Request(scope)
+
+
+@pytest.mark.parametrize("word", ["withdrawn", "saved", "published", "left"])
+def test_no_address_makes_a_page_say_something(shared: Site, word: str) -> None:
+    for path in ("/", "/me", "/promises"):
+        assert 'class="notice"' not in shared.person(ANN).get(path, params={"said": word}).text
+
+
+def test_what_changed_since_the_model_before_is_found(site: Site) -> None:
+    def states() -> dict[str, str]:
+        found = site.platform().get("/v1/decisions", params={"user": ANN}).json()["decisions"]
+        return {each["item"]: each["state"] for each in found}
+
+    client, before = site.person(ANN), states()
+    assert "See what changed" not in client.get("/me").text
+    assert rows_of(client.get("/me/entries?state=changed").text) == []
+    [gone, *_] = [item for item, state in before.items() if state == "used"]
+    client.post("/me/entry", data={"csrf": site.csrf(client), "target": gone, "choice": "1"})
+    site.platform().post(
+        "/v1/interactions", json={"user": ANN, "item": "film-0", "time": "2026-03-01T12:00:00Z"}
+    )
+    site.train()
+    after = states()
+    changed = {item for item, state in after.items() if state != before.get(item, "undecided")}
+    assert gone in changed
+    page = client.get("/me/entries?state=changed").text
+    assert {item for item, _, _ in rows_of(page)} == changed
+    assert "In the model before: Used" in page
+    assert "In the model before: Used" in client.get("/me/entry", params={"item": gone}).text
+    assert "See what changed" in client.get("/me").text
+    same = next(item for item in after if item not in changed)
+    assert "In the model before" not in client.get("/me/entry", params={"item": same}).text
+
+
+def test_every_choice_can_be_previewed_where_it_is_made(site: Site) -> None:
+    client = site.person(ANN)
+    token = {"csrf": site.csrf(client)}
+    page = client.get("/me/categories").text
+    assert 'formaction="/me/categories/preview"' in page
+    [address] = re.findall(r'<a href="(/me/category\?category=Crime)">', page)
+    form = client.get(address).text
+    assert 'formaction="/me/preview"' in form
+    assert 'name="scope" value="category"' in form
+    one = client.post(
+        "/me/preview", data={**token, "scope": "category", "target": "Crime", "choice": "1"}
+    ).text
+    assert "If you choose “Never” for the category Crime" in one
+    assert f'href="{address}">Go back' in one
+    assert client.get("/me/category?category=nothing").status_code == 404
+
+    names = re.findall(r'name="category" value="([^"]*)"', page)
+    lists = {
+        "category": names,
+        "was": ["none"] * len(names),
+        "choice": ["1"] * 2 + ["none"] * (len(names) - 2),
+    }
+    many = client.post("/me/categories/preview", data={**token, **lists}).text
+    assert many.count("If you choose “Never” for the category") == 2
+    assert wished(site, ANN) == {}
+    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', many)
+    sent: dict[str, list[str]] = {}
+    for name, value in hidden:
+        sent.setdefault(name, []).append(value)
+    assert "Saved." in client.post("/me/categories", data=sent).text
+    assert wished(site, ANN) == {("category", name): 1.0 for name in names[:2]}
+
+
+def test_a_page_of_choices_can_be_previewed(site: Site) -> None:
+    client = site.person(ANN)
+    page = client.get("/me/entries?category=Comedy").text
+    assert 'formaction="/me/entries/preview"' in page
+    rows = rows_of(page)
+    form = {
+        "csrf": site.csrf(client),
+        "category": "Comedy",
+        "item": [item for item, _, _ in rows],
+        "was": [was for _, was, _ in rows],
+        "choice": ["1", *(was for _, was, _ in rows[1:])],
+    }
+    shown = client.post("/me/entries/preview", data=form).text
+    assert shown.count(rows[0][0]) == 1
+    assert not [item for item, _, _ in rows[1:] if f'value="{item}"' in shown]
+    assert 'href="/me/entries?category=Comedy">Go back' in shown
+    assert wished(site, ANN) == {}
+    nothing = client.post("/me/entries/preview", data={**form, "choice": form["was"]})
+    assert nothing.url.path == "/me/entries"
+    assert "Nothing changed" in nothing.text
 
 
 def test_wishes_go_four_steps_with_a_receipt_each(site: Site) -> None:
@@ -284,6 +416,15 @@ def test_the_export_holds_all_that_is_known(site: Site) -> None:
     assert len(found["interactions"]) == 11
     assert len(found["receipts"]) == 1
     assert BOB not in answer.text
+    [mine] = [each for each in found["interactions"] if each["item"] == ITEM]
+    assert (mine["unwillingness"], mine["brought"], mine["because"]["source"]) == (1.0, 0.75, "item")
+    assert [each["model"] for each in found["decisions"]] == [1] * 11
+    assert len(found["visits"]) == 1
+    site.train()
+    again = client.get("/me/export.json").json()
+    assert [each["model"] for each in again["decisions"]] == [2] * 11 + [1] * 11
+    assert site.platform().get("/v1/export", params={"user": ANN}).json() == again
+    assert site.platform().get("/v1/export", params={"user": "nobody"}).json()["pseudonym"] is None
 
 
 def test_a_demo_lets_anybody_in(tmp_path: Path) -> None:
@@ -298,6 +439,27 @@ def test_a_demo_lets_anybody_in(tmp_path: Path) -> None:
 
 
 # The operator
+
+
+def test_a_refused_publication_says_why_on_the_page_of_models(site: Site) -> None:
+    client = site.operator()
+    token = {"csrf": site.csrf(client)}
+    assert "Roll back" not in client.get("/operator/models").text  # no other model has been in service
+    site.train()
+    assert "Roll back" in client.get("/operator/models").text
+    site.platform("wishes").post("/v1/wishes/withdraw", json={"user": ANN})
+    site.train()
+    for path, data in (("publish", {**token, "model": "1"}), ("roll-back", token)):
+        refused = client.post(f"/operator/models/{path}", data=data)
+        assert refused.status_code == 409
+        assert re.search(r"Nothing was changed: model \d: it used \d+ interactions? that may", refused.text)
+        assert 'href="/operator/jobs"' in refused.text  # the menu is there
+    site.platform("interactions").delete("/v1/people", params={"user": ANN})
+    site.train()
+    page = client.get("/operator/models").text
+    assert "Not possible: model 1: its files were deleted" in page  # somebody was erased since
+    assert 'aria-label="Put model 1 into service"' not in page
+    assert "Roll back" not in page
 
 
 def test_the_operator_starts_publishes_and_rolls_back(site: Site) -> None:
@@ -329,6 +491,16 @@ def test_the_operator_sees_figures(site: Site) -> None:
     overview = client.get("/operator").text
     totals = dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d,]+)</dd>", overview))
     assert (totals["people"], totals["interactions"]) == ("32", "322")
+    assert totals["wishes in force"] == "0"
+    platform = site.platform()
+    for choice in (0.5, 1.0, None, 1.0):
+        wish = {"scope": "item", "target": ITEM, "unwillingness": choice}
+        platform.put("/v1/wishes", json={"user": ANN, "wishes": [wish]})
+    overview = client.get("/operator").text
+    totals = dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d,]+)</dd>", overview))
+    assert (totals["wishes in force"], totals["of these wishes say never"]) == ("1", "1")
+    facts = platform.get("/v1/models/1").json()["facts"]
+    assert totals["Never used"] == str(facts["never"])
     assert client.get("/operator/frontier").text.count("<tr><th") == 2  # the heading, and a model of nothing
     with site.database.writing() as session:
         facts = json.loads(session.connection().exec_driver_sql("select facts from model").scalar() or "")
@@ -380,9 +552,19 @@ def test_the_promises_are_those_of_the_readme() -> None:
         assert f"**{name}** {text.replace('{closed}', '0.8')}" in readme
 
 
+def test_without_a_limit_the_third_promise_is_an_example(shared: Site) -> None:
+    assert "here no such limit is set" in shared.client().get("/promises").text
+    assert "The limit that is set here" not in shared.person(ANN).get("/me").text
+
+
 def test_the_closed_limit_is_told(tmp_path: Path) -> None:
     with open_site(tmp_path, closed=0.6) as site:
         page = site.client().get("/promises").text
+        assert "About the third promise: here the limit is 0.6." in page
+        for address in ("/me", f"/me/entry?item={ITEM}", "/me/category?category=Crime", "/promises"):
+            shown = site.person(ANN).get(address).text
+            assert shown.count("It is not looked at and not used. The limit that is set here is 0.6.") == 1
+            assert "only if it helps very much" not in shown
         assert "interactions of unwillingness above 0.6 are not looked at" in page
         for name in PROMISES:
             assert name in page
@@ -408,6 +590,8 @@ def test_every_text_is_there_and_used() -> None:
     ]
     written = "\n".join([*templates, *code])
     wanted = set(re.findall(r"""\bt(?:exts)?\(\s*["']([\w. ]+)["']\s*[,)]""", written))
+    counted = re.findall(r"""\bcounted\(\s*["']([\w. ]+)["']""", written)
+    wanted |= {f"{key}.{number}" for key in counted for number in ("one", "other")}
     for language, catalogue in CATALOGUES.items():
         assert not wanted - set(catalogue), f"{language} lacks texts"
         assert set(catalogue) == set(CATALOGUES["en"])
@@ -429,10 +613,30 @@ def test_english_is_where_no_other_language_is() -> None:
         assert texts_for(accepted).language == "en"
 
 
+def test_a_day_is_told_once() -> None:
+    english, noon = Texts(), 1_767_268_800.0
+    assert english.when(noon) == "1 January 2026, 12:00 UTC"
+    assert english.when(noon + 60, noon) == "12:01 UTC"
+    assert english.when(noon + 86_400, noon) == "2 January 2026, 12:00 UTC"
+
+
+def test_inherited_choices_name_where_they_come_from() -> None:
+    for source, category, told in (
+        ("category", "Health", "As for Health: I mind"),
+        ("everything", None, "As for everything: I mind"),
+        ("platform", None, "You told the platform: I mind"),
+        ("kept", "Crime", "As before: I mind"),
+        ("unsaid", None, "Nothing said: I mind"),
+    ):
+        assert f"selected>{told}</option>" in options(Texts(), None, source, 0.5, category)
+
+
 def test_numbers_between_the_choices_are_told() -> None:
     english = Texts()
     assert english.choice(0.75) == "I mind a lot"
-    assert "0.9" in english.choice(0.9)
+    assert english.choice(0.92) == "I mind a lot (0.92)"
+    assert english.choice(0.999) == "I mind a lot (0.99)"  # not “Never”
+    assert english.choice(0.001) == "I mind a little (0.01)"
     assert english.duration(90061) == "25.0 h"
     assert english.duration(None) == "–"
 
@@ -470,6 +674,7 @@ def visited(site: Site) -> Iterator[tuple[str, str]]:
     for client, addresses in ((site.client(), PUBLIC), (person, PEOPLE), (operator, OPERATOR)):
         for address in addresses:
             yield address, client.get(address).text
+    yield "category", person.get("/me/category", params={"category": CATEGORY}).text
     yield "entry", person.get("/me/entry", params={"item": ITEM}).text
     saved = person.post("/me/entry", data={**token, "target": ITEM, "choice": "1"})
     yield "saved", saved.text

@@ -3,12 +3,12 @@
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
 from assent.service import access, interactions, security, wishes
@@ -16,14 +16,14 @@ from assent.service.boundary import MOST_ADDRESS_BYTES, MOST_BULK_BYTES, MOST_BY
 from assent.service.database import Database
 from assent.service.security import RefusedError
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Attempt, Key, Link, Visit
+from assent.service.tables import Attempt, Key, Link, Table, Visit
 from assent.support.errors import AssentError
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site, serve, settings_for
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with open_site(tmp_path) as site:
+def site(tmp_path: Path, place: Callable[[], str | None]) -> Iterator[Site]:
+    with open_site(tmp_path, url=place()) as site:
         yield site
 
 
@@ -32,9 +32,13 @@ def test_the_database_holds_no_secret(site: Site) -> None:
     person = site.client()
     assert person.post("/enter", data={"link": link.partition("link=")[2]}).url.path == "/me"
     cookie = person.cookies[site.app.state.service.cookie]
+    with site.database.reading() as session:
+        rows = [row for table in Table.metadata.sorted_tables for row in session.execute(select(table))]
     site.database.close()
     stored = b"".join(file.read_bytes() for file in Path(site.settings.data).parent.glob("assent.db*"))
+    assert security.public_part(site.keys["all"]) in str(rows)
     for secret in (*site.keys.values(), link, cookie):
+        assert secret[-43:] not in str(rows)
         assert secret[-43:].encode() not in stored
 
 
@@ -59,7 +63,7 @@ def test_a_key_is_for_its_scopes_alone(site: Site) -> None:
 
 
 def test_expired_and_revoked_keys_end(site: Site) -> None:
-    admin = site.platform("admin")
+    admin = site.platform()
     made = admin.post("/v1/keys", json={"name": "new", "scopes": ["metrics"]}).json()
     client = site.client()
     client.headers["authorization"] = f"Bearer {made['key']}"
@@ -68,7 +72,9 @@ def test_expired_and_revoked_keys_end(site: Site) -> None:
     assert client.get("/v1/metrics").status_code == 401
     assert admin.delete(f"/v1/keys/{made['id']}").status_code == 204  # stays revoked
     with site.database.writing() as session:
-        old = security.create_key(session, "old", ["metrics"], expires=time.time() - 1)
+        old = security.create_key(session, "old", ["metrics"], expires=time.time() + 60)
+        late = update(Key).where(Key.id == security.public_part(old))
+        session.execute(late.values(expires=time.time() - 1))
     client.headers["authorization"] = f"Bearer {old}"
     assert client.get("/v1/metrics").status_code == 401
     listed = {key["id"]: key for key in admin.get("/v1/keys").json()["keys"]}
@@ -77,7 +83,7 @@ def test_expired_and_revoked_keys_end(site: Site) -> None:
 
 
 def test_a_rotated_key_goes_on_for_an_hour_beside_its_successor(site: Site) -> None:
-    admin = site.platform("admin")
+    admin = site.platform()
     made = admin.post("/v1/keys", json={"name": "old", "scopes": ["metrics"]}).json()
     new = admin.post(f"/v1/keys/{made['id']}/rotate").json()
     for key in (made["key"], new["key"]):
@@ -91,11 +97,38 @@ def test_a_rotated_key_goes_on_for_an_hour_beside_its_successor(site: Site) -> N
     assert admin.post(f"/v1/keys/{made['id']}/rotate").status_code == 409
 
 
+def test_a_key_gives_no_more_than_it_has(site: Site) -> None:
+    """Whoever manages keys does not read rows by a key of their own making."""
+    admin, ids = site.platform("admin"), {name: security.public_part(key) for name, key in site.keys.items()}
+    for scopes in (["receipts"], ["admin", "decisions"]):
+        refused = admin.post("/v1/keys", json={"name": "mine", "scopes": scopes})
+        assert (refused.status_code, "key" in refused.json()) == (403, False)
+    for other in ("receipts", "all"):
+        assert admin.post(f"/v1/keys/{ids[other]}/rotate").status_code == 403
+    assert admin.post("/v1/keys", json={"name": "another", "scopes": ["admin"]}).status_code == 201
+    assert admin.post(f"/v1/keys/{ids['admin']}/rotate").status_code == 201
+    assert admin.delete(f"/v1/keys/{ids['receipts']}").status_code == 204
+    with site.database.reading() as session:
+        assert {each.name for each in security.list_keys(session)} == {*site.keys, "another"}
+        assert security.find_key(session, ids["all"]).expires is None
+
+
 def test_keys_for_nothing_or_unknown_things_are_refused(database: Database) -> None:
     with database.writing() as session, pytest.raises(AssentError, match="accepted: interactions"):
         security.create_key(session, "none", [])
     with database.writing() as session, pytest.raises(AssentError, match="'all'"):
         security.create_key(session, "all", ["all"])
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a" * 101, " a"])
+def test_keys_have_a_name(database: Database, name: str) -> None:
+    with database.writing() as session, pytest.raises(AssentError, match=r"name .*accepted: a printable"):
+        security.create_key(session, name, ["links"])
+
+
+def test_keys_that_are_over_are_not_made(database: Database) -> None:
+    with database.writing() as session, pytest.raises(AssentError, match="still to come"):
+        security.create_key(session, "old", ["links"], expires=time.time())
 
 
 def test_a_link_lets_one_in_once(database: Database, settings: ServiceSettings) -> None:
@@ -105,7 +138,7 @@ def test_a_link_lets_one_in_once(database: Database, settings: ServiceSettings) 
     def try_it(_: int) -> str | None:
         try:
             with database.writing() as session:
-                return security.use_link(session, link)
+                return security.use_link(session, link).person
         except RefusedError:
             return None
 
@@ -204,6 +237,34 @@ def test_revoking_a_key_ends_the_operators_visit(site: Site) -> None:
     assert client.post("/operator/enter", data={"key": site.keys["wishes"]}).status_code == 403
 
 
+def test_revoking_a_key_ends_its_links_and_the_visits_that_they_opened(site: Site) -> None:
+    with site.database.writing() as session:
+        stolen, other = (security.create_key(session, "links", ["links"]) for _ in range(2))
+
+    def link_of(key: str) -> str:
+        headers = {"authorization": f"Bearer {key}"}
+        found = site.client().post("/v1/links", json={"user": ANN}, headers=headers)
+        return str(found.json()["url"]).partition("link=")[2]
+
+    used, unused, good = link_of(stolen), link_of(stolen), link_of(other)
+    thief, ann = site.client(), site.client()
+    assert thief.post("/enter", data={"link": used}).url.path == "/me"
+    assert ann.post("/enter", data={"link": good}).url.path == "/me"
+    late = link_of(stolen)
+    with site.database.writing() as session:
+        security.revoke_key(session, security.public_part(stolen))
+        # as a process would that took the key for good a moment before
+        key_id = security.public_part(stolen)
+        url = security.create_link(session, ANN, site.settings, by="test", key_id=key_id)
+    assert thief.get("/me").status_code == 401
+    for link in (used, unused, late, url.partition("link=")[2]):
+        assert site.client().post("/enter", data={"link": link}).status_code == 401
+    assert ann.get("/me").status_code == 200
+    with site.database.writing() as session:
+        security.rotate_key(session, security.public_part(other), overlap=-1.0)
+    assert ann.get("/me").status_code == 200  # a key that was changed in time takes nobody's visit
+
+
 def test_forms_need_the_token_of_their_visit(site: Site) -> None:
     ann, bob = site.person(ANN), site.person(BOB)
     choice = {"target": "", "choice": "1"}
@@ -214,6 +275,23 @@ def test_forms_need_the_token_of_their_visit(site: Site) -> None:
     good = ann.post("/me/everything", data={**choice, "csrf": site.csrf(ann)})
     assert good.url.path == "/me"
     assert "receipt" in good.text
+
+
+def test_error_pages_name_their_cause(site: Site) -> None:
+    ann, operator, nobody = site.person(ANN), site.operator(), site.client()
+    choice = {"target": "", "choice": "1", "csrf": "x"}
+    for answer, status, told in (
+        (nobody.get("/me"), 401, "There is no visit, or it has ended."),
+        (nobody.get("/enter", params={"link": "short"}), 401, "This link does not work"),
+        (nobody.post("/enter", data={"link": "x" * 43}), 401, "This link does not work"),
+        (nobody.post("/operator/enter", data={"key": "wrong"}), 401, "This key does not work"),
+        (nobody.post("/operator/enter", data={"key": site.keys["links"]}), 403, "need a key with the scope"),
+        (operator.get("/me"), 403, "You are here as the operator."),
+        (ann.get("/operator"), 403, "You came in by a personal link."),
+        (ann.post("/me/everything", data=choice), 403, "The form is from an earlier visit."),
+    ):
+        assert answer.status_code == status
+        assert told in answer.text
 
 
 @pytest.mark.parametrize(
@@ -329,6 +407,12 @@ def test_without_its_database_the_service_says_so(site: Site, monkeypatch: pytes
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert ANN not in answer.text
     assert site.person(ANN).get("/me").status_code == 503
+
+
+def test_a_process_that_writes_no_wishes_is_not_ready(site: Site) -> None:
+    assert site.client().get("/health/ready").status_code == 200
+    site.app.state.service.recorder.close()
+    assert site.client().get("/health/ready").status_code == 503
 
 
 def test_what_is_over_is_deleted(site: Site) -> None:

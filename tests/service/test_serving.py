@@ -4,13 +4,14 @@ import pytest
 from sqlalchemy import select, update
 
 from assent.runs.folder import open_run
-from assent.service import interactions, models, wishes
+from assent.service import interactions, jobs, models, people, wishes
 from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Model, Person, Publication
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
+from assent.service.worker import work_once
 from assent.support.errors import AssentError
 from tests.service.trained import Service, copied, say
 
@@ -44,6 +45,43 @@ def served(service: Service, server: Server | None = None) -> list[tuple[str, fl
 def same(one: list[tuple[str, float]], other: list[tuple[str, float]]) -> None:
     assert [item for item, _ in one] == [item for item, _ in other]
     assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
+
+
+def test_a_preview_does_not_claim_what_the_model_cannot_know(service: Service) -> None:
+    database, settings = service
+    say(service, USER, WITHDRAW_EVERYTHING)
+    freely = [Said("everything", "", 0.0)]
+    with database.reading() as session:
+        before = Server(settings).preview(session, USER, freely)
+        never = {row.item for row in interactions.page(session, settings, USER, state="never").rows}
+        had = len(interactions.page(session, settings, USER, limit=100).rows)
+    assert before.untold == len(never)  # of what was in its training the model still knows
+    with database.writing() as session:
+        jobs.enqueue(session, "update", by="tests")
+    assert work_once(database, settings, worker="tests")
+    with database.reading() as session:
+        after = Server(settings).preview(session, USER, freely)
+        minded = Server(settings).preview(session, USER, [Said("everything", "", 1.0)])
+    assert after.untold == had
+    assert (after.gone, after.new, minded.untold) == ((), (), 0)
+
+
+def test_figures_of_a_decision_add_up(service: Service) -> None:
+    database, settings = service
+    with database.snapshot() as session:
+        model = models.in_service(session)
+        rows = {row.item: row for row in interactions.page(session, settings, USER, limit=100).rows}
+        decided = people.export(session, settings, USER).decided
+    assert model is not None
+    told = [each for each in decided if each.value is not None]
+    assert told
+    for each in told:
+        assert each.price is not None
+        assert each.price == model.facts["price"]
+        assert each.cost == pytest.approx(each.price * each.unwillingness)
+        if each.break_even is not None:
+            assert each.value == pytest.approx(each.break_even * each.unwillingness)
+        assert rows[each.item].break_even == each.break_even
 
 
 def test_a_list_comes_from_what_is_disclosed(service: Service) -> None:
@@ -147,7 +185,7 @@ def test_a_preview_is_what_becomes(service: Service) -> None:
     said = Said("item", used(service, USER)[0], 1.0)
     server = Server(settings)
     with database.reading() as session:
-        shown = server.preview(session, USER, said, 5)
+        shown = server.preview(session, USER, [said], 5)
         untouched = wishes.standing(session, USER)
         assert shown.now == server.recommend(session, USER, 5)
     say(service, USER, said)
@@ -158,8 +196,8 @@ def test_a_preview_is_what_becomes(service: Service) -> None:
     assert {each.item for each in shown.gone} == now - then
     assert {each.item for each in shown.new} == then - now
     with database.reading() as session:
-        nothing = server.preview(session, USER, WITHDRAW_EVERYTHING, 5)
-        back = server.preview(session, USER, Said("item", said.target, None), 5)
+        nothing = server.preview(session, USER, [WITHDRAW_EVERYTHING], 5)
+        back = server.preview(session, USER, [Said("item", said.target, None)], 5)
     assert nothing.then.basis == "general"
     assert back.then == shown.now
 
@@ -170,7 +208,7 @@ def test_without_a_model_there_is_no_list(database: Database, settings: ServiceS
         server.warm(session)
         assert server.recommend(session, "ann").basis == "none"
         with pytest.raises(ConflictError):
-            server.preview(session, "ann", WITHDRAW_EVERYTHING)
+            server.preview(session, "ann", [WITHDRAW_EVERYTHING])
         for k in (0, 10_000):
             with pytest.raises(AssentError, match="k "):
                 server.recommend(session, "ann", k)

@@ -1,9 +1,9 @@
 """What people say, and what follows from it for each interaction."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 
@@ -11,15 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 
 from assent.service import interactions, wishes
 from assent.service.database import Database, NotFoundError
 from assent.service.effective import deciding
 from assent.service.interactions import NewInteraction
-from assent.service.ledger import export_lines, verify_receipt
+from assent.service.ledger import export_lines, note, verify_receipt
 from assent.service.ledger_check import check_ledger
+from assent.service.recorder import Recorder
 from assent.service.settings import ServiceSettings
-from assent.service.wishes import WITHDRAW_EVERYTHING, Recorder, Said
+from assent.service.tables import Person
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
 
 CATEGORIES = {"i1": ["a"], "i2": ["a", "b"], "i3": ["b"], "i4": []}
@@ -138,6 +142,90 @@ def test_what_is_refused_does_not_touch_others(
         assert [len(wishes.standing(session, user)) for user in people] == [0, 1, 0, 0, 0, 0, 1, 0]
 
 
+@contextmanager
+def held(database: Database, recorder: Recorder) -> Iterator[Session]:
+    """Hold the ledger, with a first request waiting for it, so that all that is submitted then gathers."""
+    with database.writing() as session:
+        note(session, "held")
+        recorder.submit("u7", [Said("everything", "", 0.5)])
+        wait_for_a_waiter(database)
+        yield session
+
+
+def wait_for_a_waiter(database: Database) -> None:
+    """Wait until a transaction waits for the ledger; SQLite does not tell, and has one writer anyway."""
+    asked = text("select count(*) from pg_locks where locktype = 'advisory' and not granted")
+    while not database.is_sqlite:
+        with database.reading() as session:
+            if session.scalar(asked):
+                return
+
+
+def test_requests_that_name_very_much_are_stored_in_several_batches(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    recorder = Recorder(database, settings)
+    much = [Said("item", f"none {number}", 0.5) for number in range(1000)]
+    more = [[*much, Said("item", f"more {number}", 0.5)] for number in range(70)]
+    with held(database, recorder):
+        asked = [recorder.submit("u1", [Said(e.scope, f"{n} {e.target}", 0.5) for e in said])
+                 for n, said in enumerate(more)]  # fmt: skip
+        good = recorder.submit("u2", [Said("item", "i1", 0.5)])
+    assert {type(each.exception(60)) for each in asked} == {AssentError}  # nobody has these items
+    assert len(good.result(60)) == 1
+    recorder.close()
+
+
+def test_everybody_may_be_touched_at_once(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    with database.writing() as session:
+        wishes.touch(session, range(70_000))
+        assert set(session.scalars(select(Person.version))) == {2}
+
+
+def test_one_request_that_cannot_be_written_does_not_keep_others_from_it(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    recorder = Recorder(database, settings)
+    with held(database, recorder):
+        wrong = recorder.submit("u\0", [Said("item", "i1", 0.5)])  # PostgreSQL takes no such text
+        good = recorder.submit("u1", [Said("item", "i1", 0.5)])
+    assert wrong.exception(30) is not None
+    assert len(good.result(30)) == 1
+    recorder.close()
+
+
+def test_who_is_erased_meanwhile_is_unknown(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    recorder = Recorder(database, settings)
+    with held(database, recorder):
+        pass
+    with database.writing() as session:
+        interactions.erase(session, "u1")
+        gone = recorder.submit("u1", [Said("item", "i1", 0.5)])
+        wait_for_a_waiter(database)
+    assert isinstance(gone.exception(30), NotFoundError)
+    recorder.close()
+
+
+def test_who_gives_up_waiting_leaves_others_their_wishes(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    recorder = Recorder(database, settings)
+    with held(database, recorder):
+        given_up = recorder.submit("u1", [Said("item", "i1", 0.5)])
+        good = recorder.submit("u2", [Said("item", "i1", 0.5)])
+        assert given_up.cancel()
+    assert len(good.result(30)) == 1
+    assert recorder.is_at_work
+    with database.reading() as session:
+        assert wishes.standing(session, "u1") == []
+    recorder.close()
+    assert not recorder.is_at_work
+
+
 def test_history_tells_what_was_before_in_pages(
     database: Database, settings: ServiceSettings, people: list[str]
 ) -> None:
@@ -153,6 +241,29 @@ def test_history_tells_what_was_before_in_pages(
     for wrong in ("x", "9" * 23, "１", "-1"):
         with database.reading() as session, pytest.raises(AssentError, match="cursor"):
             wishes.history(session, "u1", cursor=wrong)
+
+
+def test_what_was_replaced_or_withdrawn_has_ended(
+    database: Database, settings: ServiceSettings, people: list[str]
+) -> None:
+    def said_now(*said: Said) -> None:
+        with database.writing() as session:
+            wishes.record(session, settings, [("u1", said)])
+
+    def ended() -> list[bool]:
+        with database.reading() as session:
+            found = wishes.history(session, "u1").wishes
+            present = wishes.history(session, "u1", ended=False).wishes
+        assert present == [each for each in found if each.ended is None]
+        return [each.ended is not None for each in reversed(found)]
+
+    said_now(Said("item", "i1", 0.5), Said("category", "a", 1.0))
+    assert ended() == [False, False]
+    said_now(Said("item", "i1", None))
+    assert ended() == [True, False, False]
+    said_now(WITHDRAW_EVERYTHING)
+    said_now(Said("item", "i1", 0.25))
+    assert ended() == [True, True, True, False, False]
 
 
 def test_times_to_honour_are_median_and_worst(
@@ -202,17 +313,17 @@ def test_pages_go_through_all_interactions(
                 interactions.page(session, settings, "u1", cursor=cursor)
 
 
-def test_what_is_known_already_stays(
+def test_of_what_is_known_already_the_time_stays(
     database: Database, settings: ServiceSettings, people: list[str]
 ) -> None:
     again = [replace(row, at=99.0, unwillingness=0.9, title="New title", categories=["b", "c", "b"])
              for row in rows_of("u1")[:1]]  # fmt: skip
     with database.writing() as session:
         assert interactions.add(session, [*again, *again, NewInteraction("u1", "i9", 5.0)]) == (
-            interactions.Added(added=1, known=2)
+            interactions.Added(added=1, known=2, consents=1)
         )
         row = interactions.one(session, settings, "u1", "i1")
-    assert (row.at, row.unwillingness, row.title, row.categories) == (0.0, 0.1, "New title", ("b", "c"))
+    assert (row.at, row.unwillingness, row.title, row.categories) == (0.0, 0.9, "New title", ("b", "c"))
 
 
 def test_deleting_and_erasing(database: Database, settings: ServiceSettings, people: list[str]) -> None:

@@ -1,5 +1,6 @@
 """From wishes to a model in service: decisions, states with receipts, publishing, rolling back, backups."""
 
+import json
 import shutil
 import warnings
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from assent.service.serving import Server
 from assent.service.tables import Decision, Item, Job, Model, Person
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 from assent.support.errors import AssentError
-from tests.service.trained import Service, copied, say
+from tests.service.trained import Service, copied, restored, say
 from tests.small import Recorded
 
 
@@ -268,9 +269,15 @@ def test_a_backup_is_restored_on_either_database(service: Service, tmp_path: Pat
     other, there = Database(url), settings.model_copy(update={"database": url, "data": tmp_path / "other"})
     assert restore(other, there, tmp_path / "backup") == rows
     with database.snapshot() as one, other.snapshot() as two:
-        assert list(ledger.export_lines(one)) == list(ledger.export_lines(two))
+        (_, *then), (_, *now) = (list(ledger.export_lines(each)) for each in (one, two))
+        assert now[: len(then)] == then
+        assert check_ledger(ledger.export_lines(two), "ledger")[1] == []
+        [last] = ledger.entries(two, limit=1)[0]
+        assert (last.event, last.number) == ("restored", ledger.last_number(one) + 1)
         assert people.export(one, settings, "u00") == people.export(two, there, "u00")
-        assert people.totals(one) == people.totals(two)
+        ledgers = ("leaves", "seals")
+        counts = [{k: v for k, v in people.totals(each).items() if k not in ledgers} for each in (one, two)]
+        assert counts[0] == counts[1]
         lists = [Server(s).recommend(session, "u00") for s, session in ((settings, one), (there, two))]
         assert asdict(lists[0]) == asdict(lists[1])
         model = models.in_service(two)
@@ -278,15 +285,64 @@ def test_a_backup_is_restored_on_either_database(service: Service, tmp_path: Pat
     open_run(there.runs / model.folder)
     with other.writing() as session:  # and life goes on
         interactions.add(session, [NewInteraction("new", "new", 0.0)])
-        ledger.note(session, "restored")
+        ledger.note(session, "later")
     with pytest.raises(ConflictError, match="not empty"):
         restore(other, there, tmp_path / "backup")
-    file = tmp_path / "backup" / "tables" / "wish.jsonl.gz"
-    file.write_bytes(file.read_bytes() + b"x")
+    other.close()
+
+
+def test_a_backup_that_is_not_whole_is_refused_and_leaves_nothing(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, settings = service
+    folder = tmp_path / "backup"
+    backup(database, settings, folder)
     fresh = Database(f"sqlite:///{tmp_path / 'third.db'}")
-    with pytest.raises(AssentError, match="not what the backup wrote"):
-        restore(fresh, settings.model_copy(update={"data": tmp_path / "third"}), tmp_path / "backup")
-    for each in (other, fresh):
+    there = settings.model_copy(update={"data": tmp_path / "third"})
+    [run] = (folder / "runs").iterdir()
+    for file, said in (
+        (folder / "tables" / "wish.jsonl.gz", "not what the backup wrote"),
+        (run / "model.safetensors", "model.safetensors: not what the run wrote"),
+        (run / "manifest.json", "manifest.json: not what the run wrote"),
+    ):
+        content = file.read_bytes()
+        file.write_bytes(content + b" ")
+        with pytest.raises(AssentError, match=said):
+            restore(fresh, there, folder)
+        file.write_bytes(content)
+    with monkeypatch.context() as broken:
+        broken.setattr(shutil, "copytree", full_disk)
+        with pytest.raises(OSError, match="no space"):
+            restore(fresh, there, folder)
+    with monkeypatch.context() as broken:
+        broken.setattr(ledger, "insert_many", full_disk)
+        with pytest.raises(OSError, match="no space"):
+            restore(fresh, there, folder)
+    assert not any(there.runs.glob("*"))
+    restore(fresh, there, folder)  # the same again, once it can
+    fresh.close()
+    model = settings.runs / run.name / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1])
+    with pytest.raises(AssentError, match="not what the run wrote"):
+        backup(database, settings, tmp_path / "second")
+
+
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError("no space")
+
+
+def test_a_backup_of_the_first_release_is_brought_up_to_date(url: str, tmp_path: Path) -> None:
+    database, settings = restored(f"sqlite:///{tmp_path / 'first.db'}", tmp_path / "data")
+    backup(database, settings, tmp_path / "backup")
+    about = json.loads((tmp_path / "backup" / "backup.json").read_text())
+    (tmp_path / "backup" / "backup.json").write_text(json.dumps({**about, "revision": "0001"}))
+    head = database.revision()
+    other = Database(url)
+    restore(other, settings.model_copy(update={"data": tmp_path / "other"}), tmp_path / "backup")
+    assert other.revision() == head != "0001"
+    with other.snapshot() as session:
+        assert len(interactions.page(session, settings, "u00").rows) == 9
+    for each in (database, other):
         each.close()
 
 

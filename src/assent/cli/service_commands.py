@@ -61,8 +61,14 @@ class PlaceOptions:
     """Where the service keeps its data, and its settings."""
 
     data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="The folder of the service.", rich_help_panel=_PANEL)
-    ] = Path("assent-service")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of the service.",
+            show_default="assent-service; of the demo: assent-demo",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None
     database: Annotated[
         str | None,
         typer.Option(
@@ -84,15 +90,27 @@ class PlaceOptions:
         ),
     ] = None
 
-    def read(self, **given: Any) -> ServiceSettings:
-        """Return the settings."""
-        url = self.database or f"sqlite:///{(self.data / 'assent.db').resolve()}"
-        return read_settings(self.settings, database=url, data=self.data.resolve(), **given)
+    def read(self, *, folder: str = "assent-service", **given: Any) -> ServiceSettings:
+        """Return the settings; `folder` is where it is if no folder is named."""
+        data = (self.data or Path(folder)).resolve()
+        return read_settings(self.settings, database=self.database or f"sqlite:///{data / 'assent.db'}",
+                             data=data, **given)  # fmt: skip
+
+
+@contextmanager
+def _made(settings: ServiceSettings) -> Iterator[Database]:
+    """Open the database; make it, if there is none."""
+    database = Database.open(settings.database)
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 @contextmanager
 def _opened(settings: ServiceSettings) -> Iterator[Database]:
-    database = Database.open(settings.database)
+    """Open the database; a folder that was mistyped becomes no new service."""
+    database = Database.existing(settings.database)
     try:
         yield database
     finally:
@@ -125,8 +143,8 @@ def serve_command(
 ) -> None:
     """Serve the API and the pages of people and operators.
 
-    The database is made, or brought up to date, at the start. Put a server that speaks https in front of it,
-    unless only this machine is to reach it.
+    The database is made, or brought up to date, at the start. The demo takes no database but its own.
+    Put a server that speaks https in front of it, unless only this machine is to reach it.
 
     Examples:
 
@@ -136,16 +154,20 @@ def serve_command(
     ```
     """
     port = port or _free_port(host)
-    settings = place.read(public_url=f"http://{host}:{port}", **_DEMO) if demo else place.read()
+    here = _address(host, port)
+    settings = place.read(folder="assent-demo", **_DEMO) if demo else place.read()
+    if demo or "public_url" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"public_url": here})
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):
         raise AssentError(f"--host {host}: the demo lets anybody in; accepted: 127.0.0.1")
     _tell()
-    with _opened(settings) as database:
-        if demo:
+    with _made(settings) as database:
+        if settings.demo:
             _fill_with_demo(database, settings)
         os.environ[_SETTINGS] = settings.model_dump_json()
-        with _worker_beside(wanted=worker or demo):
-            say(f"Serving at {settings.public_url} (Ctrl-C ends it)")
+        with _worker_beside(wanted=worker or settings.demo):
+            for_people = "" if settings.public_url == here else f", for {settings.public_url}"
+            say(f"Serving at {here}{for_people} (Ctrl-C ends it)")
             uvicorn.run(
                 "assent.cli.service_commands:app_of_settings",
                 factory=True,
@@ -158,6 +180,12 @@ def serve_command(
             )
 
 
+def _address(host: str, port: int) -> str:
+    """Return where this machine reaches a web process that listens on a host and a port."""
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+
+
 def _free_port(host: str) -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as found:
         found.bind((host, 0))
@@ -166,11 +194,10 @@ def _free_port(host: str) -> int:
 
 
 def _fill_with_demo(database: Database, settings: ServiceSettings) -> None:
-    from assent.service.demo import is_empty, make_demo
+    from assent.service.demo import make_demo
 
-    if is_empty(database):
-        notice("Making the demo's data and its first model (less than a minute) ...")
-        make_demo(database, settings)
+    if make_demo(database, settings):
+        notice("The demo's first model is being trained (some minutes). Its first page says how far it is.")
 
 
 def app_of_settings() -> Any:
@@ -215,7 +242,22 @@ def work_by_settings() -> None:
         stop.set()
 
     Thread(target=wait_for_end, daemon=True).start()
-    _work(ServiceSettings.model_validate_json(os.environ[_SETTINGS]), stop)
+    settings = ServiceSettings.model_validate_json(os.environ[_SETTINGS])
+    if settings.demo:
+        _finish_demo(settings, stop)
+    _work(settings, stop)
+
+
+def _finish_demo(settings: ServiceSettings, stop: Event) -> None:
+    """Do what waits until the demo has its first model, and bring what comes after it."""
+    from assent.service.demo import finish_demo
+    from assent.service.worker import ask_for_work, work_once
+
+    with _opened(settings) as database:
+        while not finish_demo(database) and not stop.is_set():
+            ask_for_work(database, settings)  # again, should the first training have failed
+            if not work_once(database, settings, worker="demo", stop=stop):
+                stop.wait(1.0)
 
 
 @spread
@@ -269,9 +311,7 @@ def create_key_command(
     *,
     name: Annotated[str, typer.Option(help="What the key is for, as the audit log shows it.")],
     scopes: Annotated[str, typer.Option(help="What it may do, by commas; an unknown one lists them.")],
-    days: Annotated[
-        float | None, typer.Option(min=0, help="Days until it ends.", show_default="never")
-    ] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it ends.", show_default="never")] = None,
     place: PlaceOptions,
 ) -> None:
     """Create a key and print it: this is the only time that it can be read.
@@ -283,7 +323,9 @@ def create_key_command(
     assent keys create --name me --scopes admin --days 30
     ```
     """
-    with _opened(place.read()) as database:
+    if days is not None and days <= 0:
+        raise AssentError(f"--days {days:g}: accepted: more than 0")
+    with _made(place.read()) as database:
         expires = None if days is None else time() + days * 86_400
         listed = [each.strip() for each in scopes.split(",") if each.strip()]
         with database.writing() as session:
@@ -342,7 +384,7 @@ def rotate_key_command(id: KeyId, *, place: PlaceOptions) -> None:
 @keys_command.command("revoke")
 @spread
 def revoke_key_command(id: KeyId, *, place: PlaceOptions) -> None:
-    """End a key at once, and all visits that it opened.
+    """End a key at once, the links that it asked for, and all visits that it or they opened.
 
     Examples:
 

@@ -43,6 +43,14 @@ def verify_command(
             metavar="FILE", help="A receipt to find in the ledger; may be repeated.", show_default=False
         ),
     ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HEAD",
+            help="A head of the ledger that you kept, as this command printed it; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Train the final model again and compare its bytes.")
     ] = False,
@@ -53,25 +61,27 @@ def verify_command(
 ) -> None:
     """Check that a run's files are what the fit wrote, and that what they say follows from each other.
 
-    Of a ledger, every altered, missing or reordered line is found, and receipts are looked up in it. The exit
-    code is 1 if something is wrong, with a line for each finding.
+    Of a ledger, every altered, missing or reordered line is found, and receipts and heads that you kept are
+    looked up in it. The exit code is 1 if something is wrong, with a line for each finding.
 
     Examples:
 
     ```
     assent verify runs/steam
     assent verify runs/steam --data data/steam --again
-    assent verify ledger.jsonl --receipt receipt.json
+    assent verify ledger.jsonl --receipt receipt.json --head 0123...cdef
     ```
     """
     output.check()
     if run.is_file():
         if again or model or given.data:
-            raise AssentError(f"{run}: a ledger; accepted: --receipt alone")
-        _check_ledger(run, receipt or [], output)
+            raise AssentError(f"{run}: a ledger; accepted: --receipt and --head alone")
+        _check_ledger(run, receipt or [], head or [], output)
         return
-    if receipt:
-        raise AssentError(f"{run}: a receipt needs a ledger; accepted: a file that assent ledger wrote")
+    if receipt or head:
+        raise AssentError(
+            f"{run}: a receipt or a head needs a ledger; accepted: a file that assent ledger wrote"
+        )
     if again and given.data is None:
         raise AssentError("--again: needs --data, the log of the run")
     progress = watcher()
@@ -88,9 +98,9 @@ def verify_command(
     say(f"{run}: all that was checked is as the run wrote it.")
 
 
-def _check_ledger(ledger: Path, receipts: list[Path], output: OutputOptions) -> None:
-    """Check a ledger and receipts, and print what was found."""
-    summary, found = check_files(ledger, receipts)
+def _check_ledger(ledger: Path, receipts: list[Path], heads: list[str], output: OutputOptions) -> None:
+    """Check a ledger, receipts and heads, and print what was found."""
+    summary, found = check_files(ledger, receipts, heads)
     for each in found:
         say(str(each))
     output.write([{"file": each.where, "finding": each.what} for each in found])
@@ -100,3 +110,5 @@ def _check_ledger(ledger: Path, receipts: list[Path], output: OutputOptions) -> 
     say(f"Head: {summary.head}. Only a head that you kept, or a receipt, shows that the end is missing.")
     if receipts:
         say(f"{plural(len(receipts), 'receipt')} found in it.")
+    if heads:
+        say(f"{plural(len(heads), 'head')} found in it.")

@@ -2,6 +2,7 @@
 
 tables, database, migrations   what is stored, and where
 interactions, wishes           what people did, and what they say of it
+recorder                       wishes of one moment are stored together
 ledger, receipts, ledger_check the append-only log of events, receipts, and how both are checked
 jobs, worker, states, models   who trains what; which wishes that honours; which model is in service
 serving                        what is recommended now

@@ -9,25 +9,30 @@
 The test of all routes reads these declarations, so that a new route is tested by being there.
 """
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastapi import Depends, Request
+from fastapi import Depends, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.params import Depends as Dependency
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 
 from assent.service import security
 from assent.service.database import Database
+from assent.service.interactions import CONTROL
+from assent.service.recorder import Recorder
 from assent.service.security import KeyHolder, NotAllowedError, RefusedError, Visitor
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
-from assent.service.wishes import Recorder
+from assent.support.errors import AssentError
 
 KEY_SECONDS: Final = 2.0
 """For how long a process takes a key that it has checked as good."""
@@ -110,6 +115,44 @@ def KeyFor(scope: str) -> Any:  # noqa: N802  (reads like FastAPI's own)
     return Depends(_Key(scope))
 
 
+class KeyedRoute(APIRoute):
+    """A route of platforms: without a key, nothing of a request is read."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return a handler that asks for the key first; FastAPI would read the body first."""
+        handle = super().get_route_handler()
+
+        async def handle_known(request: Request) -> Response:
+            await shown_key(request)
+            return await handle(strict(request))
+
+        return handle_known
+
+
+class StrictRequest(Request):
+    """A request in whose JSON a name that comes twice is refused: which one counts would be a guess."""
+
+    async def json(self) -> Any:
+        """Return what the body has."""
+        if not hasattr(self, "_json"):
+            self._json = json.loads(await self.body(), object_pairs_hook=_object)
+        return self._json
+
+
+def strict(request: Request) -> StrictRequest:
+    """Return a request whose JSON is read strictly; its body is not read yet."""
+    if isinstance(request, StrictRequest):
+        return request
+    return StrictRequest(request.scope, request.receive)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise HTTPException(400, "a name comes twice in an object: accepted: once")
+    return found
+
+
 async def shown_key(request: Request) -> KeyHolder:
     """Return whose key a request shows."""
     service = service_of(request)
@@ -188,6 +231,10 @@ class Door:
             security.count_attempt(session, f"visit {visitor.token_hash}", **SAVES)
         return visitor
 
+    def asked(self, name: str) -> str:
+        """Return a text of the address's query; empty if there is none."""
+        return _printable(name, self.request.query_params.get(name, ""))
+
     @property
     def posted(self) -> FormData:
         """The form that was sent."""
@@ -204,9 +251,11 @@ class Door:
         if visitor is None or self._needs is None:
             raise RefusedError("nobody visits: accepted: a new link from the platform")
         if self._needs not in (visitor.kind, ANY):
-            raise NotAllowedError(f"this page is for a visit of another kind: {self._needs}")
+            raise NotAllowedError(f"this page is for a visit of another kind: {self._needs}", self._needs)
         if self.form is not None and not security.same(visitor.csrf, text_of(self.form, "csrf")):
-            raise NotAllowedError("this form is not of this visit: accepted: the form as it was shown")
+            raise NotAllowedError(
+                "this form is not of this visit: accepted: the form as it was shown", "form"
+            )
         return visitor
 
 
@@ -236,9 +285,16 @@ def needs_of(dependencies: list[Any]) -> set[str]:
 def text_of(form: FormData, name: str) -> str:
     """Return a text of a form; empty if there is none."""
     found = form.get(name)
-    return found if isinstance(found, str) else ""
+    return _printable(name, found) if isinstance(found, str) else ""
 
 
 def texts_of(form: FormData, name: str) -> list[str]:
     """Return all texts of a name, in the order of the form."""
-    return [each for each in form.getlist(name) if isinstance(each, str)]
+    return [_printable(name, each) for each in form.getlist(name) if isinstance(each, str)]
+
+
+def _printable(name: str, text: str) -> str:
+    """Return a text; refuse what no id, title or category has, and no database takes."""
+    if CONTROL.search(text):
+        raise AssentError(f"{name}: control characters: accepted: printable text")
+    return text

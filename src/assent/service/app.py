@@ -13,17 +13,17 @@ from starlette.staticfiles import StaticFiles
 from assent.service.access import Service
 from assent.service.boundary import Boundary
 from assent.service.database import Database
-from assent.service.pages import operator, people, visits
+from assent.service.pages import operator, people, previews, visits
 from assent.service.pages.render import STATIC, error_page
 from assent.service.problems import Problem, answer_errors
+from assent.service.recorder import Recorder
 from assent.service.routes import ROUTERS
 from assent.service.serving import Server, UnreadableModelError
 from assent.service.settings import ServiceSettings
-from assent.service.wishes import Recorder
 
 THREADS: Final = 8
 """Requests that are worked on at once. More threads only wait for each other, and each wait is a delay."""
-PAGES = (visits.router, people.router, operator.router)
+PAGES = (visits.router, people.router, previews.router, operator.router)
 
 
 def make_app(database: Database, settings: ServiceSettings) -> FastAPI:

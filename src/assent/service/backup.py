@@ -22,7 +22,9 @@ from sqlalchemy import MetaData, delete, func, insert, inspect, select, text
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.orm import Session
 
+from assent.runs.manifest import MANIFEST
 from assent.service.database import ConflictError, Database, shown
+from assent.service.ledger import note
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Attempt, Link, Meta, Model, Reply, Table, Visit
 from assent.support.errors import AssentError
@@ -30,6 +32,8 @@ from assent.support.files import parse_json, read_own, write_json, write_with
 
 FORMAT: Final = 1
 LISTED: Final = "backup.json"
+RESTORED: Final = "restored"
+"""The event of the ledger."""
 _PASSING: Final = {each.__tablename__ for each in (Attempt, Link, Reply, Visit)}
 _SOME: Final = 5000
 
@@ -44,7 +48,7 @@ def backup(database: Database, settings: ServiceSettings, to: Path) -> dict[str,
     with database.snapshot() as session:
         revision = session.scalar(text("SELECT version_num FROM alembic_version"))
         for table in _tables():
-            file = to / "tables" / f"{table.name}.jsonl.gz"
+            file = _table(to, table.name)
             rows[table.name] = _write(session, table, file)
             files[table.name] = sha256(read_own(file)).hexdigest()
         folders = session.scalars(select(Model.folder).where(Model.pruned.is_(None)).order_by(Model.id)).all()
@@ -52,6 +56,7 @@ def backup(database: Database, settings: ServiceSettings, to: Path) -> dict[str,
         if not (settings.runs / folder).is_dir():
             raise AssentError(f"{settings.runs / folder}: no such run folder; begin the backup again")
         shutil.copytree(settings.runs / folder, to / "runs" / folder)
+    _check_runs(to)
     about = {
         "format": FORMAT,
         "assent": version("assent"),
@@ -65,7 +70,11 @@ def backup(database: Database, settings: ServiceSettings, to: Path) -> dict[str,
 
 
 def restore(database: Database, settings: ServiceSettings, source: Path) -> dict[str, int]:
-    """Fill an empty database, and the folder of runs, from a backup; return the number of rows by table."""
+    """Fill an empty database, and the folder of runs, from a backup; return the number of rows by table.
+
+    Everything in the backup is checked first. If it fails all the same, nothing of it stays. The ledger notes
+    it: what was there after the backup is not there any more.
+    """
     about = parse_json(source / LISTED, read_own(source / LISTED))
     match about:
         case {"format": 1, "revision": str(revision), "rows": dict(rows), "files": dict(files),
@@ -79,20 +88,46 @@ def restore(database: Database, settings: ServiceSettings, source: Path) -> dict
         if (settings.runs / folder).exists():
             raise ConflictError(f"{settings.runs / folder}: already exists; accepted: a new folder of data")
     for name, expected in files.items():
-        if sha256(read_own(source / "tables" / f"{name}.jsonl.gz")).hexdigest() != expected:
-            raise AssentError(f"{source / 'tables' / f'{name}.jsonl.gz'}: not what the backup wrote")
-    database.migrate(revision)
-    with database.writing() as session:
-        session.execute(delete(Meta))
-        there = MetaData()
-        there.reflect(session.connection())  # the tables of that revision, not of this one
-        for table in there.sorted_tables:
-            if table.name in files:
-                _read(session, table, source / "tables" / f"{table.name}.jsonl.gz")
-    for folder in folders:
-        shutil.copytree(source / "runs" / folder, settings.runs / folder)
-    database.migrate()
+        if sha256(read_own(_table(source, name))).hexdigest() != expected:
+            raise AssentError(f"{_table(source, name)}: not what the backup wrote")
+    _check_runs(source)
+    try:
+        for folder in folders:
+            shutil.copytree(source / "runs" / folder, settings.runs / folder)
+        with database.writing() as session:
+            database.migrate(revision, session=session)
+            session.execute(delete(Meta))
+            there = MetaData()
+            there.reflect(session.connection())  # the tables of that revision, not of this one
+            for table in there.sorted_tables:
+                if table.name in files:
+                    _read(session, table, _table(source, table.name))
+            database.migrate(session=session)
+            note(session, RESTORED, backup=sha256(read_own(source / LISTED)).hexdigest())
+    except BaseException:
+        for folder in folders:
+            shutil.rmtree(settings.runs / folder, ignore_errors=True)
+        raise
     return rows
+
+
+def _check_runs(backup: Path) -> None:
+    """Refuse a backup with a run that is not what its model's row says: the hash of a list of hashes."""
+    for model in (each for rows in _batches(_table(backup, Model.__tablename__)) for each in rows):
+        if model["pruned"] is not None:
+            continue
+        folder = backup / "runs" / model["folder"]
+        content = read_own(folder / MANIFEST)
+        if sha256(content).hexdigest() != model["manifest_hash"]:
+            raise AssentError(f"{folder / MANIFEST}: not what the run wrote; accepted: a whole copy")
+        for name, expected in parse_json(folder / MANIFEST, content)["files"].items():
+            if sha256(read_own(folder / name)).hexdigest() != expected:
+                raise AssentError(f"{folder / name}: not what the run wrote; accepted: a whole copy")
+
+
+def _table(backup: Path, name: str) -> Path:
+    """Return the file of a table."""
+    return backup / "tables" / f"{name}.jsonl.gz"
 
 
 def _tables() -> list[SqlTable]:

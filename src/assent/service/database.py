@@ -75,6 +75,25 @@ class Database:
             raise AssentError(f"database {shown(opened.engine.url)}: {_first_line(error)}") from None
         return opened
 
+    @staticmethod
+    def existing(url: str, *, pool: int = 10) -> "Database":
+        """Open a database that holds a service, as `open` does; refuse another, and make none."""
+        place = _url(url)
+        found = Database(url, pool=pool) if _is_there(place) else None
+        try:
+            revision = None if found is None else found.revision()
+        except SQLAlchemyError as error:
+            raise AssentError(f"database {shown(place)}: {_first_line(error)}") from None
+        finally:
+            if found is not None:
+                found.close()
+        if revision is None:
+            raise AssentError(
+                f"database {shown(place)}: there is no service; accepted: one that assent serve, "
+                "assent keys create or assent restore made"
+            )
+        return Database.open(url, pool=pool)
+
     @property
     def is_sqlite(self) -> bool:
         """Whether it is an SQLite file."""
@@ -99,22 +118,34 @@ class Database:
         with Session(self.engine.execution_options(**level)) as session:
             yield session
 
-    def migrate(self, revision: str = "head") -> None:
-        """Make the tables, or bring them up to a revision; a database of a newer assent is refused."""
-        with self._writer.begin() as connection:
-            if not self.is_sqlite:
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
-            config = _config(connection)
-            known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
-            found = MigrationContext.configure(connection).get_current_revision()
-            if found is not None and found not in known:
-                place = shown(self.engine.url)
-                raise AssentError(
-                    f"database {place}: made by a newer assent (revision {found}); upgrade assent"
-                )
-            command.upgrade(config, revision)
-            if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
-                connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
+    def migrate(self, revision: str = "head", *, session: Session | None = None) -> None:
+        """Make the tables, or bring them up to a revision; a database of a newer assent is refused.
+
+        Where a session is given it is a part of its transaction.
+        """
+        if session is None:
+            with self.writing() as own:
+                self.migrate(revision, session=own)
+            return
+        connection = session.connection()
+        if not self.is_sqlite:
+            self._check_encoding(connection)
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATING})
+        config = _config(connection)
+        known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found is not None and found not in known:
+            place = shown(self.engine.url)
+            raise AssentError(f"database {place}: made by a newer assent (revision {found}); upgrade assent")
+        command.upgrade(config, revision)
+        if connection.scalar(select(Meta.value).where(Meta.name == "ledger")) is None:
+            connection.execute(insert(Meta).values(name="ledger", value=str(uuid4())))
+
+    def _check_encoding(self, connection: Connection) -> None:
+        found = connection.scalar(text("SHOW server_encoding"))
+        if found != "UTF8":
+            place = shown(self.engine.url)
+            raise AssentError(f"database {place}: encoding {found}; accepted: UTF8")
 
     def revision(self) -> str | None:
         """Return the revision of the tables; None if there are none."""
@@ -162,7 +193,10 @@ class Query:
         except dialect.loaded_dbapi.Error as error:
             if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
                 connection.invalidate()
-            raise DBAPIError(None, None, error) from error
+            # Of the kind that SQLAlchemy gives it: some kinds mean that the database does not answer.
+            raise DBAPIError.instance(
+                None, None, error, dialect.loaded_dbapi.Error, dialect=dialect
+            ) from error
         return found
 
     def _make(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
@@ -240,7 +274,12 @@ def _url(url: str) -> URL:
 def _engine(url: URL, pool: int, level: IsolationLevel = "READ COMMITTED") -> Engine:
     if url.get_backend_name() != "sqlite":
         engine = create_engine(
-            url, pool_size=pool, max_overflow=pool, pool_timeout=PATIENCE, isolation_level=level
+            url,
+            pool_size=pool,
+            max_overflow=pool,
+            pool_timeout=PATIENCE,
+            isolation_level=level,
+            connect_args={"client_encoding": "utf8"},  # also of a database that is refused for its own
         )
         _ask_idle_connections(engine)
         return engine
@@ -290,6 +329,11 @@ def _ask_idle_connections(engine: Engine) -> None:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error:
             raise DisconnectionError from None  # the pool tries another one
+
+
+def _is_there(url: URL) -> bool:
+    """Whether there is something to connect to: SQLite would make a file."""
+    return url.get_backend_name() != "sqlite" or Path(str(url.database)).is_file()
 
 
 def _private(file: Path) -> None:

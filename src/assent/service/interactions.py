@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,6 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
-    case,
     cast,
     func,
     select,
@@ -24,12 +22,13 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy import delete as deleting
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from assent.service.database import NotFoundError, Query, given_rows, query
-from assent.service.effective import Effective
-from assent.service.ledger import note
+from assent.service.effective import Brought, Effective
+from assent.service.items import Changed, add_items
+from assent.service.ledger import note, take_turn
+from assent.service.security import hashed
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
     Decision,
@@ -37,8 +36,10 @@ from assent.service.tables import (
     Item,
     ItemCategory,
     Link,
+    Model,
     Person,
     Publication,
+    Reply,
     Visit,
     Wish,
 )
@@ -47,14 +48,19 @@ from assent.support.errors import AssentError
 
 LONGEST: Final = 1024
 """Most characters of an id, a title or a category."""
+CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f]")
+"""Characters that no id, title or category has."""
 _UPLOADING: Final = 7_263_003
 """The number of PostgreSQL's lock that uploads hold."""
 _SOME: Final = 10_000
 """Rows in one statement."""
 DELETED: Final = "interaction deleted"
 ERASED: Final = "person erased"
-"""Events of the ledger."""
+CONSENT: Final = "consent changed"
+"""Events of the ledger. The last: the platform brought what is minded more, or otherwise, from then on."""
 STATES: Final = ("used", "withheld", "never", "closed", "undecided")
+CHANGED: Final = "changed"
+"""What `page` takes as a state, too: another one than in the model that was in service before."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,9 @@ class Added:
 
     added: int
     known: int
-    """Pairs of a person and an item that were there already; they stay as they are."""
+    """Pairs of a person and an item that were there already: their time stays as it is."""
+    consents: int = 0
+    """Known ones for which the platform brought another unwillingness than before, which counts now."""
 
 
 class Row(NamedTuple):
@@ -91,9 +99,10 @@ class Row(NamedTuple):
     unwillingness: float
     """In force now."""
     source: str
-    """Who said so: a wish on the `item`, `category` or `everything`; the `platform`; or nobody, `unsaid`."""
+    """Who said so: a wish on the `item`, `category` or `everything`; the `platform`; or nobody, `unsaid`.
+    `kept`: so it was when the platform changed the item's categories."""
     source_target: str | None
-    """The category, where the source is one."""
+    """The category that it was said of, where it was one."""
     said: float | None
     """When the wish was made."""
     state: str
@@ -104,7 +113,8 @@ class Row(NamedTuple):
     """One of `assent.game.reasons.Reason`, for used and withheld ones."""
     value: float | None
     cost: float | None
-    price: float | None
+    break_even: float | None
+    """The price of one unit of unwillingness up to which its use would pay."""
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None
@@ -131,20 +141,31 @@ class CategoryCount:
 
 
 def add(session: Session, interactions: Sequence[NewInteraction]) -> Added:
-    """Add interactions, with people and items that are new; return how many were new."""
+    """Add interactions, with people and items that are new; return how many were new.
+
+    Of a known one, its item's title and categories and its unwillingness are replaced where they are given.
+    """
     for place, each in enumerate(interactions, 1):
         _check(each, f"interaction {place}")
     _take_turn(session, alone=len(interactions) > 1)
-    now, added, changed = time(), 0, set[int]()
-    for start in range(0, len(interactions), _SOME):
-        some = interactions[start : start + _SOME]
+    now, added, touched, differing, consents = time(), 0, set[int](), 0, 0
+    parts = [interactions[start : start + _SOME] for start in range(0, len(interactions), _SOME)]
+    for some in parts:  # first what may take the ledger's turn: others hold it while they wait for rows
         _add_people(session, {each.user for each in some}, now)
-        changed |= _add_items(session, some)
+        changed = _add_items(session, some)
+        touched |= changed.people
+        differing += changed.interactions
+        owners = _set_consents(session, some)
+        touched |= set(owners)
+        consents += len(owners)
+    if differing := differing + consents:
+        note(session, CONSENT, interactions=differing)
+    for some in parts:
         new = _add_new(session, some, now)
-        changed |= set(new)
+        touched |= set(new)
         added += len(new)
-    touch(session, changed)
-    return Added(added, len(interactions) - added)
+    touch(session, touched)
+    return Added(added, len(interactions) - added, consents)
 
 
 def _take_turn(session: Session, *, alone: bool) -> None:
@@ -160,8 +181,8 @@ def _check(each: NewInteraction, place: str) -> None:
     for name, said in texts.items():
         if said is None and name == "title":
             continue
-        if not isinstance(said, str) or not 0 < len(said) <= LONGEST or "\0" in said:
-            raise AssentError(f"{place}: {name}: accepted: a text of 1 to {LONGEST} characters")
+        if not isinstance(said, str) or not 0 < len(said) <= LONGEST or CONTROL.search(said):
+            raise AssentError(f"{place}: {name}: accepted: a printable text of 1 to {LONGEST} characters")
     if not isfinite(each.at) or abs(each.at) > 1e11:
         raise AssentError(f"{place}: at {each.at!r}: accepted: seconds since 1970")
     if each.unwillingness is not None and not 0 <= each.unwillingness <= 1:
@@ -180,57 +201,43 @@ def _add_people(session: Session, users: Iterable[str], now: float) -> None:
     query(asked).run(session, rows=json.dumps(rows), now=now)
 
 
-def _add_items(session: Session, some: Sequence[NewInteraction]) -> set[int]:
-    """Add items that are new; given titles and categories replace.
-
-    Return the people for whom other categories change something.
-    """
+def _add_items(session: Session, some: Sequence[NewInteraction]) -> Changed:
+    """Add items that are new; given titles and categories replace."""
     titles: dict[str, str | None] = {}
     categories: dict[str, Sequence[str]] = {}
     for each in some:
         titles[each.item] = each.title or titles.get(each.item)
         if each.categories is not None:
             categories[each.item] = list(dict.fromkeys(each.categories))
-    given = given_rows(session, {"item": "text", "title": "text"})
-    rows = json.dumps([{"item": item, "title": title} for item, title in sorted(titles.items())])
-    is_new = "NOT EXISTS (SELECT 1 FROM item WHERE item.item = given.item)"
-    asked = f"SELECT given.item, given.title FROM {given} WHERE {is_new}"
-    query(f"INSERT INTO item (item, title) {asked} ON CONFLICT DO NOTHING").run(session, rows=rows)
-    if any(titles.values()):
-        other = "item.item = given.item AND (item.title <> given.title OR item.title IS NULL)"
-        asked = f"UPDATE item SET title = given.title FROM {given} WHERE {other} AND given.title IS NOT NULL"
-        query(asked).run(session, rows=rows)
-    return _set_categories(session, categories)
+    return add_items(session, titles, categories)
 
 
-def _set_categories(session: Session, given: Mapping[str, Sequence[str]]) -> set[int]:
-    """Set the categories of items; return the people who have one whose categories change."""
-    if not given:
-        return set()
-    wanted = text(f"SELECT given.item FROM {given_rows(session, {'item': 'text'})}").columns(Item.item)
-    asked = (
-        select(Item.id, Item.item, ItemCategory.category)
-        .outerjoin(ItemCategory, ItemCategory.item_id == Item.id)
-        .where(Item.item.in_(wanted))
-        .order_by(Item.id, ItemCategory.place)
+def _set_consents(session: Session, some: Sequence[NewInteraction]) -> list[int]:
+    """Set what is brought of the consent to known interactions; return whose they are, once for each."""
+    said = {
+        (each.user, each.item): each.unwillingness for each in some if each.unwillingness is not None
+    }  # the last, of a pair that comes twice
+    if not said:
+        return []
+    kinds = {"user": "text", "item": "text", "unwillingness": "double precision"}
+    other = (
+        "(interaction.unwillingness IS NULL OR interaction.unwillingness <> given.unwillingness) "
+        "AND interaction.person_id = person.id AND interaction.item_id = item.id"
     )
-    there: dict[tuple[int, str], list[str]] = defaultdict(list)
-    rows = json.dumps([{"item": each} for each in given])
-    for id, item, category in session.execute(asked, {"rows": rows}):
-        there[id, item] += [] if category is None else [category]
-    changed = {id: given[item] for (id, item), names in there.items() if names != list(given[item])}
-    if not changed:
-        return set()
-    session.execute(deleting(ItemCategory).where(ItemCategory.item_id.in_(changed)))
-    new = [
-        {"item_id": id, "place": place, "category": name}
-        for id, names in changed.items()
-        for place, name in enumerate(names)
-    ]
-    if new:
-        of = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
-        session.execute(of.insert(ItemCategory).on_conflict_do_nothing(), new)
-    return set(session.scalars(select(Interaction.person_id).where(Interaction.item_id.in_(changed))))
+    known = (
+        f'{given_rows(session, kinds)} JOIN person ON person."user" = given."user" '
+        "JOIN item ON item.item = given.item"
+    )
+    rows = json.dumps([{"user": user, "item": item, "unwillingness": minded}
+                       for (user, item), minded in said.items()])  # fmt: skip
+    if not query(f"SELECT 1 FROM {known} JOIN interaction ON {other} LIMIT 1").rows(session, rows=rows):
+        return []
+    take_turn(session)  # before rows are changed that somebody who has it may want to delete
+    asked = (
+        f"UPDATE interaction SET unwillingness = given.unwillingness FROM {known} WHERE {other} "
+        "RETURNING person_id"
+    )
+    return [person for (person,) in query(asked).rows(session, rows=rows)]
 
 
 def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> list[int]:
@@ -243,24 +250,40 @@ def _add_new(session: Session, some: Sequence[NewInteraction], now: float) -> li
         'JOIN person ON person."user" = given."user" JOIN item ON item.item = given.item '
         "WHERE true ORDER BY person.id, item.id ON CONFLICT DO NOTHING RETURNING person_id"
     )
-    first = {(each.user, each.item): each for each in reversed(some)}  # of a pair that comes twice
-    rows = [{name: getattr(each, name) for name in kinds} for each in first.values()]
-    return [person for (person,) in query(asked).rows(session, rows=json.dumps(rows), now=now)]
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for each in some:  # of a pair that comes twice, the first time and the last unwillingness count
+        row = {name: getattr(each, name) for name in kinds}
+        there = rows.setdefault((each.user, each.item), row)
+        if each.unwillingness is not None:
+            there["unwillingness"] = each.unwillingness
+    given = json.dumps(list(rows.values()))
+    return [person for (person,) in query(asked).rows(session, rows=given, now=now)]
 
 
 def delete(session: Session, user: str, item: str) -> None:
     """Delete an interaction; `NotFoundError` if there is none. It is no longer served from, at once."""
-    found = session.execute(
-        select(Interaction.id, Interaction.person_id)
-        .join(Person, Person.id == Interaction.person_id)
-        .join(Item, Item.id == Interaction.item_id)
-        .where(Person.user == user, Item.item == item)
-    ).first()
-    if found is None:
+    if not delete_many(session, [(user, item)]):
         raise NotFoundError("interaction: there is none of this person and item")
+
+
+def delete_many(session: Session, pairs: Sequence[tuple[str, str]]) -> int:
+    """Delete interactions, given as user and item; return how many there were."""
+    given = given_rows(session, {"user": "text", "item": "text"})
+    asked = (
+        f'SELECT interaction.id FROM {given} JOIN person ON person."user" = given."user" '
+        "JOIN item ON item.item = given.item "
+        "JOIN interaction ON interaction.person_id = person.id AND interaction.item_id = item.id"
+    )
+    rows = json.dumps([{"user": user, "item": item} for user, item in pairs])
+    found = sorted(set(session.scalars(text(asked), {"rows": rows})))
+    if not found:
+        return 0
     note(session, DELETED)  # first: whoever writes wishes takes the ledger before people, too
-    session.execute(deleting(Interaction).where(Interaction.id == found.id))
-    touch(session, [found.person_id])
+    these = f"SELECT given.id FROM {given_rows(session, {'id': 'bigint'})}"
+    gone = text(f"DELETE FROM interaction WHERE id IN ({these}) RETURNING person_id")
+    people = list(session.scalars(gone, {"rows": json.dumps([{"id": each} for each in found])}))
+    touch(session, set(people))
+    return len(people)
 
 
 def exists(session: Session, user: str) -> bool:
@@ -269,7 +292,7 @@ def exists(session: Session, user: str) -> bool:
 
 
 def erase(session: Session, user: str) -> None:
-    """Delete all that is known of a person: interactions, wishes, decisions, receipts, links, visits.
+    """Delete all that is known of a person: what they did and said, decisions, receipts, links, replies.
 
     The ledger keeps that there were events; nobody can link them to the person any more. Models that were
     trained on what the person disclosed stay until the next one is trained.
@@ -280,6 +303,7 @@ def erase(session: Session, user: str) -> None:
     note(session, ERASED)
     for table in (Link, Visit):
         session.execute(deleting(table).where(table.person == user))
+    session.execute(deleting(Reply).where(Reply.person == hashed(user)))
     session.execute(deleting(Person).where(Person.id == person))  # the rest goes with it
 
 
@@ -290,6 +314,28 @@ _DECIDED = and_(
     Decision.person_id == Interaction.person_id,
     Decision.item_id == Interaction.item_id,
 )
+_BEFORE = (
+    select(Publication.model_id)
+    .join(Model, Model.id == Publication.model_id)
+    .where(Publication.model_id != _IN_SERVICE, Model.pruned.is_(None))
+    .order_by(Publication.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+"""The model that was in service before, if its decisions are kept."""
+_earlier = aliased(Decision)
+_decided_before = (
+    select(_earlier.state)
+    .where(
+        _earlier.model_id == _BEFORE,
+        _earlier.person_id == Interaction.person_id,
+        _earlier.item_id == Interaction.item_id,
+    )
+    .correlate(Interaction)
+    .scalar_subquery()
+)
+_state_before: ColumnElement[str] = func.coalesce(_decided_before, "undecided")
+_HAS_CHANGED = and_(_BEFORE.is_not(None), _state_before != _state)
 _CATEGORIES = (
     select(ItemCategory.category).where(ItemCategory.item_id == Interaction.item_id).correlate(Interaction)
 )
@@ -301,6 +347,7 @@ _FILTERS: Final[Mapping[str, ColumnElement[bool]]] = {
         bindparam("search"), autoescape=False, escape="/"
     ),
     "state": _state == bindparam("state"),
+    CHANGED: _HAS_CHANGED,
     "after_id": tuple_(Interaction.at, Interaction.id) < tuple_(bindparam("after"), bindparam("after_id")),
     "item": Item.item == bindparam("item"),
 }
@@ -324,8 +371,8 @@ def _rows(settings: ServiceSettings, dialect: str, narrowed: tuple[str, ...]) ->
             Interaction.at,
             effective.unwillingness,
             effective.source,
-            case((Wish.scope == "category", Wish.target)),
-            Wish.requested,
+            effective.target,
+            effective.said,
             _state,
             Decision.unwillingness,
             Decision.reason,
@@ -390,9 +437,9 @@ def page(
     if search:
         given["search"] = re.sub("[/%_]", r"/\g<0>", search.lower())
     if state is not None:
-        if state not in STATES:
-            raise AssentError(f"state {state!r}: accepted: {', '.join(STATES)}")
-        given["state"] = state
+        if state not in (*STATES, CHANGED):
+            raise AssentError(f"state {state!r}: accepted: {', '.join((*STATES, CHANGED))}")
+        given[CHANGED if state == CHANGED else "state"] = state
     if cursor is not None:
         given["after"], given["after_id"] = _place(cursor)
     rows = _found(session, settings, user=user, most=limit + 1, **given)
@@ -419,16 +466,18 @@ def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Ro
     return _shown(found[0])
 
 
-def brought_by(session: Session, user: str) -> dict[str, tuple[float | None, tuple[str, ...]]]:
-    """Return what the platform brought of each item of a person: their unwillingness, its categories."""
+def brought_by(session: Session, user: str) -> dict[str, Brought]:
+    """Return what the platform brought of each item of a person, and what is kept of it."""
+    listed = categories_of_row(session.get_bind().dialect.name)
     asked = (
-        select(Item.item, Interaction.unwillingness, categories_of_row(session.get_bind().dialect.name))
+        select(Item.item, Interaction.unwillingness, listed, Interaction.kept, Interaction.kept_upto)
         .select_from(Interaction)
         .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
         .where(Person.user == user)
     )
-    return {item: (minded, categories_in(listed)) for item, minded, listed in session.execute(asked)}
+    return {item: Brought(minded, categories_in(listed), *kept)
+            for item, minded, listed, *kept in session.execute(asked)}  # fmt: skip
 
 
 _WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
@@ -453,6 +502,18 @@ _said_of_categories = select(Wish.target, Wish.unwillingness, Wish.requested).wh
 def counts(session: Session, user: str) -> dict[str, int]:
     """Return how many interactions a person has in each state, by the names of `Row.state`."""
     return dict.fromkeys(STATES, 0) | dict(session.execute(_counts, {"user": user}).all())
+
+
+def states_before(session: Session, user: str) -> dict[str, str]:
+    """Return the items whose state was another in the model that was in service before, with that state."""
+    asked = (
+        select(Item.item, _state_before)
+        .select_from(Interaction)
+        .join(Item, Item.id == Interaction.item_id)
+        .outerjoin(Decision, _DECIDED)
+        .where(Interaction.person_id == _WHO, _HAS_CHANGED)
+    )
+    return dict(session.execute(asked, {"user": user}).all())
 
 
 def category_names(session: Session, user: str) -> list[str]:

@@ -20,7 +20,7 @@ from assent.service.ledger_check import canonical
 from assent.service.tables import Job
 from assent.support.errors import AssentError
 
-Kind = Literal["train", "update", "publish"]
+Kind = Literal["train", "update"]
 JobState = Literal["queued", "running", "done", "failed"]
 STATES: Final = ("queued", "running", "done", "failed")
 LEASE: Final = 60.0
@@ -66,8 +66,8 @@ class Taken:
 
 def enqueue(session: Session, kind: Kind, payload: dict[str, Any] | None = None, *, by: str) -> int:
     """Add a job and return its id, or that of an equal one that waits; `by` goes to the audit log."""
-    if kind not in ("train", "update", "publish"):
-        raise AssentError(f"kind {kind!r}: accepted: train, update, publish")
+    if kind not in ("train", "update"):
+        raise AssentError(f"kind {kind!r}: accepted: train, update")
     given = payload or {}
     merge = canonical([kind, given])
     waiting = select(Job.id).where(Job.state == "queued", Job.merge == merge)

@@ -2,7 +2,7 @@
 
 A transaction appends all its events as one sealed batch (`ledger_check` says how). Writers take turns from
 reading the last head to their commit, so that heads form one chain and numbers rise in the order of commits.
-Many events cost one turn: whoever writes often collects them first (`wishes.Recorder`).
+Many events cost one turn: whoever writes often collects them first (`recorder.Recorder`).
 """
 
 import json
@@ -208,8 +208,7 @@ def receipts_of(
     if cursor is not None:
         asked = asked.where(Receipt.leaf < number_of(cursor))
     found = session.scalars(asked.limit(limit + 1)).all()
-    page = [_receipt(session, each) for each in found[:limit]]
-    return page, str(found[limit - 1].leaf) if len(found) > limit else None
+    return _receipts(session, found[:limit]), str(found[limit - 1].leaf) if len(found) > limit else None
 
 
 def receipt(session: Session, id: str, *, user: str | None = None) -> dict[str, Any]:
@@ -220,25 +219,46 @@ def receipt(session: Session, id: str, *, user: str | None = None) -> dict[str, 
     found = session.scalar(asked)
     if found is None:
         raise NotFoundError("receipt: there is none with this id")
-    return _receipt(session, found)
+    return _receipts(session, [found])[0]
 
 
-def _receipt(session: Session, row: Receipt) -> dict[str, Any]:
-    seal = session.scalars(
-        select(Seal).where(Seal.first <= row.leaf).order_by(Seal.first.desc()).limit(1)
-    ).one()
+@dataclass(frozen=True)
+class _Batch:
+    """A seal and what it sealed, as receipts prove it."""
+
+    seal: Mapping[str, Any]
+    previous: str
+    leaves: list[dict[str, Any]]
+    levels: list[list[bytes]]
+
+
+def _receipts(session: Session, rows: Sequence[Receipt]) -> list[dict[str, Any]]:
+    """Return receipts as JSON; the batch of neighbours is read once."""
+    ledger, found, batch = _ledger_id(session), [], None
+    for row in rows:
+        if batch is None or not 0 <= row.leaf - batch.seal["first"] < batch.seal["count"]:
+            batch = _batch(session, row.leaf)
+        place = row.leaf - batch.seal["first"]
+        proof = {
+            "ledger": ledger,
+            "salt": row.salt,
+            "leaf": batch.leaves[place],
+            "path": path_in(batch.levels, place),
+            "previous": batch.previous,
+            "seal": batch.seal,
+        }
+        found.append(receipt_of(row.id, json.loads(row.content), proof))
+    return found
+
+
+def _batch(session: Session, leaf: int) -> _Batch:
+    """Return the batch that a leaf is in."""
+    seal = session.scalars(select(Seal).where(Seal.first <= leaf).order_by(Seal.first.desc()).limit(1)).one()
     sealed = Leaf.number.between(seal.first, seal.first + seal.count - 1)
-    batch = [_leaf_line(each) for each in session.scalars(select(Leaf).where(sealed).order_by(Leaf.number))]
-    place = row.leaf - seal.first
-    proof = {
-        "ledger": _ledger_id(session),
-        "salt": row.salt,
-        "leaf": batch[place],
-        "path": path_in(levels_of([leaf_hash(each) for each in batch]), place),
-        "previous": _head_before(session, seal.number),
-        "seal": _seal_line(seal),
-    }
-    return receipt_of(row.id, json.loads(row.content), proof)
+    rows = session.execute(select(Leaf.__table__).where(sealed).order_by(Leaf.number))
+    leaves = [_leaf_line(each) for each in rows]
+    levels = levels_of([leaf_hash(each) for each in leaves])
+    return _Batch(_seal_line(seal), _head_before(session, seal.number), leaves, levels)
 
 
 def verify_receipt(session: Session, receipt: Any) -> list[Finding]:

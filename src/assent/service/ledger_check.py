@@ -12,12 +12,13 @@ the event to them.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from assent.service.receipts import receipt_of
 from assent.support.errors import AssentError
 from assent.support.files import parse_json
 
@@ -27,6 +28,7 @@ _LEAF, _NODE, _HEAD = b"\0", b"\1", b"\2"
 _LEAF_KEYS: Final = ("leaf", "at", "event", "digest", "facts")
 _SEAL_KEYS: Final = ("seal", "first", "count", "at", "root", "head")
 _HEADER_KEYS: Final = ("assent_ledger", "ledger", "leaves", "seals", "head")
+_PROOF_KEYS: Final = {"ledger", "salt", "leaf", "path", "previous", "seal"}
 _HEX: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -123,9 +125,12 @@ class _DamageError(Exception):
 
 
 def check_ledger(
-    lines: Iterable[str], origin: str, receipts: Mapping[str, Any] | None = None
+    lines: Iterable[str],
+    origin: str,
+    receipts: Mapping[str, Any] | None = None,
+    heads: Collection[str] = (),
 ) -> tuple[Summary, list[Finding]]:
-    """Check the lines of an exported ledger, and `receipts` by name against it.
+    """Check the lines of an exported ledger, and `receipts` by name and `heads` that were kept against it.
 
     Every altered, missing, added or reordered line is found. Whoever can forge all hashes from some line on
     is found by a receipt or a head that somebody kept.
@@ -137,9 +142,10 @@ def check_ledger(
         findings += wrong
         if not wrong:
             proofs[name] = each["proof"]
-    unseen = dict(proofs)
+    unseen, lost = dict(proofs), dict.fromkeys(heads)
     try:
         for seal, previous in _sealed(lines, origin, summary):
+            lost.pop(seal["head"], None)
             for name, proof in proofs.items():
                 if proof["seal"]["seal"] == seal["seal"]:
                     del unseen[name]
@@ -152,6 +158,8 @@ def check_ledger(
     else:
         for name, proof in unseen.items():
             findings.append(Finding(name, f"its seal {proof['seal']['seal']} is missing in {origin}"))
+        for head in lost.keys() - {first_head(summary.ledger)}:  # that of a ledger without events
+            findings.append(Finding(f"head {head[:100]}", f"is missing in {origin}"))
     return summary, findings
 
 
@@ -216,27 +224,40 @@ def _parsed(line: str, number: int) -> dict[str, Any]:
 
 
 def check_receipt(receipt: Any, name: str = "receipt") -> list[Finding]:
-    """Return what is wrong with a receipt by itself: its record, its leaf, the path to its seal, the seal."""
+    """Return what is wrong with a receipt by itself: its record, its leaf, the path to its seal, the seal.
+
+    Everything in it is checked: a receipt with a word more or another date is none.
+    """
+    try:
+        canonical(receipt).encode()
+    except (TypeError, ValueError, RecursionError):
+        return [Finding(name, "is no JSON")]
     match receipt:
         case {
-            "dpv:hasRecordOfActivity": dict(record),
+            "dpv:hasRecordOfActivity": {
+                "dct:identifier": str(id), "dpv:hasDataController": {"dct:identifier": str()}
+            } as record,
             "proof": {
                 "ledger": str(),
                 "salt": str(salt),
-                "leaf": {
-                    "leaf": int(), "at": str(), "event": str(), "digest": str(), "facts": dict()
-                } as leaf,
+                "leaf": {"at": str(), "event": str(), "digest": str(), "facts": dict()} as leaf,
                 "path": list(path),
                 "previous": str(previous),
-                "seal": {
-                    "seal": int(), "first": int(), "count": int(), "at": str(), "root": str(), "head": str()
-                } as seal,
-            },
-        } if all(isinstance(each, str) and _HEX.fullmatch(each) for each in (salt, *path)):  # fmt: skip
+                "seal": {"at": str(), "root": str(), "head": str()} as seal,
+            } as proof,
+        } if (
+            all(isinstance(each, str) and _HEX.fullmatch(each) for each in (salt, *path))
+            and set(proof) == _PROOF_KEYS
+            and set(leaf) == set(_LEAF_KEYS)
+            and set(seal) == set(_SEAL_KEYS)
+            and all(map(_is_number, (leaf["leaf"], seal["seal"], seal["first"], seal["count"])))
+        ):  # fmt: skip
             pass
         case _:
             return [Finding(name, "is no receipt of assent's")]
     found = []
+    if canonical(receipt) != canonical(receipt_of(id, record, proof)):
+        found.append(Finding(name, "what is around its record is not as it was written"))
     if digest_of(record, salt) != leaf["digest"]:
         found.append(Finding(name, "its record is not the one that was sealed"))
     place = leaf["leaf"] - seal["first"]
@@ -250,6 +271,11 @@ def check_receipt(receipt: Any, name: str = "receipt") -> list[Finding]:
     return found
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a value counts events or seals; true and false do not."""
+    return type(value) is int and 0 <= value < 2**63
+
+
 def is_ledger(file: Path) -> bool:
     """Return whether a file begins like an exported ledger."""
     try:
@@ -259,12 +285,14 @@ def is_ledger(file: Path) -> bool:
         return False
 
 
-def check_files(ledger: Path, receipts: Sequence[Path] = ()) -> tuple[Summary, list[Finding]]:
-    """Check an exported ledger, and receipts against it."""
+def check_files(
+    ledger: Path, receipts: Sequence[Path] = (), heads: Collection[str] = ()
+) -> tuple[Summary, list[Finding]]:
+    """Check an exported ledger, and receipts and heads that were kept against it."""
     named = {str(each): parse_json(each, _content(each)) for each in receipts}
     try:
         with ledger.open(encoding="utf-8", newline="\n", errors="surrogateescape") as lines:
-            return check_ledger(lines, str(ledger), named)
+            return check_ledger(lines, str(ledger), named, heads)
     except OSError as error:
         raise AssentError(f"{ledger}: {error.strerror}") from None
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from assent.results.words import plural
 from assent.service.database import ConflictError, NotFoundError
 from assent.service.effective import Effective
 from assent.service.interactions import ERASED
@@ -40,7 +41,7 @@ class ModelView:
     """The same of all its vectors."""
     facts: dict[str, Any]
     """people, items, interactions, disclosed, never, closed, violation_share, budget, price, keep_quality,
-    method, seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
+    method, k, seconds; quality: `Run.quality`; frontier: flat records, empty where it was not measured."""
 
 
 def page(
@@ -86,16 +87,13 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     """
     take_turn(session)  # until the commit nobody says never, is erased, or publishes
     model, now = _kept(session, id), in_service_id(session)
-    if model.pruned is not None:
-        raise ConflictError(f"model {id}: its files were deleted; train a new one")
+    if (refusal := why_not(session, id)) is not None:
+        raise ConflictError(refusal)
     if now is not None and is_step_back(model, _model(session, now)):
-        if erased_after(session, model.trained_upto) is not None:
-            raise ConflictError(f"model {id}: somebody was erased since it was trained; train a new one")
         used = used_against_wishes(session, settings, model)
         if used:
-            raise ConflictError(
-                f"model {id}: it used {used} interactions that may no longer be used; train a new one"
-            )
+            these = plural(used, "interaction")
+            raise ConflictError(f"model {id}: it used {these} that may no longer be used; train a new one")
     session.add(Publication(model_id=id, at=time(), by=by))
     taken_back = (Wish.id > model.trained_upto, Wish.served.is_not(None))
     session.execute(update(Wish).where(*taken_back).values(served=None))
@@ -103,10 +101,30 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     return get(session, id)
 
 
+def why_not(session: Session, id: int) -> str | None:
+    """Return why a model is not put into service, as far as that is soon told; None if it may be.
+
+    What it used that may no longer be used is only counted when it is tried (`publish`).
+    """
+    model, now = _model(session, id), in_service_id(session)
+    if model.pruned is not None:
+        return f"model {id}: its files were deleted; train a new one"
+    is_back = now is not None and is_step_back(model, _model(session, now))
+    if is_back and erased_after(session, model.trained_upto) is not None:
+        return f"model {id}: somebody was erased since it was trained; train a new one"
+    return None
+
+
+def previous(session: Session) -> int | None:
+    """Return the model that was in service before the present one."""
+    now = in_service_id(session)
+    asked = select(Publication.model_id).where(Publication.model_id != now).order_by(Publication.id.desc())
+    return None if now is None else session.scalar(asked.limit(1))
+
+
 def roll_back(session: Session, settings: ServiceSettings, *, by: str) -> ModelView:
     """Put the model into service that was there before, under the same condition."""
-    last = session.scalars(select(Publication.model_id).order_by(Publication.id.desc())).all()
-    before = next((each for each in last if each != last[0]), None) if last else None
+    before = previous(session)
     if before is None:
         raise ConflictError("roll back: no other model has been in service")
     return publish(session, settings, before, by=by)

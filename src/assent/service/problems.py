@@ -68,15 +68,21 @@ def operation_id(route: APIRoute) -> str:
     return f"{route.name}_{route.tags[0]}".replace(" ", "_")
 
 
-ErrorPage = Callable[[Request, int], Response]
-"""Draws the page of a status."""
+ErrorPage = Callable[[Request, int, str | None], Response]
+"""Draws the page of a status, and of its cause where there are several."""
 
 
 def answer_errors(app: FastAPI, page: ErrorPage) -> None:
     """Answer every error of the routes: with a problem under /v1, with a page elsewhere."""
 
     def answer(
-        request: Request, status: int, detail: str, *, errors: Sequence[Wrong] = (), wait: int | None = None
+        request: Request,
+        status: int,
+        detail: str,
+        *,
+        errors: Sequence[Wrong] = (),
+        wait: int | None = None,
+        cause: str | None = None,
     ) -> Response:
         if is_api(request):
             problem = Problem(
@@ -84,7 +90,7 @@ def answer_errors(app: FastAPI, page: ErrorPage) -> None:
             )
             response: Response = ProblemResponse(problem.model_dump(exclude_none=True), status)
         else:
-            response = page(request, status)
+            response = page(request, status, cause)
         if status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
         if wait is not None:
@@ -107,7 +113,8 @@ def answer_errors(app: FastAPI, page: ErrorPage) -> None:
 
     def of_assent(request: Request, error: Exception) -> Response:
         wait = error.retry_after if isinstance(error, TooManyError) else None
-        return answer(request, status_of(error), str(error), wait=wait)
+        cause = error.cause if isinstance(error, RefusedError | NotAllowedError) else None
+        return answer(request, status_of(error), str(error), wait=wait, cause=cause)
 
     def of_database(request: Request, error: Exception) -> Response:
         # The text of such an error has the statement's values, which name people.

@@ -1,14 +1,29 @@
 """What goes over the wire. Every text and list has a bound; numbers are numbers, and nothing is guessed."""
 
+import re
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, overload
+from typing import Annotated, Any, Literal, Self, overload
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
-from assent.service.interactions import Row
+from assent.service.interactions import CONTROL, Row
 from assent.service.jobs import JobView
 from assent.service.models import ModelView
+from assent.service.people import Export
 from assent.service.security import SCOPES
+from assent.service.settings import ServiceSettings
+from assent.service.texts import Texts
+from assent.service.wishes import Past, Standing
 
 MOST_ROWS = 10_000
 """Of one bulk request."""
@@ -17,12 +32,13 @@ MOST_WISHES = 1_000
 
 _INNER = r"[^\u0000-\u001f\u007f]"
 _EDGE = r"[^\u0000-\u0020\u007f\s]"
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d")
 PRINTABLE = {"pattern": f"^{_EDGE}({_INNER}*{_EDGE})?$"}
 """How the API's description says what `_printable` checks, with words for those who get it wrong."""
 
 
 def _printable(text: str) -> str:
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+    if CONTROL.search(text):
         raise ValueError("control characters: accepted: printable text")
     if text != text.strip():
         raise ValueError("spaces at an end: accepted: text without")
@@ -32,6 +48,12 @@ def _printable(text: str) -> str:
 def _number(value: float) -> float:
     if isinstance(value, bool):
         raise ValueError("true and false are no numbers: accepted: a number from 0 to 1")
+    return value
+
+
+def _written(value: object) -> object:
+    if not isinstance(value, str) or not _MOMENT.match(value):
+        raise ValueError("accepted: a time with an offset, such as 2026-03-01T12:00:00Z")
     return value
 
 
@@ -95,6 +117,7 @@ class InteractionIn(Wire):
     item: ItemId
     time: Annotated[
         AwareDatetime,
+        BeforeValidator(_written),
         AfterValidator(_moment),
         Field(description="With an offset, such as 2026-03-01T12:00:00Z."),
     ]
@@ -115,13 +138,34 @@ class AddedOut(Wire):
     """How many interactions were new."""
 
     added: int
-    known: int = Field(description="Were there already, and stay as they are.")
+    known: int = Field(description="Were there already. Their time stays as it is.")
+    consents: int = Field(description="Known ones whose unwillingness is another now, as it was brought.")
+
+
+class InteractionIdIn(Wire):
+    """An interaction to be deleted."""
+
+    user: UserId
+    item: ItemId
+
+
+class DeletionIn(Wire):
+    """Several interactions to be deleted, of several people."""
+
+    interactions: Annotated[list[InteractionIdIn], Field(min_length=1, max_length=MOST_ROWS)]
+
+
+class DeletedOut(Wire):
+    """How many interactions were deleted."""
+
+    deleted: int
+    unknown: int = Field(description="Were not there.")
 
 
 class SourceOut(Wire):
     """Who said how an interaction may be used."""
 
-    source: Literal["item", "category", "everything", "platform", "unsaid"]
+    source: Literal["item", "category", "everything", "platform", "unsaid", "kept"]
     category: str | None
     said: datetime | None
     explained: str
@@ -137,6 +181,12 @@ class InteractionOut(Wire):
     unwillingness: float = Field(description="In force now.")
     because: SourceOut
     state: Literal["used", "withheld", "never", "closed", "undecided"]
+
+
+class ExportedInteractionOut(InteractionOut):
+    """An interaction in the export of a person."""
+
+    brought: float | None = Field(description="The unwillingness that the platform brought, if any.")
 
 
 class InteractionsOut(Wire):
@@ -163,7 +213,15 @@ class WishesIn(Wire):
     """What one person says: all of it is stored, or nothing."""
 
     user: UserId
-    wishes: Annotated[list[WishIn], Field(min_length=1, max_length=MOST_WISHES)]
+    wishes: Annotated[list[WishIn], Field(min_length=1, max_length=MOST_WISHES)] = Field(
+        description="At most one of each target."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len({(each.scope, each.target) for each in self.wishes}) < len(self.wishes):
+            raise ValueError("wishes: a target comes twice: accepted: once")
+        return self
 
 
 class PersonIn(Wire):
@@ -195,6 +253,18 @@ class StandingOut(Wire):
     said: datetime
     withdrawal: bool
 
+    @staticmethod
+    def of(wish: Standing) -> "StandingOut":
+        """Return a wish in force as it is sent."""
+        return StandingOut(
+            wish=wish.wish,
+            scope=wish.scope,
+            target=wish.target,
+            unwillingness=wish.unwillingness,
+            said=moment(wish.said),
+            withdrawal=wish.withdrawal,
+        )
+
 
 class StandingsOut(Wire):
     """A person's wishes in force: everything first, then categories, then items."""
@@ -221,11 +291,33 @@ class PastOut(Wire):
     before: float | None
     withdrawal: bool
     in_force: bool
+    ended: datetime | None = Field(
+        description="When something else was said of the target, or everything was withdrawn."
+    )
     requested: datetime
     decided: datetime | None
     trained: datetime | None
     served: datetime | None
     receipts: dict[str, str]
+
+    @staticmethod
+    def of(wish: Past) -> "PastOut":
+        """Return a wish of the history as it is sent."""
+        return PastOut(
+            wish=wish.wish,
+            scope=wish.scope,
+            target=wish.target,
+            unwillingness=wish.unwillingness,
+            before=wish.before,
+            withdrawal=wish.withdrawal,
+            in_force=wish.in_force,
+            ended=moment(wish.ended),
+            requested=moment(wish.requested),
+            decided=moment(wish.decided),
+            trained=moment(wish.trained),
+            served=moment(wish.served),
+            receipts=wish.receipts,
+        )
 
 
 class HistoryOut(Wire):
@@ -262,7 +354,8 @@ class ExplanationOut(DecisionOut):
 
     value: float | None
     cost: float | None
-    price: float | None
+    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
+    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None
@@ -307,6 +400,10 @@ class PreviewOut(Wire):
 
     now: RecommendationsOut
     then: RecommendationsOut
+    untold: int = Field(
+        description="Interactions that could be used then, of which the model in service knows nothing: "
+        "`then` is without them, and the next model will tell."
+    )
 
 
 # Runs and models
@@ -404,6 +501,81 @@ class ReceiptsOut(Wire):
     next: str | None
 
 
+class DecidedOut(Wire):
+    """What a model that is kept did with an interaction."""
+
+    model: int
+    item: str
+    state: Literal["used", "withheld", "never", "closed"]
+    unwillingness: float = Field(description="When it was decided.")
+    reason: str | None
+    value: float | None
+    cost: float | None
+    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
+    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
+    worth_owner: float | None
+    worth_everybody: float | None
+    together: int | None
+
+
+class VisitOut(Wire):
+    """A visit of a person's pages."""
+
+    began: datetime
+    seen: datetime
+
+
+class LinkMadeOut(Wire):
+    """A personal link that was made, without its secret."""
+
+    created: datetime
+    used: datetime | None
+
+
+class ExportOut(Wire):
+    """All that is known of a person."""
+
+    person: str
+    pseudonym: str | None = Field(description="What receipts call them; null if nothing is known of them.")
+    known_since: datetime | None
+    interactions: list[ExportedInteractionOut]
+    wishes_in_force: list[StandingOut]
+    history: list[PastOut]
+    decisions: list[DecidedOut] = Field(description="Of all models that are kept, the latest first.")
+    receipts: list[dict[str, Any]]
+    visits: list[VisitOut]
+    links: list[LinkMadeOut]
+
+    @staticmethod
+    def of(found: Export, settings: ServiceSettings) -> "ExportOut":
+        """Return all that is known of a person as it is sent."""
+        texts = Texts()
+        return ExportOut(
+            person=found.user,
+            pseudonym=found.pseudonym,
+            known_since=moment(found.added),
+            interactions=[
+                ExportedInteractionOut(
+                    item=row.item,
+                    title=row.title,
+                    categories=list(row.categories),
+                    time=moment(row.at),
+                    unwillingness=row.unwillingness,
+                    because=source_of(row, texts.source(row, settings.controller.name)),
+                    state=row.state,
+                    brought=found.brought.get(row.item),
+                )
+                for row in found.interactions
+            ],
+            wishes_in_force=[StandingOut.of(each) for each in found.standing],
+            history=[PastOut.of(each) for each in found.history],
+            decisions=[DecidedOut(**asdict(each)) for each in found.decided],
+            receipts=found.receipts,
+            visits=[VisitOut(began=moment(began), seen=moment(seen)) for began, seen in found.visits],
+            links=[LinkMadeOut(created=moment(made), used=moment(used)) for made, used in found.links],
+        )
+
+
 class VerifiedOut(Wire):
     """Whether a receipt is what was written."""
 
@@ -447,7 +619,7 @@ class KeyIn(Wire):
         list[Literal[SCOPES]],  # type: ignore[valid-type]  # a literal of all scopes
         Field(min_length=1, max_length=len(SCOPES)),
     ]
-    expires: Annotated[AwareDatetime, AfterValidator(_moment)] | None = None
+    expires: Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_moment)] | None = None
 
 
 class KeyOut(Wire):

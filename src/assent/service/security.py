@@ -34,7 +34,8 @@ SCOPES: Final = (
     "metrics",
     "admin",
 )
-"""What a key may be for. `admin` manages keys and opens the operator's pages; it allows nothing else."""
+"""What a key may be for. `admin` manages keys, of no other scopes than its own, and opens the operator's
+pages; it allows nothing else."""
 
 PERSON: Final = "person"
 OPERATOR: Final = "operator"
@@ -42,6 +43,8 @@ OPERATOR: Final = "operator"
 LINK_SECONDS: Final = 15 * 60
 IDLE_SECONDS: Final = 30 * 60
 VISIT_SECONDS: Final = 12 * 3600
+LONGEST_NAME: Final = 100
+"""Most characters of a key's name."""
 OVERLAP_SECONDS: Final = 3600
 """How long a rotated key goes on beside its successor."""
 REPLY_SECONDS: Final = 24 * 3600
@@ -55,9 +58,19 @@ _NO_HASH: Final = "0" * 64
 class RefusedError(AssentError):
     """No key, visit or link, or one that does not count (any more): whoever asks is nobody."""
 
+    def __init__(self, message: str, cause: str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """Which text a page has for it."""
+
 
 class NotAllowedError(AssentError):
     """Whoever asks is known, and may not do this."""
+
+    def __init__(self, message: str, cause: str | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
+        """Which text a page has for it."""
 
 
 class TooManyError(AssentError):
@@ -81,7 +94,9 @@ class KeyHolder:
     def check(self, scope: str) -> None:
         """Refuse what the key is not for."""
         if scope not in self.scopes:
-            raise NotAllowedError(f"this key is not for {scope}: accepted: a key with the scope {scope}")
+            raise NotAllowedError(
+                f"this key is not for {scope}: accepted: a key with the scope {scope}", "scope"
+            )
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,10 @@ def create_key(
     """Store a new key and return its text, which is shown once and not kept. `by` goes to the audit log."""
     if wrong := sorted(set(scopes) - set(SCOPES)):
         raise AssentError(f"scopes={wrong[0]!r}: accepted: {', '.join(SCOPES)}")
+    if not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
+        raise AssentError(f"name {name!r}: accepted: a printable text of 1 to {LONGEST_NAME} characters")
+    if expires is not None and not expires > time.time():
+        raise AssentError("expires: accepted: a time that is still to come")
     if not scopes:
         raise AssentError(f"scopes: a key is for something: accepted: {', '.join(SCOPES)}")
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -151,7 +170,7 @@ def check_key(session: Session, text: str) -> KeyHolder:
     # An unknown id takes as long as a wrong secret.
     fits = same(hashed(parts[2] if parts else text), key.secret_hash if key else _NO_HASH)
     if key is None or not fits or not _in_force(key, now):
-        raise RefusedError("this key is unknown, expired or revoked: accepted: a key of this service")
+        raise RefusedError("this key is unknown, expired or revoked: accepted: a key of this service", "key")
     is_stale = key.last_used is None or key.last_used < now - _SEEN_SECONDS
     return KeyHolder(key.id, key.name, frozenset(key.scopes.split()), is_stale)
 
@@ -191,33 +210,59 @@ def rotate_key(
 
 
 def revoke_key(session: Session, key_id: str, *, by: str = "command line") -> None:
-    """End a key and the visits of operators that it let in. A revoked key stays revoked."""
+    """End a key, the links that it asked for, and all visits that it or they opened, of people too.
+
+    A revoked key stays revoked.
+    """
     key = find_key(session, key_id)
     if key.revoked is None:
         key.revoked = time.time()
         ledger.note(session, "key revoked", key=key_id, by=by)
-    session.execute(delete(Visit).where(Visit.key_id == key_id))
+        session.flush()
+    # Links first: whoever uses one at this moment is waited for, and their visit ends with the others.
+    for table in (Link, Visit):
+        session.execute(delete(table).where(table.key_id == key_id))
 
 
 # Links
 
 
-def create_link(session: Session, user: str, settings: ServiceSettings, *, by: str) -> str:
-    """Return the address of a new one-time link for a person. `by` goes to the audit log."""
+@dataclass(frozen=True)
+class Guest:
+    """Whom a link lets in."""
+
+    person: str
+    key_id: str | None
+    """Whose key asked for the link."""
+
+
+def create_link(
+    session: Session, user: str, settings: ServiceSettings, *, by: str, key_id: str | None = None
+) -> str:
+    """Return the address of a new one-time link for a person. `by` goes to the audit log.
+
+    `key_id` is the key that asks: to revoke it ends the link, and the visit that it opens.
+    """
     now, secret = time.time(), secrets.token_urlsafe(32)
-    session.add(Link(token_hash=hashed(secret), person=user, created=now, expires=now + LINK_SECONDS))
+    expires = now + LINK_SECONDS
+    session.add(Link(token_hash=hashed(secret), person=user, key_id=key_id, created=now, expires=expires))
     ledger.note(session, "link created", by=by)
     return f"{settings.public_url.rstrip('/')}/enter?link={secret}"
 
 
-def use_link(session: Session, secret: str) -> str:
+def use_link(session: Session, secret: str) -> Guest:
     """Use up a link and return whose it was. Of several that try at once, one succeeds."""
     now = time.time()
     mine = (Link.token_hash == hashed(secret), Link.used.is_(None), Link.expires > now)
     used = cast("CursorResult[None]", session.execute(update(Link).where(*mine).values(used=now)))
-    if not _TOKEN.fullmatch(secret) or used.rowcount != 1:
-        raise RefusedError("this link is unknown, used or too old: accepted: a new link from the platform")
-    return session.scalars(select(Link.person).where(Link.token_hash == hashed(secret))).one()
+    whose = select(Link.person, Link.key_id, Key.revoked).outerjoin(Key, Key.id == Link.key_id)
+    found = session.execute(whose.where(Link.token_hash == hashed(secret))).one_or_none()
+    # A process may go on with a key for a moment after it was revoked.
+    if not _TOKEN.fullmatch(secret) or used.rowcount != 1 or found is None or found.revoked is not None:
+        raise RefusedError(
+            "this link is unknown, used or too old: accepted: a new link from the platform", "link"
+        )
+    return Guest(found.person, found.key_id)
 
 
 # Visits
@@ -230,7 +275,10 @@ _VISIT: Final = Query(
 
 
 def start_visit(session: Session, *, person: str | None = None, key_id: str | None = None) -> str:
-    """Begin the visit of a person, or of the operator with a key, and return the cookie's secret."""
+    """Begin the visit of a person, or of the operator, and return the cookie's secret.
+
+    `key_id` is the key that let them in, or that asked for the person's link.
+    """
     now, secret = time.time(), secrets.token_urlsafe(32)
     session.add(
         Visit(
@@ -258,7 +306,7 @@ def find_visit(session: Session, secret: str) -> Visitor | None:
     [(kind, person, key_id, csrf, seen, expires)] = found
     if expires < now or seen < now - IDLE_SECONDS:
         return None
-    if key_id is not None:
+    if kind == OPERATOR and key_id is not None:
         key = session.get(Key, key_id)
         if key is None or not _in_force(key, now):
             return None

@@ -27,7 +27,7 @@ from assent.models import IALS
 from assent.runs.folder import open_run
 from assent.runs.recommend import GENERAL, OWN, popularity
 from assent.service.database import ConflictError, Query, given_rows, query
-from assent.service.effective import Effective, deciding
+from assent.service.effective import Effective
 from assent.service.interactions import brought_by
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Interaction, Item, Model, Person, Publication
@@ -41,6 +41,8 @@ _REASONS: Final = 3
 """Items that are named for a recommendation."""
 MOST: Final = 1000
 """Longest list."""
+_LATER: Final = 2**62
+"""The number of a wish that is only supposed: later than all that were said."""
 _PRESENT: Final = Query(
     select(
         select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery(),
@@ -100,6 +102,8 @@ class Preview:
     then: Recommendations
     gone: tuple[Recommendation, ...]
     new: tuple[Recommendation, ...]
+    untold: int
+    """Entries that could be used then, of which this model knows nothing: it was trained without them."""
 
 
 class _Had(NamedTuple):
@@ -218,32 +222,35 @@ class Server:
                 self._lists.popitem(last=False)
         return found
 
-    def preview(self, session: Session, user: str, said: Said, k: int = 10) -> Preview:
+    def preview(self, session: Session, user: str, said: Sequence[Said], k: int = 10) -> Preview:
         """Return what the person's list would become if they said this; nothing is stored."""
-        check(said)
+        for each in said:
+            check(each)
         model, _ = self._present(session, user)
         if model is None:
             raise ConflictError("preview: no model is in service")
         loaded, rows = self._model(session, model), _rows(session, self._settings, user, model)
-        supposed = _supposing(standing(session, user), said)
+        supposed: Sequence[Standing] = standing(session, user)
+        for each in said:
+            supposed = _supposing(supposed, each)
         brought = brought_by(session, user)
-        then = [_minding(row, self._minded(row, *brought[row.item], supposed), loaded) for row in rows]
-        before, after = (self._list(session, loaded, each, k) for each in (rows, then))
+        unsaid = self._settings.unsaid
+        then = [
+            _minding(row, brought[row.item].unwillingness_under(supposed, row.item, unsaid), loaded)
+            for row in rows
+        ]
+        before, after = (self._list(session, loaded, some, k) for some in (rows, then))
         were, are = ({each.item for each in one.items} for one in (before, after))
         return Preview(
             before,
             after,
             gone=tuple(each for each in before.items if each.item not in are),
             new=tuple(each for each in after.items if each.item not in were),
+            untold=sum(
+                row.value is None and not _is_away(row, loaded) and row.unwillingness < earlier.unwillingness
+                for earlier, row in zip(rows, then, strict=True)
+            ),
         )
-
-    def _minded(
-        self, row: _Had, brought: float | None, categories: Sequence[str], supposed: Sequence[Standing]
-    ) -> float:
-        found = deciding(supposed, row.item, categories)
-        if found is not None:
-            return found.unwillingness
-        return self._settings.unsaid if brought is None else brought
 
     def _present(self, session: Session, user: str) -> tuple[int | None, _Present]:
         """Return the model in service, and which person of which version this is, if any is known."""
@@ -311,7 +318,7 @@ def _supposing(now: Sequence[Standing], said: Said) -> list[Standing]:
     )
     if said.unwillingness is None:
         return kept
-    number = 1 + max((each.wish for each in now), default=0)
+    number = 1 + max([_LATER, *(each.wish for each in now)])
     return [*kept, Standing(number, said.scope, said.target, None, said.unwillingness, 0.0, said.withdrawal)]
 
 

@@ -1,14 +1,23 @@
 """The settings of the service: one YAML file, the same for web processes and workers."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from assent.support.errors import AssentError
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("accepted: an address such as https://choices.example.org")
+    return url
 
 
 class Controller(BaseModel):
@@ -40,7 +49,7 @@ class ServiceSettings(BaseModel):
     """sqlite:///FILE or postgresql://USER@HOST/DATABASE."""
     data: Path
     """The folder of run folders. Web processes and workers share it."""
-    public_url: str = "http://127.0.0.1:8000"
+    public_url: Annotated[str, AfterValidator(_address)] = "http://127.0.0.1:8000"
     """Where people reach the service; personal links begin with it."""
     secure_cookies: bool = True
     """Whether browsers send cookies by https alone."""
@@ -54,21 +63,21 @@ class ServiceSettings(BaseModel):
     method: str = "worth"
     budget: Share | None = None
     keep_quality: Share | None = None
-    price: float | None = None
+    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     seed: int = 0
-    seeds: int | None = None
+    seeds: Annotated[int, Field(ge=1)] | None = None
     """Seeds that quality is measured with; None: up to three."""
-    k: int = 10
+    k: Annotated[int, Field(ge=1)] = 10
     """The length of the lists that quality is measured on."""
     frontier: tuple[Share, ...] = ()
     """Budgets at which a training also measures quality, for the operator's page."""
-    update_after: float = 60.0
+    update_after: Seconds = 60.0
     """Seconds that a wish may wait until a worker begins to decide anew (a prompt update).
 
     Where updates train, also a deletion."""
-    train_after: float = 6 * 3600.0
+    train_after: Seconds = 6 * 3600.0
     """Seconds that a wish or a deletion may wait for a model without it, until a worker begins to train."""
-    train_every: float = 24 * 3600.0
+    train_every: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 24 * 3600.0
     """Seconds after which a worker trains anew in any case."""
     update_vectors: Literal["trained", "kept"] = "trained"
     """What an update does after it decided.
@@ -79,6 +88,12 @@ class ServiceSettings(BaseModel):
     """Whether a worker puts a model into service when it is done."""
     keep_models: Annotated[int, Field(ge=1)] = 5
     """How many models, with their decisions and run folders, are kept beside the one in service."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.budget is not None and self.keep_quality is not None:
+            raise ValueError("budget and keep_quality: accepted: one of them")
+        return self
 
     @property
     def runs(self) -> Path:
@@ -103,4 +118,5 @@ def read_settings(file: Path | None, **given: Any) -> ServiceSettings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"])) or "settings"
-        raise AssentError(f"{file or 'settings'}: {name}: {first['msg']}") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise AssentError(f"{file or 'settings'}: {name}: {said}") from None

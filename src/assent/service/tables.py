@@ -1,10 +1,11 @@
 """The tables of the service. Moments are seconds since 1970 in UTC; people and items have the platform's ids.
 
-Person, Item, ItemCategory, Interaction   what is known Wish                                      all that
-people said; `in_force` marks what counts now Leaf, Seal, Receipt                       the ledger: events,
-their seals, and what only their owners hold Job, Model, Decision, Publication         what workers do, what
-they made, and what is in service Key, Link, Visit, Reply, Attempt          who may come in Meta
-facts about this database
+- what is known: Person, Item, ItemCategory, Interaction
+- all that people said, where `in_force` marks what counts now: Wish
+- the ledger, its events, their seals, and what only their owners hold: Leaf, Seal, Receipt
+- what workers do, what they made, and what is in service: Job, Model, Decision, Publication
+- who may come in: Key, Link, Visit, Reply, Attempt
+- facts about this database: Meta
 """
 
 from typing import Annotated, Any
@@ -105,6 +106,12 @@ class Interaction(Table):
     """When they had it."""
     unwillingness: Mapped[float | None] = mapped_column(Double)
     """What the platform brought of its owner's consent; null if nothing."""
+    kept: Mapped[float | None] = mapped_column(Double)
+    """What was in force when the platform changed the item's categories: no less counts since (`items`)."""
+    kept_upto: Mapped[int | None] = mapped_column(BigInteger)
+    """The ledger's last leaf by then: what is said later comes before it."""
+    kept_category: Mapped[str | None] = mapped_column(Text)
+    """The category that it was said of, if it was one."""
     added: Mapped[Moment]
 
 
@@ -274,6 +281,7 @@ class Decision(Table):
     value: Mapped[float | None] = mapped_column(Double)
     cost: Mapped[float | None] = mapped_column(Double)
     price: Mapped[float | None] = mapped_column(Double)
+    """Its break-even price; what one unit of unwillingness cost is in the facts of the model."""
     worth_owner: Mapped[float | None] = mapped_column(Double)
     worth_everybody: Mapped[float | None] = mapped_column(Double)
     together: Mapped[int | None] = mapped_column(Integer)
@@ -312,6 +320,8 @@ class Link(Table):
     __tablename__ = "link"
     token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
     person: Mapped[str] = mapped_column(Text, index=True)
+    key_id: Mapped[str | None] = mapped_column(ForeignKey("key.id"))
+    """Who asked for it. It, and the visit that it opens, end when this key is revoked."""
     created: Mapped[Moment]
     expires: Mapped[Moment]
     used: Mapped[float | None] = mapped_column(Double)
@@ -341,7 +351,10 @@ class Reply(Table):
     idempotency_key: Mapped[str] = mapped_column(String(255), primary_key=True)
     request_hash: Mapped[Digest]
     status: Mapped[int | None] = mapped_column(Integer)
+    """Null while the request is under way."""
     body: Mapped[str | None] = mapped_column(Text)
+    person: Mapped[str | None] = mapped_column(String(64), index=True)
+    """A hash of the platform's id of whom the answer is about: it goes when they are erased."""
     created: Mapped[Moment]
 
 

@@ -6,7 +6,7 @@ A catalogue is a file in `pages/texts`. Another language is a second file with t
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
@@ -68,12 +68,31 @@ class Texts:
 
     def choice(self, unwillingness: float) -> str:
         """Return an unwillingness in words."""
-        near = min(max(unwillingness, 0.01), 0.99)  # what is rounded to 0 or 1 would say something else
-        return self._labels.get(unwillingness) or self("choice.between", number=f"{near:.2g}")
+        if unwillingness in self._labels:
+            return self._labels[unwillingness]
+        # What is rounded to 0 or 1 would say something else.
+        near = min((0.25, 0.5, 0.75), key=lambda each: abs(each - unwillingness))
+        number = min(max(unwillingness, 0.01), 0.99)
+        return self("choice.between", choice=self._labels[near], number=f"{number:.2g}")
+
+    @lru_cache(maxsize=8)  # noqa: B019  (there is one object per language)
+    def offered(self, closed: float | None) -> tuple[Choice, ...]:
+        """Return the five choices where interactions above `closed` are not looked at."""
+        if closed is None:
+            return self.choices
+        hint = self("choice.closed.hint", closed=f"{closed:g}")
+        return tuple(
+            replace(choice, hint=hint) if closed < float(choice.value) < 1 else choice
+            for choice in self.choices
+        )
 
     def number(self, value: int) -> str:
         """Return a whole number as people write it."""
         return f"{value:,}"
+
+    def counted(self, key: str, count: int) -> str:
+        """Return a text about so many things."""
+        return self(f"{key}.one") if count == 1 else self(f"{key}.other", n=self.number(count))
 
     def iso(self, moment: float) -> str:
         """Return a moment as machines read it."""
@@ -88,9 +107,11 @@ class Texts:
         at = datetime.fromtimestamp(days * 86_400, UTC)
         return f"{at.day} {self(f'month.{at.month}')} {at.year}"
 
-    def when(self, moment: float) -> str:
-        """Return a moment to the minute."""
-        return f"{self.day(moment)}, {datetime.fromtimestamp(moment, UTC):%H:%M} UTC"
+    def when(self, moment: float, after: float | None = None) -> str:
+        """Return a moment to the minute; without the day, if it is that of `after`, which was told before."""
+        time = f"{datetime.fromtimestamp(moment, UTC):%H:%M} UTC"
+        is_told = after is not None and after // 86_400 == moment // 86_400
+        return time if is_told else f"{self.day(moment)}, {time}"
 
     def duration(self, seconds: float | None) -> str:
         """Return a time span."""
@@ -105,7 +126,10 @@ class Texts:
         """Return why an interaction is used or not, in words."""
         decided = row.decided_unwillingness
         if decided is not None and decided != row.unwillingness:
-            return self("why.changed.never" if row.unwillingness == 1 else "why.changed")
+            by_owner = row.source in ("item", "category", "everything")
+            if row.unwillingness == 1:
+                return self("why.changed.never" if by_owner else "why.brought.never")
+            return self("why.changed" if by_owner else "why.brought")
         if row.state == "never" and row.source == "unsaid":
             return self("why.never.unsaid")
         if row.state in ("never", "closed", "undecided"):
@@ -117,12 +141,20 @@ class Texts:
 
     def source(self, row: Row, platform: str) -> str:
         """Return who said how an interaction may be used."""
-        return self(f"source.{row.source}", category=row.source_target, platform=platform)
+        of_category = row.source == "kept" and row.source_target is not None
+        key = "source.kept.category" if of_category else f"source.{row.source}"
+        return self(key, category=row.source_target, platform=platform)
 
     def promises(self, closed: float | None) -> list[tuple[str, str]]:
         """Return the promises, the last with the limit that is set, or as an example."""
         limit = "0.8" if closed is None else f"{closed:g}"
         return [(name, text.replace("{closed}", limit)) for name, text in PROMISES.items()]
+
+    def limit(self, closed: float | None) -> str:
+        """Return whether a limit is set, as the last promise has it."""
+        if closed is None:
+            return self("promises.closed.none")
+        return self("promises.closed.set", closed=f"{closed:g}")
 
 
 UNWILLINGNESS: Final = ("0", "0.25", "0.5", "0.75", "1")

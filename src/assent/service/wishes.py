@@ -6,22 +6,19 @@ setting `unsaid`. A withdrawal is a wish of everything, never, and ends all wish
 """
 
 import json
-import queue
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
-from threading import Thread
 from time import time
 from typing import Any, Final, Literal, NamedTuple, get_args
 from uuid import uuid4
 
-from sqlalchemy import and_, func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
-from assent.service.database import Database, NotFoundError, given_rows, insert_many, query
+from assent.service.database import NotFoundError, given_rows, insert_many, query
 from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
@@ -84,6 +81,8 @@ class Past:
     before: float | None
     withdrawal: bool
     in_force: bool
+    ended: float | None
+    """When something else was said of the target, or everything was withdrawn; None as long as it counts."""
     requested: float
     decided: float | None
     trained: float | None
@@ -133,7 +132,8 @@ def record(
     What is refused (an unknown person, item or category; a number out of range) is returned as an exception
     in its place, and nothing of that request is stored.
     """
-    turn, known = take_turn(session), _known(session, asked)
+    turn = take_turn(session)  # first: nobody of these is erased between being looked up and the commit
+    known = _known(session, asked)
     found: list[list[Recorded] | Exception] = []
     heard: list[_Heard] = []
     for place, ((_, all_said), rows) in enumerate(zip(asked, known, strict=True)):
@@ -142,7 +142,8 @@ def record(
                 raise NotFoundError("person: nothing is known of them")
             for said, row in zip(all_said, rows, strict=True):
                 check(said)
-                if not row.is_known:
+                # What a person has a wish on they can change, even if by now nothing is called so.
+                if not row.is_known and row.wish is None:
                     raise AssentError(
                         f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known"
                     )
@@ -376,67 +377,6 @@ def advance(
     session.execute(update(Wish).values({column: now}).where(Wish.id.in_([row.id for row in rows])))
 
 
-@dataclass
-class _Request:
-    user: str
-    said: tuple[Said, ...]
-    done: "Future[list[Recorded]]" = field(default_factory=Future)
-
-
-class Recorder:
-    """Writes the wishes of a web process: one thread, one transaction for all that waits (group commit).
-
-    While a transaction is being written to disk, requests gather for the next. So the disk limits how long
-    one wish takes, and hardly how many are stored in a second.
-    """
-
-    MOST: Final = 256
-    """Requests in one transaction."""
-
-    def __init__(self, database: Database, settings: ServiceSettings) -> None:
-        self._database, self._settings = database, settings
-        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._thread = Thread(target=self._run, name="assent-recorder", daemon=True)
-        self._thread.start()
-
-    def submit(self, user: str, said: Sequence[Said]) -> "Future[list[Recorded]]":
-        """Return a future that is done once the wishes are durably stored, or refused by an exception."""
-        request = _Request(user, tuple(said))
-        self._waiting.put(request)
-        return request.done
-
-    def close(self) -> None:
-        """Write what waits, and end the thread."""
-        self._waiting.put(None)
-        self._thread.join()
-
-    def _run(self) -> None:
-        ended = False
-        while not ended:
-            batch = [self._waiting.get()]
-            while len(batch) < self.MOST:
-                try:
-                    batch.append(self._waiting.get_nowait())
-                except queue.Empty:
-                    break
-            ended = None in batch
-            requests = [each for each in batch if each is not None]
-            if requests:
-                self._write(requests)
-
-    def _write(self, requests: Sequence[_Request]) -> None:
-        try:
-            with self._database.writing() as session:
-                found = record(session, self._settings, [(each.user, each.said) for each in requests])
-        except Exception as error:  # whatever it is, everybody who waits has to learn of it
-            found = [error] * len(requests)
-        for request, answer in zip(requests, found, strict=True):
-            if isinstance(answer, Exception):
-                request.done.set_exception(answer)
-            else:
-                request.done.set_result(answer)
-
-
 def standing(session: Session, user: str) -> list[Standing]:
     """Return a person's wishes in force: everything first, then categories, then items, each by target."""
     rows = session.execute(
@@ -453,10 +393,18 @@ def standing(session: Session, user: str) -> list[Standing]:
     return sorted(found, key=lambda each: (order.index(each.scope), each.target))
 
 
-def history(session: Session, user: str, *, cursor: str | None = None, limit: int = 50) -> History:
-    """Return a page of all that a person said, latest first."""
+def history(
+    session: Session, user: str, *, cursor: str | None = None, limit: int = 50, ended: bool = True
+) -> History:
+    """Return a page of all that a person said, latest first; unless left out, `ended` wishes too."""
+    later = aliased(Wish)
+    same = and_(later.scope == Wish.scope, later.target == Wish.target)
+    replaced = select(func.min(later.requested)).where(
+        later.person_id == Wish.person_id, later.id > Wish.id, or_(later.withdrawal, same)
+    )
+    end = replaced.correlate(Wish).scalar_subquery()
     asked = (
-        select(Wish, Item.title)
+        select(Wish, Item.title, end)
         .join(Person, Person.id == Wish.person_id)
         .outerjoin(Item, and_(Wish.scope == "item", Item.item == Wish.target))
         .where(Person.user == user)
@@ -465,11 +413,13 @@ def history(session: Session, user: str, *, cursor: str | None = None, limit: in
     )
     if cursor is not None:
         asked = asked.where(Wish.id < number_of(cursor))
+    if not ended:
+        asked = asked.where(end.is_(None))
     found = session.execute(asked).all()
     rows = found[:limit]
     ids: dict[int, dict[str, str]] = defaultdict(dict)
     shown = select(Receipt.wish_id, Receipt.state, Receipt.id).where(
-        Receipt.wish_id.in_([wish.id for wish, _ in rows])
+        Receipt.wish_id.in_([wish.id for wish, _, _ in rows])
     )
     for row in session.execute(shown.order_by(Receipt.leaf)):  # served again after a roll-back: the last one
         ids[row.wish_id][row.state] = row.id
@@ -483,13 +433,14 @@ def history(session: Session, user: str, *, cursor: str | None = None, limit: in
             before=wish.before,
             withdrawal=wish.withdrawal,
             in_force=wish.in_force,
+            ended=until,
             requested=wish.requested,
             decided=wish.decided,
             trained=wish.trained,
             served=wish.served,
             receipts=ids[wish.id],
         )
-        for wish, title in rows
+        for wish, title, until in rows
     ]
     return History(past, str(past[-1].wish) if len(found) > limit else None)
 

@@ -37,7 +37,7 @@ from assent.runs.run import fit
 from assent.service import jobs, models
 from assent.service.database import ConflictError, Database, insert_many
 from assent.service.effective import Effective
-from assent.service.interactions import DELETED, ERASED
+from assent.service.interactions import CONSENT, DELETED, ERASED
 from assent.service.jobs import LEASE, Kind, LostJobError, Taken
 from assent.service.ledger import last_number, moment_of, moment_text
 from assent.service.security import tidy
@@ -193,12 +193,6 @@ def _do(
     database: Database, settings: ServiceSettings, taken: Taken, watch: _Watch, executor: Executor
 ) -> dict[str, Any]:
     """Do a job, and return its result."""
-    if taken.kind == "publish":
-        with database.writing() as session:
-            jobs.hold(session, taken)
-            models.publish(session, settings, int(taken.payload["model"]), by=f"job {taken.id}")
-            jobs.finish(session, taken, {"model": int(taken.payload["model"])})
-        return {"model": int(taken.payload["model"])}
     with database.reading() as session:
         made = session.scalar(select(Model.id).where(Model.job_id == taken.id))
     if made is None:
@@ -231,7 +225,7 @@ def read_log(session: Session, settings: ServiceSettings) -> tuple[Interactions,
         Interaction.at,
         effective.unwillingness,
         effective.source,
-        Wish.requested,
+        effective.said,
     )
     asked = (
         asked.select_from(Interaction)
@@ -438,6 +432,7 @@ def facts_of(run: Run) -> dict[str, Any]:
         "keep_quality": point["keep_quality"],
         "closed_limit": run.settings["closed"],
         "method": run.settings["method"],
+        "k": run.settings["k"][0],
         "vectors": run.settings.get("vectors", Vectors.TRAINED.value),
         "seconds": mine.get("seconds"),
         "quality": dict(run.quality),
@@ -466,7 +461,7 @@ def _due(session: Session, settings: ServiceSettings) -> Kind | None:
     else:
         trained = select(func.max(Model.trained_upto)).scalar_subquery()
         gone = session.scalar(
-            select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((DELETED, ERASED)))
+            select(func.min(Leaf.at)).where(Leaf.number > trained, Leaf.event.in_((CONSENT, DELETED, ERASED)))
         )
         deleted = None if gone is None else moment_of(gone)
         waiting = _first(deleted, _taken_back(session, settings))

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from assent.results.words import MINUS
 from assent.service import jobs, ledger, models, people, wishes
 from assent.service.access import Door, VisitOf, text_of
+from assent.service.database import ConflictError
 from assent.service.models import ModelView
 from assent.service.pages.drawing import Axis, Point, axis_of, chart
 from assent.service.pages.render import address, draw, go, texts_of
@@ -24,6 +25,15 @@ router = APIRouter(prefix="/operator", include_in_schema=False)
 Operator = Annotated[Door, VisitOf(OPERATOR)]
 DAYS: Final = 30
 _SHOWN: Final = 50
+_COUNTS: Final = {
+    "people": "people",
+    "interactions": "interactions",
+    "wishes": "wishes",
+    "wishes_never": "wishes_never",
+    "wishes_open": "open",
+    "receipts": "receipts",
+}
+"""Counts of the database, with their texts."""
 _MOST: Final = 2**53
 
 
@@ -50,7 +60,7 @@ def overview(door: Operator) -> Response:
         door.request,
         "operator.html",
         visitor=visitor,
-        totals=totals,
+        counts=[(texts(f"operator.{key}"), texts.number(totals[name])) for name, key in _COUNTS.items()],
         times=times,
         queue={state: texts.number(queue.get(state, 0)) for state in ("queued", "running", "done", "failed")},
         failed=queue.get("failed", 0),
@@ -61,9 +71,17 @@ def overview(door: Operator) -> Response:
 @router.get("/models")
 def list_models(door: Operator) -> Response:
     """All models, with violation and quality over them."""
+    return _models(door)
+
+
+def _models(door: Door, refused: str | None = None) -> Response:
+    """Return the page of all models; `refused` says why what was asked for was not done."""
     texts, cursor = texts_of(door.request), _number(door.request.query_params.get("cursor"))
     with door.reading() as (session, visitor):
         found, after = models.page(session, cursor=cursor, limit=_SHOWN)
+        why_not = {each.id: models.why_not(session, each.id) for each in found}
+        before = models.previous(session)
+        is_back = before is not None and models.why_not(session, before) is None
     over = list(reversed(found))
     violation = [Point(each.id, share * 100) for each in over if (share := _share(each)) is not None]
     quality = [
@@ -75,7 +93,10 @@ def list_models(door: Operator) -> Response:
         door.request,
         "models.html",
         visitor=visitor,
-        models=[_model(texts, each) for each in found],
+        status=200 if refused is None else 409,
+        refused=refused,
+        models=[{**_model(texts, each), "why_not": why_not[each.id]} for each in found],
+        is_back=is_back,
         violation=_over(texts("models.violation"), texts("models.id"), violation, percent=True),
         quality=_over(texts("models.quality"), texts("models.id"), quality),
         first=address(door.request, "/operator/models") if cursor is not None else None,
@@ -86,19 +107,25 @@ def list_models(door: Operator) -> Response:
 @router.post("/models/publish")
 def publish(door: Operator) -> Response:
     """Put a model into service."""
-    with door.writing() as (session, visitor):
-        model = _number(text_of(door.posted, "model"))
-        if model is None:
-            raise AssentError("model: accepted: the number of a model")
-        models.publish(session, door.service.settings, model, by=_by(visitor))
+    model = _number(text_of(door.posted, "model"))
+    if model is None:
+        raise AssentError("model: accepted: the number of a model")
+    try:
+        with door.writing() as (session, visitor):
+            models.publish(session, door.service.settings, model, by=_by(visitor))
+    except ConflictError as refusal:
+        return _models(door, str(refusal))
     return go(door.request, "/operator/models", said="published")
 
 
 @router.post("/models/roll-back")
 def roll_back(door: Operator) -> Response:
     """Put the model into service that was there before."""
-    with door.writing() as (session, visitor):
-        models.roll_back(session, door.service.settings, by=_by(visitor))
+    try:
+        with door.writing() as (session, visitor):
+            models.roll_back(session, door.service.settings, by=_by(visitor))
+    except ConflictError as refusal:
+        return _models(door, str(refusal))
     return go(door.request, "/operator/models", said="published")
 
 
@@ -213,7 +240,8 @@ def audit(door: Operator) -> Response:
 def whole_ledger(door: Operator) -> Response:
     """The whole ledger, for `assent verify`."""
     with door.reading():
-        return ledger_response(door.service)
+        pass  # whoever asks is the operator
+    return ledger_response(door.service)
 
 
 def _by(visitor: Visitor) -> str:
@@ -283,7 +311,7 @@ def _moving(texts: Texts, name: str, point: Point, here: Point) -> dict[str, str
         moving = texts(
             "frontier.move",
             quality=f"{(point.y / here.y - 1) * 100:+.1f} %".replace("-", MINUS),
-            violation=f"{point.x - here.x:+.1f} %".replace("-", MINUS),
+            violation=f"{point.x - here.x:+.1f}".replace("-", MINUS),
         )
     return {
         "what": texts(f"frontier.{name}"),
@@ -311,9 +339,11 @@ def _model(texts: Texts, model: ModelView) -> dict[str, Any]:
     facts, share, reached = model.facts, _share(model), _reached(model)
     interval = ""
     if reached is not None:
-        interval = f"{reached['mean']:.4f}"
+        length = f"@{facts['k']}" if "k" in facts else ""
+        interval = f"NDCG{length} {reached['mean']:.4f}"
         if reached.get("low") is not None:
-            interval += f" ({reached['low']:.4f} – {reached['high']:.4f})"
+            low, high = (f"{reached[name]:.4f}" for name in ("low", "high"))
+            interval += f", {texts('operator.quality.interval', low=low, high=high)}"
         if model.parent is not None:
             interval += f", {texts('models.measured', parent=model.parent)}"
     disclosed = "–"
@@ -335,4 +365,5 @@ def _model(texts: Texts, model: ModelView) -> dict[str, Any]:
         "violation": "–" if share is None else f"{share * 100:.1f} %",
         "quality": interval or "–",
         "disclosed": disclosed,
+        "never": texts.number(facts["never"]) if facts.get("never") is not None else "–",
     }

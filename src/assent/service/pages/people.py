@@ -1,42 +1,55 @@
 """A person's pages. Who that is comes from the visit alone: no address or field names a person."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache
-from math import isfinite
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 from uuid import UUID
 
 from fastapi import APIRouter
 from fastapi.responses import Response
-from markupsafe import Markup, escape
 from sqlalchemy.orm import Session
 
 from assent.service import interactions, ledger, models, people, security, wishes
-from assent.service.access import Door, VisitOf, text_of, texts_of
+from assent.service.access import Door, VisitOf, text_of
 from assent.service.database import NotFoundError
-from assent.service.interactions import STATES, Row
+from assent.service.interactions import CHANGED, STATES, Row
 from assent.service.pages import render
-from assent.service.pages.render import NONE, address, draw, go, options, sent
+from assent.service.pages.forms import (
+    LONGEST,
+    changes_of,
+    name_of,
+    names_of,
+    part_of,
+    said_of,
+    title_of,
+    user_of,
+)
+from assent.service.pages.previews import SHOWN
+from assent.service.pages.render import address, draw, go, options, sent
+from assent.service.pages.shown import (
+    about,
+    before_shown,
+    choice_of,
+    entry_rows,
+    how_trained,
+    recommendation_shown,
+    what_of,
+    wish_shown,
+)
 from assent.service.routes.receipts import ledger_response
+from assent.service.schemas import ExportOut
 from assent.service.security import PERSON, Visitor
-from assent.service.serving import Recommendation
 from assent.service.texts import Texts
-from assent.service.wishes import WITHDRAW_EVERYTHING, Past, Said
-from assent.support.errors import AssentError
+from assent.service.wishes import WITHDRAW_EVERYTHING, Said
 
 router = APIRouter(prefix="/me", include_in_schema=False)
 Person = Annotated[Door, VisitOf(PERSON)]
 ROWS: Final = 50
-SHOWN: Final = 10
-"""Recommendations in a list."""
-LEDGERS: Final = {"most": 10, "seconds": 3600}
-"""How many times a visit may take the whole ledger."""
-_FIGURES: Final = ("value", "cost", "price", "worth_owner", "worth_everybody", "together")
-_CUT: Final = 100
+FILES: Final = {"most": 10, "seconds": 3600}
+"""How many times a person may take the whole ledger, and how many times all that is known of them."""
+_FIGURES: Final = ("value", "cost", "price", "break_even", "worth_owner", "worth_everybody", "together")
 
 
 @router.get("")
@@ -44,10 +57,11 @@ def overview(door: Person) -> Response:
     """What is known, in numbers; one choice for everything; how far wishes are."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        user = _user(visitor)
+        user = user_of(visitor)
         states = interactions.counts(session, user)
-        latest = wishes.history(session, user, limit=3).wishes
+        latest = wishes.history(session, user, limit=3, ended=False).wishes
         everything = _everything(session, user)
+        changed = interactions.states_before(session, user)
         model = models.in_service(session)
     counts = {
         "known": sum(states.values()),
@@ -68,7 +82,8 @@ def overview(door: Person) -> Response:
         unsaid=texts(
             "overview.unsaid", platform=settings.controller.name, choice=texts.choice(settings.unsaid)
         ),
-        wishes=[_wish(door, texts, each) for each in latest],
+        wishes=[wish_shown(texts, each, address(door.request, "/me/receipts/")) for each in latest],
+        changed=texts.counted("overview.changed", len(changed)) if changed else None,
         model=None if model is None else {"published": model.published, "hash": model.model_hash[:16]},
     )
 
@@ -76,34 +91,35 @@ def overview(door: Person) -> Response:
 @router.get("/entries")
 def entries(door: Person) -> Response:
     """What is known, by time and category, with search."""
-    settings, texts, query = door.service.settings, render.texts_of(door.request), door.request.query_params
-    search, category = query.get("search", "").strip()[:_CUT], query.get("category", "")[:_CUT]
-    state, cursor = query.get("state", ""), query.get("cursor", "")
+    settings, texts = door.service.settings, render.texts_of(door.request)
+    search, category = door.asked("search").strip()[:LONGEST], door.asked("category")
+    state, cursor = door.asked("state"), door.asked("cursor")
     with door.reading() as (session, visitor):
-        user = _user(visitor)
+        user = user_of(visitor)
         found = interactions.page(
             session,
             settings,
             user,
             category=category or None,
             search=search or None,
-            state=state if state in STATES else None,
+            state=state if state in (*STATES, CHANGED) else None,
             cursor=cursor or None,
             limit=ROWS,
         )
         categories = interactions.category_names(session, user)
+        before = interactions.states_before(session, user) if state == CHANGED else {}
     asked: dict[str, Any] = {
         "search": search,
         "category": category,
-        "state": state if state in STATES else "",
+        "state": state if state in (*STATES, CHANGED) else "",
     }
     return draw(
         door.request,
         "entries.html",
         visitor=visitor,
-        rows=_entries(texts, address(door.request, "/me/entry?item="), found.rows),
+        rows=entry_rows(texts, address(door.request, "/me/entry?item="), found.rows, before),
         categories=categories,
-        states=STATES,
+        states=(*STATES, CHANGED),
         cursor=cursor,
         empty=texts("entries.nothing" if any(asked.values()) or cursor else "entries.empty"),
         first=address(door.request, "/me/entries", **asked) if cursor else None,
@@ -116,13 +132,10 @@ def entries(door: Person) -> Response:
 def choose_entries(door: Person) -> Response:
     """Store the choices of a page that changed."""
     visitor, form = door.check(), door.posted
-    items = _changed(texts_of(form, "item"), texts_of(form, "was"), texts_of(form, "choice"))
+    changes = changes_of(form, "item")
     with door.reading() as (session, _):
-        for item in items:
-            _own(door, session, visitor, Said("item", item))
-    said = _say(door, visitor, [Said("item", item, value) for item, value in items.items()])
-    kept = {name: text_of(form, name)[:_CUT] for name in ("search", "category", "state", "cursor")}
-    return go(door.request, "/me/entries", **kept, said=said)
+        names_of(door, session, visitor, changes)
+    return go(door.request, "/me/entries", **part_of(form), said=_say(door, visitor, changes))
 
 
 @router.get("/entry")
@@ -130,13 +143,11 @@ def entry(door: Person) -> Response:
     """One entry: what it is, what the model did with it and why, and the choice."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        row = interactions.one(session, settings, _user(visitor), door.request.query_params.get("item", ""))
+        row = interactions.one(session, settings, user_of(visitor), door.asked("item"))
+        before = interactions.states_before(session, user_of(visitor)).get(row.item)
+        model = models.in_service(session)
     is_own = row.source == "item"
-    figures = [
-        (texts(f"entry.{name}"), f"{value:.4g}")
-        for name in _FIGURES
-        if (value := getattr(row, name)) is not None and isfinite(value)
-    ]
+    figures = _figures(texts, row, None if model is None else model.facts["price"])
     choice = texts.choice(row.unwillingness)
     return draw(
         door.request,
@@ -144,14 +155,23 @@ def entry(door: Person) -> Response:
         visitor=visitor,
         item=row.item,
         name=row.title or row.item,
-        about=_about(texts, row),
+        about=about(texts, row),
         state=row.state,
         why=texts.why(row),
+        before=None if before is None else before_shown(texts, before),
         figures=figures,
         chosen=sent(row.unwillingness) if is_own else None,
         counts_now=texts("entry.now", choice=choice, source=texts.source(row, settings.controller.name)),
         inherited=texts("entry.inherited"),
     )
+
+
+def _figures(texts: Texts, row: Row, price: float | None) -> list[tuple[str, str]]:
+    """Return what decided on an entry, each with its name; `price` is that of the model in service."""
+    if row.value is None:
+        return []
+    known = {**row._asdict(), "price": price}
+    return [(texts(f"entry.{name}"), f"{known[name]:.4g}") for name in _FIGURES if known[name] is not None]
 
 
 @router.post("/entry")
@@ -171,12 +191,14 @@ def categories(door: Person) -> Response:
     """The categories of what is known, with a choice for each."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = interactions.categories(session, _user(visitor))
+        found = interactions.categories(session, user_of(visitor))
     rows = [
         {
             "name": each.category,
-            "about": texts.number(each.count),
-            "address": address(door.request, "/me/entries", category=each.category),
+            "about": texts.counted("categories.count", each.count),
+            "of": texts("categories.of", name=each.category),
+            "address": address(door.request, "/me/category", category=each.category),
+            "entries": address(door.request, "/me/entries", category=each.category),
             "label": texts("categories.label", name=each.category),
             "was": sent(each.unwillingness),
             "options": options(texts, each.unwillingness, "category", None),
@@ -190,17 +212,36 @@ def categories(door: Person) -> Response:
 def choose_categories(door: Person) -> Response:
     """Store the choices for categories that changed."""
     visitor, form = door.check(), door.posted
-    names = _changed(texts_of(form, "category"), texts_of(form, "was"), texts_of(form, "choice"))
+    changes = changes_of(form, "category")
     with door.reading() as (session, _):
-        for name in names:
-            _own(door, session, visitor, Said("category", name))
-    said = _say(door, visitor, [Said("category", name, value) for name, value in names.items()])
-    return go(door.request, "/me/categories", said=said)
+        names_of(door, session, visitor, changes)
+    return go(door.request, "/me/categories", said=_say(door, visitor, changes))
+
+
+@router.get("/category")
+def category(door: Person) -> Response:
+    """One category: how many entries, what counts, and the choice."""
+    texts, name = render.texts_of(door.request), door.asked("category")
+    with door.reading() as (session, visitor):
+        found = [each for each in interactions.categories(session, user_of(visitor)) if each.category == name]
+    if not found:
+        raise NotFoundError("category: there is none of this person")
+    [theirs] = found
+    return draw(
+        door.request,
+        "category.html",
+        visitor=visitor,
+        name=name,
+        about=texts.counted("category", theirs.count),
+        entries=address(door.request, "/me/entries", category=name),
+        chosen=None if theirs.unwillingness is None else sent(theirs.unwillingness),
+        inherited=texts("category.inherited"),
+    )
 
 
 @router.post("/category")
 def choose_category(door: Person) -> Response:
-    """Store the choice for one category, after its preview."""
+    """Store the choice for one category."""
     return _choose(door, "category", "/me/categories")
 
 
@@ -209,71 +250,27 @@ def recommendations(door: Person) -> Response:
     """What is recommended, and why."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = door.service.server.recommend(session, _user(visitor), SHOWN)
+        found = door.service.server.recommend(session, user_of(visitor), SHOWN)
     return draw(
         door.request,
         "recommendations.html",
         visitor=visitor,
-        recommendations=[_recommendation(texts, each) for each in found.items],
+        recommendations=[recommendation_shown(texts, each) for each in found.items],
         basis=texts("recommendations.own" if found.basis == "own" else "recommendations.general"),
-    )
-
-
-@router.post("/preview")
-def preview(door: Person) -> Response:
-    """What a choice would change, before it is stored."""
-    visitor, texts, form = door.check(), render.texts_of(door.request), door.posted
-    said = _said(text_of(form, "scope"), text_of(form, "target"), text_of(form, "choice"))
-    with door.reading() as (session, _):
-        what = _own(door, session, visitor, said)
-        found = door.service.server.preview(session, _user(visitor), said, SHOWN)
-    gone = {each.item: "gone" for each in found.gone}
-    new = {each.item: "new" for each in found.new}
-    if gone or new:
-        summary = texts("preview.differ", gone=len(gone), all=len(found.now.items))
-    else:
-        moved = [each.item for each in found.now.items] != [each.item for each in found.then.items]
-        summary = texts("preview.order" if moved else "preview.same")
-    named = {
-        "everything": texts("preview.everything"),
-        "category": texts("preview.category", target=said.target),
-    }
-    named_as = named.get(said.scope, f"“{what}”")
-    back = {
-        "item": address(door.request, "/me/entry", item=said.target),
-        "everything": address(door.request, "/me"),
-    }
-    return draw(
-        door.request,
-        "preview.html",
-        visitor=visitor,
-        supposed=texts("preview.supposed.none", what=named_as)
-        if said.unwillingness is None
-        else texts("preview.supposed", choice=texts.choice(said.unwillingness), what=named_as),
-        summary=summary,
-        now=[_recommendation(texts, each) for each in found.now.items],
-        then=[_recommendation(texts, each) for each in found.then.items],
-        gone=gone,
-        new=new,
-        scope=said.scope,
-        target=said.target,
-        choice=sent(said.unwillingness),
-        action={"item": "/me/entry", "category": "/me/category", "everything": "/me/everything"}[said.scope],
-        back=back.get(said.scope, address(door.request, "/me/categories")),
     )
 
 
 @router.get("/history")
 def history(door: Person) -> Response:
     """All that was said, how far each wish is, and its receipts."""
-    texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
+    texts, cursor = render.texts_of(door.request), door.asked("cursor")
     with door.reading() as (session, visitor):
-        found = wishes.history(session, _user(visitor), cursor=cursor or None, limit=20)
+        found = wishes.history(session, user_of(visitor), cursor=cursor or None, limit=20)
     return draw(
         door.request,
         "history.html",
         visitor=visitor,
-        wishes=[_wish(door, texts, each) for each in found.wishes],
+        wishes=[wish_shown(texts, each, address(door.request, "/me/receipts/")) for each in found.wishes],
         first=address(door.request, "/me/history") if cursor else None,
         next=address(door.request, "/me/history", cursor=found.next) if found.next else None,
     )
@@ -284,7 +281,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
     """A receipt in words, checked against the ledger."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = ledger.receipt(session, str(receipt), user=_user(visitor))
+        found = ledger.receipt(session, str(receipt), user=user_of(visitor))
         findings = ledger.verify_receipt(session, found)
         shown = _receipt(door, session, visitor, texts, found)
     facts = [
@@ -299,7 +296,7 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
         "receipt.html",
         visitor=visitor,
         sentence=texts(f"receipt.{shown['state']}"),
-        how=_how(texts, found),
+        how=how_trained(texts, found),
         findings=[str(each) for each in findings],
         facts=facts,
         download=address(door.request, f"/me/receipts/{receipt}/receipt.json"),
@@ -310,24 +307,23 @@ def receipt_page(door: Person, receipt: UUID) -> Response:
 def receipt_file(door: Person, receipt: UUID) -> Response:
     """A receipt, to be kept."""
     with door.reading() as (session, visitor):
-        found = ledger.receipt(session, str(receipt), user=_user(visitor))
-    return _file(found, "receipt.json")
+        found = ledger.receipt(session, str(receipt), user=user_of(visitor))
+    return _file(json.dumps(found, ensure_ascii=False, indent=2), "receipt.json")
 
 
 @router.get("/ledger.jsonl")
 def whole_ledger(door: Person) -> Response:
     """The whole ledger, to check receipts against. It has no personal data."""
-    with door.writing() as (session, visitor):
-        security.count_attempt(session, f"ledger {visitor.token_hash}", **LEDGERS)
+    _count_file(door, "ledger")
     return ledger_response(door.service)
 
 
 @router.get("/data")
 def data(door: Person) -> Response:
     """Export, receipts, withdrawal."""
-    texts, cursor = render.texts_of(door.request), door.request.query_params.get("cursor", "")
+    texts, cursor = render.texts_of(door.request), door.asked("cursor")
     with door.reading() as (session, visitor):
-        user = _user(visitor)
+        user = user_of(visitor)
         found, after = ledger.receipts_of(session, user, cursor=cursor or None, limit=20)
         receipts = [_receipt(door, session, visitor, texts, each) for each in found]
     return draw(
@@ -343,87 +339,44 @@ def data(door: Person) -> Response:
 @router.get("/export.json")
 def export(door: Person) -> Response:
     """All that is known, in one file."""
+    _count_file(door, "export")
     with door.snapshot() as (session, visitor):
-        found = people.export(session, door.service.settings, _user(visitor))
-    return _file(found, "my-data.json")
+        found = people.export(session, door.service.settings, user_of(visitor))
+    return _file(ExportOut.of(found, door.service.settings).model_dump_json(indent=2), "my-data.json")
 
 
 @router.get("/withdraw")
 def ask_withdraw(door: Person) -> Response:
     """What withdrawing everything means, and a button."""
     with door.reading() as (session, visitor):
-        known = sum(interactions.counts(session, _user(visitor)).values())
-    return draw(door.request, "withdraw.html", visitor=visitor, known=known)
+        known = sum(interactions.counts(session, user_of(visitor)).values())
+    contact = door.service.settings.controller.contact
+    return draw(door.request, "withdraw.html", visitor=visitor, known=known, contact=contact)
 
 
 @router.post("/withdraw")
 def withdraw(door: Person) -> Response:
     """Withdraw everything."""
     visitor = door.check()
-    door.service.recorder.submit(_user(visitor), [WITHDRAW_EVERYTHING]).result()
+    door.service.recorder.submit(user_of(visitor), [WITHDRAW_EVERYTHING]).result()
     return go(door.request, "/me", said="withdrawn")
 
 
 # What the routes share
 
 
-def _user(visitor: Visitor) -> str:
-    assert visitor.person is not None  # visits of people have one
-    return visitor.person
-
-
-def _said(scope: str, target: str, choice: str) -> Said:
-    """Return what a form says; only the three scopes and the choices that forms offer."""
-    if scope not in ("item", "category", "everything"):
-        raise AssentError("scope: accepted: item, category, everything")
-    return Said(scope, "" if scope == "everything" else target, _value(choice))  # type: ignore[arg-type]
-
-
-def _value(choice: str) -> float | None:
-    if choice == NONE:
-        return None
-    try:
-        value = float(choice[:_CUT])
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise AssentError("choice: accepted: one of the five")
-    return value
-
-
-def _changed(targets: Sequence[str], were: Sequence[str], choices: Sequence[str]) -> dict[str, float | None]:
-    """Return the choices of a list that are not what the page showed: others are left as they are by now."""
-    if not len(targets) == len(were) == len(choices):
-        raise AssentError("the form is not whole: accepted: the form as it was shown")
-    return {
-        target: _value(choice)
-        for target, was, choice in zip(targets, were, choices, strict=True)
-        if choice != was
-    }
-
-
-def _own(door: Door, session: Session, visitor: Visitor, said: Said) -> str:
-    """Return the name of what is spoken of; refuse what is not this person's, as if it did not exist."""
-    if said.scope == "item":
-        return _title(door, session, visitor, said.target)
-    if said.scope == "category":
-        theirs = {each.category for each in interactions.categories(session, _user(visitor))}
-        if said.target not in theirs:
-            raise NotFoundError("category: there is none of this person")
-    return said.target
-
-
-def _title(door: Door, session: Session, visitor: Visitor, item: str) -> str:
-    row = interactions.one(session, door.service.settings, _user(visitor), item)
-    return row.title or row.item
+def _count_file(door: Door, what: str) -> None:
+    """Count a large file that somebody takes, over all their visits; refuse too many."""
+    with door.writing() as (session, visitor):
+        security.count_attempt(session, f"{what} {user_of(visitor)}", **FILES)
 
 
 def _choose(door: Door, scope: str, back: str) -> Response:
     visitor, form = door.check(), door.posted
-    said = _said(scope, text_of(form, "target"), text_of(form, "choice"))
+    said = said_of(scope, text_of(form, "target"), text_of(form, "choice"))
     with door.reading() as (session, _):
-        _own(door, session, visitor, said)
-        standing = {(each.scope, each.target): each for each in wishes.standing(session, _user(visitor))}
+        name_of(door, session, visitor, said)
+        standing = {(each.scope, each.target): each for each in wishes.standing(session, user_of(visitor))}
     before = standing.get((said.scope, said.target))
     same = said.unwillingness == (None if before is None else before.unwillingness)
     outcome = _say(door, visitor, [] if same else [said])
@@ -434,88 +387,13 @@ def _say(door: Door, visitor: Visitor, said: list[Said]) -> str:
     """Store what is said, durably, and return the word for it."""
     if not said:
         return "same"
-    door.service.recorder.submit(_user(visitor), said).result()
-    return "saved"
+    door.service.recorder.submit(user_of(visitor), said).result()
+    return "saved" if len(said) == 1 else "several"
 
 
 def _everything(session: Session, user: str) -> float | None:
     found = [each for each in wishes.standing(session, user) if each.scope == "everything"]
     return found[0].unwillingness if found else None
-
-
-def _entries(texts: Texts, entry: str, rows: Sequence[Row]) -> Markup:
-    """Return the rows of the list as HTML.
-
-    This page is asked most and has most in it: drawn here, rows take a third of the time of a template.
-    What comes from the platform is escaped; `_judged`, `_chosen` and `options` draw and keep all else.
-    """
-    drawn = []
-    for place, row in enumerate(rows):
-        own = row.unwillingness if row.source == "item" else None
-        inherited = None if own is not None else row.unwillingness
-        drawn.append(
-            f'<tr><th scope="row"><a id="e{place}" href="{entry}{quote(row.item, safe="")}">'
-            f"<bdi>{escape(row.title or row.item)}</bdi></a><small>{escape(_about(texts, row))}</small></th>"
-            f"{_judged(texts, row.state, texts.why(row))}"
-            f'<td><input type="hidden" name="item" value="{escape(row.item)}">{_chosen(sent(own))}'
-            f'<select name="choice" aria-labelledby="choice e{place}">'
-            f"{options(texts, own, row.source, inherited)}</select></td></tr>"
-        )
-    return Markup("\n".join(drawn))
-
-
-@lru_cache(maxsize=1000)
-def _judged(texts: Texts, state: str, why: str) -> str:
-    word = escape(texts(f"state.{state}"))
-    return f'<td><span class="pill {state}">{word}</span><small>{escape(why)}</small></td>'
-
-
-@lru_cache(maxsize=1000)
-def _chosen(choice: str) -> str:
-    return f'<input type="hidden" name="was" value="{escape(choice)}">'
-
-
-def _about(texts: Texts, row: Row) -> str:
-    return " · ".join([texts.day(row.at), *([", ".join(row.categories)] if row.categories else [])])
-
-
-def _what(texts: Texts, scope: str, target: str, withdrawal: bool) -> str:
-    if withdrawal:
-        return texts("wish.withdrawal")
-    return {"everything": texts("wish.everything"), "category": texts("wish.category", target=target)}.get(
-        scope, target
-    )
-
-
-def _choice(texts: Texts, unwillingness: float | None) -> str:
-    return texts("wish.taken") if unwillingness is None else texts.choice(unwillingness)
-
-
-def _wish(door: Door, texts: Texts, wish: Past) -> dict[str, Any]:
-    to = _choice(texts, wish.unwillingness)
-    before = None if wish.before is None else texts.choice(wish.before)
-    if wish.withdrawal:
-        change = texts("wish.withdrew")
-    elif wish.unwillingness is None:
-        change = texts("wish.back", before=before or texts("choice.none"))
-    else:
-        change = texts("wish.from", before=before, to=to) if before else texts("wish.first", to=to)
-    return {
-        "what": wish.title or _what(texts, wish.scope, wish.target, wish.withdrawal),
-        "to": to,
-        "change": change,
-        "requested": wish.requested,
-        "steps": [
-            {
-                "name": texts(f"step.{state}"),
-                "at": getattr(wish, state),
-                "receipt": address(door.request, f"/me/receipts/{wish.receipts[state]}")
-                if state in wish.receipts
-                else None,
-            }
-            for state in ("requested", "decided", "trained", "served")
-        ],
-    }
 
 
 def _receipt(
@@ -524,13 +402,13 @@ def _receipt(
     """Return a receipt in words. What it is about may be gone by now; then its id is shown."""
     event = receipt["dpv:hasRecordOfActivity"]["events"][0]
     said = event["said"]
-    what = _what(texts, said["scope"], said["target"], said["withdrawal"])
+    what = what_of(texts, said["scope"], said["target"], said["withdrawal"])
     if said["scope"] == "item":
         with suppress(NotFoundError):
-            what = _title(door, session, visitor, said["target"])
+            what = title_of(door, session, visitor, said["target"])
     return {
         "what": what,
-        "choice": _choice(texts, said["unwillingness"]),
+        "choice": choice_of(texts, said["unwillingness"]),
         "state": event["state"],
         "step": texts(f"step.{event['state']}"),
         "address": address(door.request, f"/me/receipts/{receipt['dct:identifier']}"),
@@ -539,28 +417,6 @@ def _receipt(
     }
 
 
-def _how(texts: Texts, receipt: Mapping[str, Any]) -> list[str]:
-    """Return sentences that say what holds of the training that a receipt speaks of."""
-    event = receipt["dpv:hasRecordOfActivity"]["events"][0]
-    if event["state"] != "trained":
-        return []
-    values = event["outcome"].get("values_of_model")
-    more = [] if values is None else [texts("receipt.trained.values", n=values)]
-    return [texts("receipt.trained.how"), *more]
-
-
-def _recommendation(texts: Texts, each: Recommendation) -> dict[str, Any]:
-    names = [f"“{one.title or one.item}”" for one in each.because]
-    why = texts("recommendations.popular")
-    if names:
-        joined = f" {texts('recommendations.and')} ".join(
-            [", ".join(names[:-1]), names[-1]] if names[1:] else names
-        )
-        why = texts("recommendations.because", items=joined)
-    return {"item": each.item, "name": each.title or each.item, "why": why}
-
-
-def _file(content: dict[str, Any], name: str) -> Response:
-    body = json.dumps(content, ensure_ascii=False, indent=2)
+def _file(body: str, name: str) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(body, media_type="application/json", headers=headers)

@@ -19,6 +19,8 @@ from assent.service.texts import Texts, texts_for
 STATIC: Final = str(resources.files("assent.service.pages").joinpath("static"))
 NONE: Final = "none"
 """What a form sends to take a choice back."""
+SAID_SECONDS: Final = 60
+"""How long a browser keeps what the next page says first."""
 _PEOPLE: Final = {
     "/me": "nav.overview",
     "/me/entries": "nav.entries",
@@ -79,7 +81,7 @@ def draw(
     settings, texts = service_of(request).settings, texts_of(request)
     here = request.url.path
     pages = _PEOPLE if visitor is None or visitor.kind == PERSON else _OPERATOR
-    said = f"said.{request.query_params.get('said', '')}"
+    said = f"said.{request.cookies.get(_said(request), '')}"
     page = templates(texts).get_template(template)
     html = page.render(
         t=texts,
@@ -88,10 +90,15 @@ def draw(
         here=here,
         visitor=visitor,
         navigation=[(address, texts(key)) for address, key in pages.items()],
+        choices=texts.offered(settings.closed),
         said=texts(said) if texts.has(said) else None,
         **values,
     )
-    return HTMLResponse(html, status, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.language})
+    vary = {"Vary": "Accept-Language, Cookie", "Content-Language": texts.language}
+    response = HTMLResponse(html, status, vary)
+    if _said(request) in request.cookies:
+        response.delete_cookie(_said(request), **_held(request))
+    return response
 
 
 def base_of(request: Request) -> str:
@@ -105,32 +112,55 @@ def address(request: Request, path: str, **query: str | None) -> str:
     return f"{base_of(request)}{path}{'?' if given else ''}{urlencode(given)}"
 
 
-def go(request: Request, path: str, **query: str | None) -> Response:
-    """Send a browser to another page, after a form."""
-    return RedirectResponse(address(request, path, **query), 303)
+def go(request: Request, path: str, *, said: str | None = None, **query: str | None) -> Response:
+    """Send a browser to another page, after a form.
+
+    `said` is the key of what that page says first. It goes by a cookie that is read once: an address that
+    anybody can write must not make the service say what is not so.
+    """
+    response = RedirectResponse(address(request, path, **query), 303)
+    if said is not None:
+        response.set_cookie(_said(request), said, max_age=SAID_SECONDS, **_held(request))
+    return response
 
 
-def error_page(request: Request, status: int) -> Response:
-    """Return the page of an error."""
+def _said(request: Request) -> str:
+    return f"{service_of(request).cookie}-said"
+
+
+def _held(request: Request) -> dict[str, Any]:
+    return {
+        "secure": service_of(request).settings.secure_cookies,
+        "httponly": True,
+        "samesite": "lax",
+    }
+
+
+def error_page(request: Request, status: int, cause: str | None = None) -> Response:
+    """Return the page of an error; several causes of one status have a text each."""
     texts = texts_of(request)
-    key = f"error.{status}" if texts.has(f"error.{status}") else "error.400" if status < 500 else "error.500"
+    keys = (f"error.{status}.{cause}", f"error.{status}", "error.400" if status < 500 else "error.500")
+    key = next(each for each in keys if texts.has(each))
     return draw(request, "error.html", status=status, title=texts(key), detail=texts(f"{key}.detail"))
 
 
-def options(texts: Texts, own: float | None, source: str, inherited: float | None) -> Markup:
+def options(
+    texts: Texts, own: float | None, source: str, inherited: float | None, category: str | None = None
+) -> Markup:
     """Return the options of a choice in a list: `own` was said of it, `inherited` counts otherwise.
 
-    `source` is who said what is inherited, as in `Row.source`.
+    `source` is who said what is inherited, as in `Row.source`; `category`, of which, where it is one.
     """
-    return _options(texts, own, source, None if inherited is None else texts.choice(inherited))
+    return _options(texts, own, source, None if inherited is None else texts.choice(inherited), category)
 
 
 @lru_cache(maxsize=1000)
-def _options(texts: Texts, own: float | None, source: str, inherited: str | None) -> Markup:
+def _options(
+    texts: Texts, own: float | None, source: str, inherited: str | None, category: str | None
+) -> Markup:
     rest = texts("choice.none")
     if inherited is not None:
-        who = source if source in ("platform", "unsaid") else "rest"
-        rest = texts(f"choice.as.{who}", choice=inherited)
+        rest = texts(f"choice.as.{source}", choice=inherited, category=category)
     listed = {NONE: rest, **{choice.value: choice.label for choice in texts.choices}}
     if own is not None:
         listed.setdefault(sent(own), texts.choice(own))

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from assent.service import ledger, security
 from assent.service.access import ANY, PUBLIC, Door, VisitOf, address_of, count_failure, text_of
-from assent.service.demo import DEMO_PERSON
+from assent.service.demo import DEMO_PERSON, first_model
 from assent.service.pages.render import draw, go, texts_of
 from assent.service.security import OPERATOR, VISIT_SECONDS, NotAllowedError, RefusedError
 
@@ -20,11 +20,13 @@ _LINK: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 @router.get("/")
 def welcome(door: Anybody) -> Response:
     """The first page; those who visit are sent to theirs."""
+    demo = door.service.settings.demo
     with door.service.database.reading() as session:
         visitor = door.visitor(session)
+        waiting = first_model(session) if demo else None
     if visitor is not None:
         return go(door.request, "/operator" if visitor.kind == OPERATOR else "/me")
-    return draw(door.request, "welcome.html", demo=door.service.settings.demo)
+    return draw(door.request, "welcome.html", demo=demo, waiting=waiting)
 
 
 @router.get("/promises")
@@ -32,12 +34,13 @@ def promises(door: Anybody) -> Response:
     """What is promised, and what the words mean."""
     with door.service.database.reading() as session:
         visitor = door.visitor(session)
-    settings = door.service.settings
+    settings, texts = door.service.settings, texts_of(door.request)
     return draw(
         door.request,
         "promises.html",
         visitor=visitor,
-        promises=texts_of(door.request).promises(settings.closed),
+        promises=texts.promises(settings.closed),
+        limit=texts.limit(settings.closed),
         updates=f"promises.updates.{settings.update_vectors}",
     )
 
@@ -45,9 +48,9 @@ def promises(door: Anybody) -> Response:
 @router.get("/enter")
 def show_link(door: Anybody) -> Response:
     """A page with a button: programs that follow links do not use a link up."""
-    link = door.request.query_params.get("link", "")
+    link = door.asked("link")
     if not _LINK.fullmatch(link):
-        raise RefusedError("this is no link: accepted: a new link from the platform")
+        raise RefusedError("this is no link: accepted: a new link from the platform", "link")
     return draw(door.request, "enter.html", link=link)
 
 
@@ -57,8 +60,8 @@ def use_link(door: Anybody) -> Response:
     service, link = door.service, text_of(door.posted, "link")
     try:
         with service.database.writing() as session:
-            person = security.use_link(session, link)
-            secret = security.start_visit(session, person=person)
+            guest = security.use_link(session, link)
+            secret = security.start_visit(session, person=guest.person, key_id=guest.key_id)
     except RefusedError:
         count_failure(service, f"link {address_of(door.request)}")
         raise

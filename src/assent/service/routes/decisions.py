@@ -53,11 +53,13 @@ def explain(
     """Say why one interaction is used or not, with the figures that decided."""
     with caller.service.database.reading() as session:
         row = interactions.one(session, caller.service.settings, user, item)
+        model = models.in_service(session)
     return ExplanationOut(
         **_decision(row),
         value=row.value,
         cost=row.cost,
-        price=row.price,
+        price=None if row.value is None or model is None else model.facts["price"],
+        break_even=row.break_even,
         worth_owner=row.worth_owner,
         worth_everybody=row.worth_everybody,
         together=row.together,
@@ -91,5 +93,5 @@ def preview(caller: Recommending, body: PreviewIn) -> Response:
     """Say what a person's list would become if they said this. Nothing is stored."""
     said = Said(body.wish.scope, body.wish.target, body.wish.unwillingness)
     with caller.service.database.reading() as session:
-        found = caller.service.server.preview(session, body.user, said, body.k)
-    return as_json({"now": found.now, "then": found.then})
+        found = caller.service.server.preview(session, body.user, [said], body.k)
+    return as_json({"now": found.now, "then": found.then, "untold": found.untold})

@@ -8,11 +8,13 @@ from fastapi.responses import Response
 from assent.service import interactions
 from assent.service.access import Caller, KeyFor
 from assent.service.interactions import NewInteraction
-from assent.service.routes.repeat import ONCE, api_router, as_json
+from assent.service.routes.repeat import Answering, Once, api_router, as_json
 from assent.service.schemas import (
     AddedOut,
     Category,
     Cursor,
+    DeletedOut,
+    DeletionIn,
     InteractionIn,
     InteractionsIn,
     InteractionsOut,
@@ -28,19 +30,23 @@ Platform = Annotated[Caller, KeyFor("interactions")]
 _TEXTS = Texts()
 
 
-@router.post("/interactions", status_code=201, dependencies=[ONCE])
-def add_one(caller: Platform, body: InteractionIn) -> AddedOut:
-    """Add an interaction. One that is known stays as it is."""
-    return _add(caller, [body])
+@router.post("/interactions", status_code=201, response_model=AddedOut)
+def add_one(caller: Platform, once: Answering, body: InteractionIn) -> Response:
+    """Add an interaction.
+
+    Of one that is known, what is given of its unwillingness and of its item's title and categories replaces
+    what was there; its time stays. Other categories undo nobody's wish.
+    """
+    return _add(caller, once, [body], user=body.user)
 
 
-@router.post("/interactions/bulk", status_code=201, dependencies=[ONCE])
-def add_many(caller: Platform, body: InteractionsIn) -> AddedOut:
-    """Add up to 10,000 interactions: all of them, or none if one is refused."""
-    return _add(caller, body.interactions)
+@router.post("/interactions/bulk", status_code=201, response_model=AddedOut)
+def add_many(caller: Platform, once: Answering, body: InteractionsIn) -> Response:
+    """Add up to 10,000 interactions: all of them, or none if one is refused. Known ones: as one by one."""
+    return _add(caller, once, body.interactions)
 
 
-def _add(caller: Caller, rows: list[InteractionIn]) -> AddedOut:
+def _add(caller: Caller, once: Once, rows: list[InteractionIn], user: str | None = None) -> Response:
     new = [
         NewInteraction(
             user=row.user,
@@ -54,7 +60,7 @@ def _add(caller: Caller, rows: list[InteractionIn]) -> AddedOut:
     ]
     with caller.service.database.writing() as session:
         found = interactions.add(session, new)
-    return AddedOut(added=found.added, known=found.known)
+        return once.answer(session, found, user=user)
 
 
 @router.get("/interactions", response_model=InteractionsOut)
@@ -89,15 +95,28 @@ def list_some(
     return as_json({"interactions": rows, "next": found.next})
 
 
-@router.delete("/interactions", status_code=204, dependencies=[ONCE])
-def delete_one(caller: Platform, user: Annotated[UserId, Query()], item: Annotated[ItemId, Query()]) -> None:
+@router.delete("/interactions", status_code=204)
+def delete_one(
+    caller: Platform, once: Answering, user: Annotated[UserId, Query()], item: Annotated[ItemId, Query()]
+) -> Response:
     """Delete an interaction: the next model is trained without it."""
     with caller.service.database.writing() as session:
         interactions.delete(session, user, item)
+        return once.answer(session, user=user)
 
 
-@router.delete("/people", status_code=204, dependencies=[ONCE])
-def erase(caller: Platform, user: Annotated[UserId, Query()]) -> None:
-    """Delete all that is known of a person: interactions, wishes, decisions, receipts."""
+@router.post("/interactions/delete/bulk", response_model=DeletedOut)
+def delete_many(caller: Platform, once: Answering, body: DeletionIn) -> Response:
+    """Delete up to 10,000 interactions: the next model is trained without them."""
+    pairs = [(each.user, each.item) for each in body.interactions]
+    with caller.service.database.writing() as session:
+        deleted = interactions.delete_many(session, pairs)
+        return once.answer(session, DeletedOut(deleted=deleted, unknown=len(set(pairs)) - deleted))
+
+
+@router.delete("/people", status_code=204)
+def erase(caller: Platform, once: Answering, user: Annotated[UserId, Query()]) -> Response:
+    """Delete all that is known of a person: interactions, wishes, decisions, receipts, kept answers."""
     with caller.service.database.writing() as session:
         interactions.erase(session, user)
+        return once.answer(session)

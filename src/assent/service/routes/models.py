@@ -3,10 +3,11 @@
 from typing import Annotated
 
 from fastapi import Path, Query
+from fastapi.responses import Response
 
 from assent.service import jobs, models
 from assent.service.access import Caller, KeyFor
-from assent.service.routes.repeat import ONCE, api_router
+from assent.service.routes.repeat import Answering, api_router
 from assent.service.schemas import Identifier, Limit, ModelOut, ModelsOut, RunIn, RunOut, RunsOut
 
 router = api_router("runs and models")
@@ -14,11 +15,12 @@ Platform = Annotated[Caller, KeyFor("models")]
 Before = Annotated[Identifier | None, Query(alias="cursor", description="`next` of the page before.")]
 
 
-@router.post("/runs", status_code=202, dependencies=[ONCE])
-def start(caller: Platform, body: RunIn) -> RunOut:
+@router.post("/runs", status_code=202, response_model=RunOut)
+def start(caller: Platform, once: Answering, body: RunIn) -> Response:
     """Ask for a training or an update. Where an equal one waits already, that one is returned."""
     with caller.service.database.writing() as session:
-        return RunOut.of(jobs.get(session, jobs.enqueue(session, body.kind, by=caller.by)))
+        job = jobs.get(session, jobs.enqueue(session, body.kind, by=caller.by))
+        return once.answer(session, RunOut.of(job))
 
 
 @router.get("/runs")
@@ -51,22 +53,24 @@ def get_model(caller: Platform, model: Annotated[Identifier, Path()]) -> ModelOu
         return ModelOut.of(models.get(session, model))
 
 
-@router.post("/models/{model}/publish", dependencies=[ONCE])
-def publish(caller: Platform, model: Annotated[Identifier, Path()]) -> ModelOut:
+@router.post("/models/{model}/publish", response_model=ModelOut)
+def publish(caller: Platform, once: Answering, model: Annotated[Identifier, Path()]) -> Response:
     """Put a model into service.
 
     A step back to one that used what people have since said never to, or that knows somebody who was erased
     since, is refused (409).
     """
     with caller.service.database.writing() as session:
-        return ModelOut.of(models.publish(session, caller.service.settings, model, by=caller.by))
+        found = models.publish(session, caller.service.settings, model, by=caller.by)
+        return once.answer(session, ModelOut.of(found))
 
 
-@router.post("/models/roll-back", dependencies=[ONCE])
-def roll_back(caller: Platform) -> ModelOut:
+@router.post("/models/roll-back", response_model=ModelOut)
+def roll_back(caller: Platform, once: Answering) -> Response:
     """Put the model into service that was there before, under the same condition."""
     with caller.service.database.writing() as session:
-        return ModelOut.of(models.roll_back(session, caller.service.settings, by=caller.by))
+        found = models.roll_back(session, caller.service.settings, by=caller.by)
+        return once.answer(session, ModelOut.of(found))
 
 
 def _text(cursor: int | None) -> str | None:

@@ -1,11 +1,12 @@
 """/v1/receipts, /v1/ledger, /v1/export: what was said and honoured, and the proof of it."""
 
-import json
 from collections.abc import Iterator
-from typing import Annotated, Any
+from tempfile import TemporaryFile
+from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import Body, Query
+from fastapi import HTTPException, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from assent.service import ledger, people
@@ -13,6 +14,7 @@ from assent.service.access import Caller, KeyFor, Service
 from assent.service.routes.repeat import api_router
 from assent.service.schemas import (
     Cursor,
+    ExportOut,
     HeadOut,
     HeadsOut,
     Identifier,
@@ -21,8 +23,12 @@ from assent.service.schemas import (
     UserId,
     VerifiedOut,
 )
+from assent.support.errors import AssentError
+from assent.support.files import parse_json
 
 router = api_router("receipts")
+_PART: Final = 64 * 1024
+_RECEIPT = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 Platform = Annotated[Caller, KeyFor("receipts")]
 
 
@@ -46,11 +52,20 @@ def get_one(caller: Platform, receipt: UUID) -> dict[str, Any]:
         return ledger.receipt(session, str(receipt))
 
 
-@router.post("/receipts/verify")
-def verify(caller: Platform, body: Annotated[dict[str, Any], Body()]) -> VerifiedOut:
+@router.post("/receipts/verify", openapi_extra={"requestBody": _RECEIPT})
+async def verify(caller: Platform, request: Request) -> VerifiedOut:
     """Check a receipt: whether it is what was written, and whether the ledger has it."""
-    with caller.service.database.reading() as session:
-        findings = ledger.verify_receipt(session, body)
+    body = await request.body()
+    return await run_in_threadpool(_verified, caller.service, body)
+
+
+def _verified(service: Service, body: bytes) -> VerifiedOut:
+    try:
+        found = parse_json("body", body)  # strictly: what is hashed has one meaning
+    except AssentError as error:
+        raise HTTPException(400, str(error)[:500]) from None
+    with service.database.reading() as session:
+        findings = ledger.verify_receipt(session, found)
     return VerifiedOut(verified=not findings, findings=[str(each)[:500] for each in findings[:100]])
 
 
@@ -90,20 +105,31 @@ def whole_ledger(caller: Platform) -> StreamingResponse:
 
 
 def ledger_response(service: Service) -> StreamingResponse:
-    """Return a response that reads the ledger while it is sent."""
+    """Return a response with the ledger of this moment.
 
-    def lines() -> Iterator[str]:
-        with service.database.snapshot() as session:
-            for line in ledger.export_lines(session):
-                yield f"{line.rstrip()}\n"
+    It is written to a file first, which has no name and goes with the response: whoever reads slowly holds no
+    connection of the database.
+    """
+    file = TemporaryFile()  # noqa: SIM115  (the response closes it)
+    with service.database.snapshot() as session:
+        file.writelines(f"{line}\n".encode() for line in ledger.export_lines(session))
+    headers = {
+        "Content-Disposition": 'attachment; filename="ledger.jsonl"',
+        "Content-Length": str(file.tell()),
+    }
+    file.seek(0)
 
-    headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
-    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
+    def parts() -> Iterator[bytes]:
+        with file:
+            while part := file.read(_PART):
+                yield part
+
+    return StreamingResponse(parts(), media_type="application/x-ndjson", headers=headers)
 
 
 @router.get("/export")
-def export(caller: Platform, user: Annotated[UserId, Query()]) -> dict[str, Any]:
+def export(caller: Platform, user: Annotated[UserId, Query()]) -> ExportOut:
     """Return all that is known of a person."""
+    settings = caller.service.settings
     with caller.service.database.snapshot() as session:
-        found: dict[str, Any] = json.loads(json.dumps(people.export(session, caller.service.settings, user)))
-    return found
+        return ExportOut.of(people.export(session, settings, user), settings)

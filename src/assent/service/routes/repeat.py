@@ -1,25 +1,25 @@
 """Writes that may be repeated: a request with a known Idempotency-Key gets the answer that it got before.
 
-A key is claimed before the work and gets its answer after it. A claim whose process died is free again after
-a minute; what it had stored by then is stored, and doing the work of these routes again adds no second
-interaction or job.
+A key is claimed before the work, and gets its answer in the transaction of the work: either both are stored,
+or neither is. A claim whose process died before that is free again after a minute. Who works for longer than
+that loses the claim if the request comes again meanwhile, and then stores nothing.
 """
 
 import re
 import time
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
-from fastapi.routing import APIRoute
 from pydantic_core import to_json
-from sqlalchemy import delete, update
+from sqlalchemy import ColumnElement, CursorResult, and_, delete, or_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from assent.service.access import Service, service_of, shown_key
+from assent.service.access import KeyedRoute, Service, service_of, shown_key, strict
 from assent.service.database import ConflictError
 from assent.service.problems import described, operation_id
 from assent.service.security import REPLY_SECONDS, hashed
@@ -31,7 +31,55 @@ CLAIM_SECONDS: Final = 60
 _ACCEPTED = r"[\x21-\x7e]{1,255}"
 
 
-async def _described(
+@dataclass
+class Claim:
+    """A request's right to be done, by its Idempotency-Key."""
+
+    holder: str
+    key: str
+    created: float
+    """Tells it from a later claim of the same key."""
+    is_answered: bool = False
+
+    @property
+    def mine(self) -> ColumnElement[bool]:
+        """The row of this claim, until it has an answer."""
+        same = (Reply.key_id == self.holder, Reply.idempotency_key == self.key)
+        return and_(*same, Reply.created == self.created, Reply.status.is_(None))
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a route that writes answers with."""
+
+    claim: Claim | None
+    """None without an Idempotency-Key."""
+    status: int
+
+    def response(self, content: object = None) -> Response:
+        """Return the answer, as JSON if there is any."""
+        return Response(status_code=self.status) if content is None else as_json(content, self.status)
+
+    def answer(self, session: Session, content: object = None, *, user: str | None = None) -> Response:
+        """Return the answer, and keep it in the transaction of the work, until its `user` is erased.
+
+        `ConflictError` if another request has the claim by now: nothing may be stored then.
+        """
+        response = self.response(content)
+        if self.claim is None:
+            return response
+        kept = update(Reply).where(self.claim.mine)
+        values = {"status": self.status, "body": bytes(response.body).decode() or None}
+        person = None if user is None else hashed(user)
+        done = cast("CursorResult[None]", session.execute(kept.values(person=person, **values)))
+        if done.rowcount != 1:
+            raise ConflictError(f"{HEADER}: the same request came again: accepted: the same request later")
+        self.claim.is_answered = True
+        return response
+
+
+async def _once(
+    request: Request,
     key: Annotated[
         str | None,
         Header(
@@ -42,11 +90,17 @@ async def _described(
             description="A text of your own. The same request with the same text is done once.",
         ),
     ] = None,
-) -> None:
-    """Tell the API's description of the header, and refuse others than these."""
+) -> Once:
+    """Return what a request is answered by; refuse keys that are none."""
+    del key  # it is claimed before anything else of the request is read
+    return Once(getattr(request.state, "claim", None), request.scope["route"].status_code or 200)
 
 
-class _Repeatable(APIRoute):
+Answering = Annotated[Once, Depends(_once)]
+"""What routes declare that write."""
+
+
+class _Repeatable(KeyedRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return a handler that looks for an earlier answer first."""
         handle = super().get_route_handler()
@@ -55,34 +109,38 @@ class _Repeatable(APIRoute):
             key = request.headers.get(HEADER)
             if key is None or request.method == "GET" or not re.fullmatch(_ACCEPTED, key):
                 return await handle(request)
-            holder = await shown_key(request)
+            holder, request = await shown_key(request), strict(request)
             service, body = service_of(request), await request.body()
             asked = hashed(f"{request.method} {request.url.path}?{request.url.query} {body!r}")
-            claim = (holder.key_id, key)
-            if earlier := await run_in_threadpool(_claimed, service, claim, asked):
-                return earlier
+            claim = await run_in_threadpool(_claimed, service, holder.key_id, key, asked)
+            if isinstance(claim, Response):
+                return claim
+            request.state.claim = claim
             try:
                 response = await handle(request)
             except BaseException:
                 await run_in_threadpool(_release, service, claim)
                 raise
-            await run_in_threadpool(_keep, service, claim, response)
+            if not claim.is_answered:
+                await run_in_threadpool(_release, service, claim)
             return response
 
         return handle_once
 
 
-def _claimed(service: Service, claim: tuple[str, str], asked: str) -> Response | None:
+def _claimed(service: Service, holder: str, key: str, asked: str) -> Claim | Response:
     """Claim a key, or return the answer that was given to it; refuse another request and one under way."""
     now = time.time()
     with service.database.writing() as session:
         insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-        _drop_old(session, claim, now)
-        row = insert(Reply).values(key_id=claim[0], idempotency_key=claim[1], request_hash=asked, created=now)
+        mine = (Reply.key_id == holder, Reply.idempotency_key == key)
+        lost = and_(Reply.status.is_(None), Reply.created < now - CLAIM_SECONDS)
+        session.execute(delete(Reply).where(*mine, or_(Reply.created < now - REPLY_SECONDS, lost)))
+        row = insert(Reply).values(key_id=holder, idempotency_key=key, request_hash=asked, created=now)
         new = session.execute(row.on_conflict_do_nothing().returning(Reply.created)).first()
         if new is not None:
-            return None
-        earlier = session.get_one(Reply, claim)
+            return Claim(holder, key, now)
+        earlier = session.get_one(Reply, (holder, key))
         if earlier.request_hash != asked:
             raise AssentError(
                 f"{HEADER}: was given with another request: accepted: a new one for each request"
@@ -93,30 +151,9 @@ def _claimed(service: Service, claim: tuple[str, str], asked: str) -> Response |
         return Response(earlier.body, earlier.status, headers, "application/json" if earlier.body else None)
 
 
-def _drop_old(session: Session, claim: tuple[str, str], now: float) -> None:
-    mine = (Reply.key_id == claim[0], Reply.idempotency_key == claim[1])
-    session.execute(delete(Reply).where(*mine, Reply.created < now - REPLY_SECONDS))
-    session.execute(delete(Reply).where(*mine, Reply.status.is_(None), Reply.created < now - CLAIM_SECONDS))
-
-
-def _keep(service: Service, claim: tuple[str, str], response: Response) -> None:
-    body = bytes(response.body).decode()
+def _release(service: Service, claim: Claim) -> None:
     with service.database.writing() as session:
-        session.execute(
-            update(Reply)
-            .where(Reply.key_id == claim[0], Reply.idempotency_key == claim[1])
-            .values(status=response.status_code, body=body)
-        )
-
-
-def _release(service: Service, claim: tuple[str, str]) -> None:
-    with service.database.writing() as session:
-        mine = (Reply.key_id == claim[0], Reply.idempotency_key == claim[1])
-        session.execute(delete(Reply).where(*mine, Reply.status.is_(None)))
-
-
-ONCE: Final = Depends(_described)
-"""The dependency that describes the header, for routes that write."""
+        session.execute(delete(Reply).where(claim.mine))
 
 
 def api_router(tag: str) -> APIRouter:
@@ -131,9 +168,9 @@ def api_router(tag: str) -> APIRouter:
     )
 
 
-def as_json(content: object) -> Response:
+def as_json(content: object, status: int = 200) -> Response:
     """Return an answer as it is, for the routes that are asked most.
 
     Tests compare what is sent with the description (schemathesis); checking every row takes as long again.
     """
-    return Response(to_json(content), media_type="application/json")
+    return Response(to_json(content), status, media_type="application/json")

@@ -21,10 +21,12 @@ async def live(door: Annotated[Door, PUBLIC]) -> HealthOut:
 
 @router.get("/health/ready", responses={503: {"model": HealthOut, "description": "Not ready"}})
 def ready(door: Annotated[Door, PUBLIC]) -> Response:
-    """Answer, if the database does, too, and the model in service can be read."""
+    """Answer, if the database does, too, wishes are written, and the model in service can be read."""
     try:
         with door.service.database.reading() as session:
             door.service.server.warm(session)
+        if not door.service.recorder.is_at_work:
+            return JSONResponse({"status": "not ready"}, 503)
     except Exception:  # whatever keeps it from that: the load balancer asks again
         return JSONResponse({"status": "not ready"}, 503)
     return JSONResponse({"status": "ok"})

@@ -5,10 +5,11 @@ from typing import Annotated
 
 from fastapi import Query
 from fastapi.responses import Response
+from sqlalchemy.orm import Session
 
 from assent.service import interactions, wishes
 from assent.service.access import Caller, KeyFor
-from assent.service.routes.repeat import ONCE, api_router, as_json
+from assent.service.routes.repeat import Answering, Once, api_router
 from assent.service.schemas import (
     Cursor,
     EffectiveOut,
@@ -22,33 +23,35 @@ from assent.service.schemas import (
     StandingsOut,
     UserId,
     WishesIn,
-    moment,
     source_of,
 )
 from assent.service.texts import Texts
-from assent.service.wishes import WITHDRAW_EVERYTHING, Said
+from assent.service.wishes import WITHDRAW_EVERYTHING, Recorded, Said
 
 router = api_router("wishes")
 Platform = Annotated[Caller, KeyFor("wishes")]
 _TEXTS = Texts()
 
 
-@router.put("/wishes", dependencies=[ONCE], response_model=RecordedAllOut)
-async def say(caller: Platform, body: WishesIn) -> Response:
+@router.put("/wishes", response_model=RecordedAllOut)
+async def say(caller: Platform, once: Answering, body: WishesIn) -> Response:
     """Store what a person says, and answer with receipts once it is durable. All of it, or nothing."""
     said = [Said(each.scope, each.target, each.unwillingness) for each in body.wishes]
-    return await _record(caller, body.user, said)
+    return await _record(caller, once, body.user, said)
 
 
-@router.post("/wishes/withdraw", dependencies=[ONCE], response_model=RecordedAllOut)
-async def withdraw(caller: Platform, body: PersonIn) -> Response:
+@router.post("/wishes/withdraw", response_model=RecordedAllOut)
+async def withdraw(caller: Platform, once: Answering, body: PersonIn) -> Response:
     """Withdraw everything of a person: never, for all that is known and all that comes."""
-    return await _record(caller, body.user, [WITHDRAW_EVERYTHING])
+    return await _record(caller, once, body.user, [WITHDRAW_EVERYTHING])
 
 
-async def _record(caller: Caller, user: str, said: list[Said]) -> Response:
-    recorded = await asyncio.wrap_future(caller.service.recorder.submit(user, said))
-    return as_json({"wishes": recorded})
+async def _record(caller: Caller, once: Once, user: str, said: list[Said]) -> Response:
+    def keep(session: Session, recorded: list[Recorded]) -> None:
+        once.answer(session, {"wishes": recorded}, user=user)
+
+    done = caller.service.recorder.submit(user, said, None if once.claim is None else keep)
+    return once.response({"wishes": await asyncio.wrap_future(done)})
 
 
 @router.get("/wishes")
@@ -56,19 +59,7 @@ def list_standing(caller: Platform, user: Annotated[UserId, Query()]) -> Standin
     """List a person's wishes in force."""
     with caller.service.database.reading() as session:
         found = wishes.standing(session, user)
-    return StandingsOut(
-        wishes=[
-            StandingOut(
-                wish=each.wish,
-                scope=each.scope,
-                target=each.target,
-                unwillingness=each.unwillingness,
-                said=moment(each.said),
-                withdrawal=each.withdrawal,
-            )
-            for each in found
-        ]
-    )
+    return StandingsOut(wishes=[StandingOut.of(each) for each in found])
 
 
 @router.get("/wishes/effective")
@@ -93,23 +84,4 @@ def history(
     """List all that a person said, and when each wish was stored, decided, trained for and served."""
     with caller.service.database.reading() as session:
         found = wishes.history(session, user, cursor=cursor, limit=limit)
-    return HistoryOut(
-        wishes=[
-            PastOut(
-                wish=each.wish,
-                scope=each.scope,
-                target=each.target,
-                unwillingness=each.unwillingness,
-                before=each.before,
-                withdrawal=each.withdrawal,
-                in_force=each.in_force,
-                requested=moment(each.requested),
-                decided=moment(each.decided),
-                trained=moment(each.trained),
-                served=moment(each.served),
-                receipts=each.receipts,
-            )
-            for each in found.wishes
-        ],
-        next=found.next,
-    )
+    return HistoryOut(wishes=[PastOut.of(each) for each in found.wishes], next=found.next)
