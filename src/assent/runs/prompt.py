@@ -79,6 +79,8 @@ def prompt_update(
     `progress` are for the training, where `vectors` asks for one.
     """
     started, vectors = time.time(), Vectors(vectors)
+    if log.table.is_empty():
+        raise AssentError(f"{log.name}: nothing that may be read is left; accepted: at least one row")
     served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))
     applied = served.apply(step.changes)
     if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):
