@@ -128,6 +128,8 @@ def with_dashes(message: str) -> str:
     for python, option in (
         ("replace=True", "--replace"),
         ("allow_unmatched=True", "--allow-unmatched"),
+        ("wishes_in_log=True", "--wishes-in-log"),
+        ("wishes=FILE", "--wishes FILE"),
         ("unwillingness=SOURCE", "--unwillingness SOURCE"),
         ("gaps=True", "--rest"),
         ("model=package.module:Class", "--model package.module:Class"),

@@ -1,6 +1,7 @@
 """`assent update`, `assent history` and `assent forget`: changes of mind."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,14 @@ def update_command(
             help="Keep the settings and weights that RUN found on its split, and its measured quality.",
         ),
     ] = False,
+    wishes_in_log: Annotated[
+        bool,
+        typer.Option(
+            "--wishes-in-log",
+            help="What RUN was told with --wishes stands in the log itself by now. Without it, words that "
+            "would be lost are an error.",
+        ),
+    ] = False,
     store: StoreOption = None,
     model: OwnModel = None,
     work: WorkOptions,
@@ -129,6 +138,7 @@ def update_command(
                 out,
                 problems=problems,
                 keep_calibration=keep,
+                wishes_in_log=wishes_in_log,
                 store=kept,
                 replace=output.replace,
                 executor=executor,
@@ -141,9 +151,10 @@ def update_command(
                 kept = None if store is None else Store(store)
                 made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
             else:
-                made = [
-                    _prompt(opened, log, folder, vectors, wishes, executor, progress, replace=output.replace)
-                ]
+                prompt = partial(
+                    prompt_update, vectors=vectors, wishes_in_log=wishes_in_log, replace=output.replace
+                )
+                made = [_prompted(prompt, opened, log, folder, wishes, executor, progress)]
                 if _is_too_old(made[0]):
                     _show_update(made[0])
                     notice("Values are too old to decide by: an exact update follows.")
@@ -152,31 +163,20 @@ def update_command(
     output.write([update_of(each) or {} for each in made])
 
 
-def _prompt(
+def _prompted(
+    update: Callable[..., Run],
     run: Run,
     log: Interactions,
     out: Path,
-    vectors: Vectors,
     wishes: WishOptions,
     executor: Executor,
     progress: Progress,
-    *,
-    replace: bool,
 ) -> Run:
     """Make a prompt update, with people's own limits where the run has some."""
     asked = None if run.settings["wishes"] == PLAIN.summary() else partial(read_wishes, **vars(wishes))
     with progress.task("prompt update", 1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # values that are too old: an exact update follows
-        return prompt_update(
-            run,
-            log,
-            out,
-            vectors=vectors,
-            wishes=asked,
-            replace=replace,
-            executor=executor,
-            progress=progress,
-        )
+        return update(run, log, out, wishes=asked, executor=executor, progress=progress)
 
 
 def _is_too_old(run: Run) -> bool:
