@@ -115,6 +115,7 @@ def test_folders_and_settings_are_guarded(source: Path, tmp_path: Path) -> None:
         (LargePlan(method="worth"), "method=worth: accepted: all, threshold, occurrence, value"),
         (LargePlan(method="value"), "values: accepted: a column"),
         (LargePlan(price=1.0), "price: accepted"),
+        (LargePlan(method="all", budget=0.3), r"budget=0\.3: method all discloses everything"),
         (LargePlan(budget=None), "needs a budget"),
     ):
         with pytest.raises(AssentError, match=said):

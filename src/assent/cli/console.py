@@ -110,8 +110,9 @@ def _logging_json() -> Iterator[None]:
 
 
 _ARGUMENTS = (
-    "closed", "columns", "duplicates", "folder", "formats", "include", "items", "min_rating", "negatives",
-    "out", "prior", "query", "rest", "scale", "user_budget", "user_floor", "utility",
+    "budget", "closed", "columns", "duplicates", "folder", "formats", "include", "items", "keep_quality",
+    "min_rating", "negatives", "out", "prior", "query", "rest", "scale", "user_budget", "user_floor",
+    "utility",
 )  # fmt: skip
 """Arguments of the library that are options here."""
 

@@ -74,6 +74,10 @@ class LargePlan:
             raise AssentError("values: accepted: a column, with method=value alone")
         if self.price is not None and (self.budget is not None or self.method != "value"):
             raise AssentError("price: accepted: for method=value, without a budget")
+        if self.method == "all" and self.budget is not None:
+            raise AssentError(
+                f"budget={self.budget:g}: method all discloses everything; accepted: without it"
+            )
         if self.price is None and self.budget is None and self.method != "all":
             raise AssentError(f"method={self.method}: needs a budget")
 
