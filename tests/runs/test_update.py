@@ -342,3 +342,16 @@ def test_words_are_not_forgotten_in_the_library(run: Run, table: pl.DataFrame, t
         assert verify(first.update(log, tmp_path / f"right{number}").folder) == []
     back = first.update(log_of(table), tmp_path / "back", wishes_in_log=True)
     assert "words.json" not in back.manifest.files
+
+
+def test_a_log_of_other_people_is_refused(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
+    other = log_of(table.with_columns(user=pl.lit("other-") + pl.col("user")))
+    people = table["user"].n_unique()
+    for number, make in enumerate((update, prompt_update)):
+        with pytest.raises(AssentError, match=rf"has 0 of the {people} people in .*, or most_withdrawn=True"):
+            make(run, other, tmp_path / f"refused{number}")
+    with pytest.raises(AssentError, match="nothing measured there can be kept"):
+        update(run, other, tmp_path / "refused", most_withdrawn=True, keep_calibration=True)
+    after = update(run, other, tmp_path / "next", most_withdrawn=True)
+    assert (update_of(after) or {})["changes"]["people_withdrawn"] == people
+    assert after.quality["measured_in"] is None

@@ -130,6 +130,8 @@ def with_dashes(message: str) -> str:
         ("replace=True", "--replace"),
         ("allow_unmatched=True", "--allow-unmatched"),
         ("wishes_in_log=True", "--wishes-in-log"),
+        ("most_withdrawn=True", "--most-withdrawn"),
+        ("without keep_calibration", "without --keep-calibration"),
         ("wishes=FILE", "--wishes FILE"),
         ("unwillingness=SOURCE", "--unwillingness SOURCE"),
         ("gaps=True", "--rest"),

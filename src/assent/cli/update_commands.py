@@ -88,6 +88,13 @@ def update_command(
             "would be lost are an error.",
         ),
     ] = False,
+    most_withdrawn: Annotated[
+        bool,
+        typer.Option(
+            "--most-withdrawn",
+            help="Nearly everybody has withdrawn. Without it, a log of other people is an error.",
+        ),
+    ] = False,
     store: StoreOption = None,
     model: OwnModel = None,
     work: WorkOptions,
@@ -121,6 +128,7 @@ def update_command(
     if grade is Grade.EXACT and vectors is not Vectors.KEPT:
         raise AssentError("--vectors: an exact update trains everything; accepted: with --grade prompt")
     given, progress = _as_fitted(given, opened), watcher()
+    allowed = {"wishes_in_log": wishes_in_log, "most_withdrawn": most_withdrawn}
     weights = {"reading": 1.0, "updating": 20.0 if grade is Grade.EXACT else 2.0}
     with phases(progress, weights) as phase, work.executor() as executor:
         with phase("reading"):
@@ -138,8 +146,8 @@ def update_command(
                 out,
                 problems=problems,
                 keep_calibration=keep,
-                wishes_in_log=wishes_in_log,
                 store=kept,
+                **allowed,
                 replace=output.replace,
                 executor=executor,
                 progress=progress,
@@ -151,9 +159,7 @@ def update_command(
                 kept = None if store is None else Store(store)
                 made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
             else:
-                prompt = partial(
-                    prompt_update, vectors=vectors, wishes_in_log=wishes_in_log, replace=output.replace
-                )
+                prompt = partial(prompt_update, vectors=vectors, replace=output.replace, **allowed)
                 made = [_prompted(prompt, opened, log, folder, wishes, executor, progress)]
                 if _is_too_old(made[0]):
                     _show_update(made[0])

@@ -40,7 +40,7 @@ from assent.runs.run import report_data, stopped_after
 from assent.runs.served import Served
 from assent.runs.standing import Ask
 from assent.runs.tables import described, selection_of
-from assent.runs.words import keep_words, words_of
+from assent.runs.words import check_nothing_lost, words_of
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
@@ -68,6 +68,7 @@ def prompt_update(
     vectors: Vectors = Vectors.KEPT,
     wishes: Ask | None = None,
     wishes_in_log: bool = False,
+    most_withdrawn: bool = False,
     check: bool = True,
     replace: bool = False,
     executor: Executor = SERIAL,
@@ -77,12 +78,13 @@ def prompt_update(
 
     `log` is the present one, read as for the fit. `wishes` reads people's own limits, for a run that had
     some. What a file of later wishes told the run has to be said again; `wishes_in_log` says that the log
-    itself says it by now. With `check`, a sample of the rows is valued again, and a warning says if values
+    itself says it by now. A log that has next to nobody of the run is refused without `most_withdrawn`. With
+    `check`, a sample of the rows is valued again, and a warning says if values
     are too old to decide by; an exact update values all anew. `replace` may replace another run in `out`.
     `executor` and `progress` are for the training, where `vectors` asks for one.
     """
     started, vectors = time.time(), Vectors(vectors)
-    keep_words(run, log, wishes_in_log=wishes_in_log)
+    check_nothing_lost(run, log, wishes_in_log=wishes_in_log, most_withdrawn=most_withdrawn, is_kept=True)
     served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))
     applied = served.apply(step.changes)
     if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):

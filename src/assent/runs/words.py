@@ -1,4 +1,4 @@
-"""What a run was told beside its log, in a file of later wishes, and what the next run would forget of it.
+"""What an update may not lose unnoticed: words that the run before was told beside its log, and its people.
 
 A run whose log was read with such a file has `words.json`. It counts, and names no ids:
 
@@ -23,6 +23,9 @@ from assent.results.words import plural
 from assent.runs.changes import PAIR
 from assent.runs.folder import WORDS, Run, read_mapping
 from assent.support.errors import AssentError
+
+_FEW = 0.1
+"""Share of a run's people; of a log that has fewer, it is asked whether it is the right one."""
 
 
 def words_of(log: Interactions) -> dict[str, Any] | None:
@@ -94,12 +97,31 @@ class Forgotten:
         return ", ".join(words for words, count in told.items() if count)
 
 
-def keep_words(run: Run, log: Interactions, *, wishes_in_log: bool) -> None:
-    """Refuse a log that was read without the words that a run was told, unless the log says the same now."""
+def check_nothing_lost(
+    run: Run, log: Interactions, *, wishes_in_log: bool, most_withdrawn: bool, is_kept: bool
+) -> None:
+    """Refuse a log that was read without the words that a run was told, or that is about other people.
+
+    The log may say the words itself (`wishes_in_log`), and nearly everybody may have withdrawn
+    (`most_withdrawn`), if the caller says so. `is_kept` is whether what the run measured is kept.
+    """
     found = None if wishes_in_log else Forgotten.between(run, log)
     if found is not None:
         raise AssentError(
             f"{run.folder}: was read with the wishes of {found.source}, and the present log without all of "
             f"them: {found.summary()}; accepted: a log read with wishes=FILE that says them too, or "
             "wishes_in_log=True, if the log itself says them now"
+        )
+    people = pl.concat(each["user"] for each in (run.selection, run.held_out, run.sealed)).unique()
+    here = [log.pairs["user"], *([] if log.told is None else [log.told.withdrawn["user"]])]
+    known, left = (int(people.is_in(each.implode()).sum()) for each in (pl.concat(here), here[0]))
+    if known < _FEW * len(people) and not most_withdrawn:
+        raise AssentError(
+            f"{log.name}: has {known:,} of the {plural(len(people), 'person', 'people')} in {run.folder}; "
+            "accepted: the log of the same people, or most_withdrawn=True, if the others are withdrawn"
+        )
+    if not left and is_kept:
+        raise AssentError(
+            f"{log.name}: has nobody who is in {run.folder}, so that nothing measured there can be kept; "
+            "accepted: grade exact without keep_calibration, or a fit"
         )
