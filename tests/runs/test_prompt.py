@@ -229,6 +229,22 @@ def test_a_log_that_was_read_with_another_limit_is_refused() -> None:
         updated(run_of("budget"), closed)
 
 
+def test_a_log_of_which_nothing_may_be_read_is_refused() -> None:
+    log = log_of()
+    never = Interactions(log.name, log.table.with_columns(unwillingness=pl.lit(1.0)), log.items)
+    assert never.table.is_empty()
+    with pytest.raises(AssentError, match="nothing that may be read is left; accepted: at least one"):
+        updated(run_of("budget"), never)
+
+
+def test_values_of_which_none_is_measured_are_too_old() -> None:
+    log = log_of()
+    others = Interactions(log.name, log.table.with_columns(user="new " + pl.col("user")), log.items)
+    aged = drift(run_of("budget"), others)
+    assert (aged.sampled, aged.unmeasured) == (0, 1.0)
+    assert aged.is_too_old
+
+
 def test_values_age_with_the_log() -> None:
     run, log = run_of("budget"), log_of()
     fresh = drift(run, log)

@@ -91,11 +91,13 @@ def drift(run: Run, log: Interactions, *, most: float = MOST, then: pl.DataFrame
         table = table.filter(~pl.col("expected"))
     here = log.table.select(PAIR)
     known = table.join(here, on=PAIR, how="semi", maintain_order="left")
-    unmeasured = 1 - known.height / max(1, here.height)
+    unmeasured = 1 - known.height / here.height if here.height else 0.0
     if then is None:
         then = paths_then(run)
     if then is None:
         return Drift(0, 1.0, 0.0, 0.0, 0.0, most)
+    if known.is_empty():
+        return Drift(0, 1.0, 0.0, 0.0, unmeasured, most)
     now, seed = _paths(here, run), run.settings["seed"]
     keys = _keys(known)
     drawn = some_by_lot(keys, _SAMPLE, seed, Purpose.DRIFT)

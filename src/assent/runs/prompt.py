@@ -85,6 +85,8 @@ def prompt_update(
     """
     started, vectors = time.time(), Vectors(vectors)
     check_nothing_lost(run, log, wishes_in_log=wishes_in_log, most_withdrawn=most_withdrawn, is_kept=True)
+    if log.table.is_empty():
+        raise AssentError(f"{log.name}: nothing that may be read is left; accepted: at least one row")
     served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))
     applied = served.apply(step.changes)
     if not served.sealed.select(PAIR).equals(log.sealed.select(PAIR).sort(PAIR)):
