@@ -311,3 +311,11 @@ def test_a_disk_that_takes_no_more(limit: int, log_file: Path, tmp_path: Path, a
     assert message.endswith("File too large")
     assert not list((tmp_path / "run").rglob("*.tmp"))
     assert assent("fit", log_file, "--out", tmp_path / "run", *QUICK)[0] == 0
+
+
+@pytest.mark.parametrize("asked", [["--budget", "0.3"], ["--keep-quality", "0.9"]])
+def test_all_keeps_within_nothing(asked: list[str], log_file: Path, tmp_path: Path, assent: Assent) -> None:
+    code, _, err = assent("fit", log_file, "--out", tmp_path / "run", *QUICK, "--method", "all", *asked)
+    assert code == 2
+    assert f"{' '.join(asked)}: method all discloses everything; accepted: without it" in err
+    assert not (tmp_path / "run").exists()

@@ -97,3 +97,40 @@ def test_what_cannot_be_meant_is_refused(
     code, _, err = assent(*placed)
     assert code == 2
     assert message in err
+
+
+@pytest.mark.parametrize("grade", ["exact", "prompt"])
+def test_what_a_run_was_told_is_not_forgotten(
+    grade: str, folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    folder = shutil.copytree(folder, tmp_path / "told")
+    log = pl.read_csv(folder / "log.csv")
+    mine = log.filter(pl.col("user") == "u05")["item"].to_list()
+    now = said(folder, "u03,*,withdraw", f"u05,{mine[0]},1", f"u05,{mine[1]},withdraw")
+    update = ["update", "--data", folder / "log.csv", "--jobs", "1", "--grade", grade]
+    assert assent(*update, folder / "run", "--wishes", now, "--out", folder / "first")[0] == 0
+    then = [*update, folder / "first", "--out", folder / "second"]
+    code, _, err = assent(*then)
+    assert code == 2, err
+    assert "Traceback" not in err
+    for words in (
+        "1 interaction said to be never would be used again", "up to 1 withdrawn interaction and",
+        "up to 1 withdrawn person would be back", "--wishes FILE", "--wishes-in-log",
+    ):  # fmt: skip
+        assert words in err
+    assert not (folder / "second").exists(), err
+    others = said(folder, f"u05,{mine[0]},1", f"u05,{mine[2]},withdraw", "u07,*,withdraw")
+    code, _, err = assent(*then, "--wishes", others)
+    assert code == 2
+    assert "up to 1 withdrawn interaction and up to 1 withdrawn person would be back" in err
+    whole = said(
+        folder, "u03,*,withdraw", f"u05,{mine[0]},0.9", f"u05,{mine[1]},withdraw", f"u05,{mine[2]},withdraw"
+    )
+    code, _, err = assent(*then, "--wishes", whole)
+    assert code == 0, err
+    noted = (folder / "second" / "words.json").read_text()
+    assert json.loads(noted) == {"source": "file:now.csv", "rows": 2, "people": 1}
+    code, _, err = assent(*update, folder / "second", "--wishes-in-log", "--out", folder / "third")
+    assert code == 0, err
+    assert not (folder / "third" / "words.json").exists()
+    assert "u03" in open_run(folder / "third").selection["user"]

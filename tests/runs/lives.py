@@ -98,7 +98,8 @@ def histories(draw: st.DrawFn, most: int = 3) -> tuple[list[Changes], dict[tuple
     minded = st.sampled_from([0.0, 0.05, 0.4, 0.8, 0.99, 1.0])
     steps = []
     for _ in range(draw(st.integers(1, most))):
-        withdrawn = draw(st.lists(st.sampled_from(users), max_size=2, unique=True))
+        there = sorted({user for user, _ in rows})
+        withdrawn = draw(st.lists(st.sampled_from(there), max_size=2, unique=True)) if there else []
         left = [pair for pair in rows if pair[0] not in withdrawn]
         touched = draw(st.lists(st.sampled_from(left), max_size=8, unique=True))
         cut = draw(st.integers(0, len(touched)))
@@ -138,6 +139,7 @@ def composed(steps: list[Changes]) -> Changes:
         withdrawn |= {*step.withdrawn}
         rows = {pair: minded for pair, minded in rows.items() if pair not in away} | minds
         rows |= {(user, item): minded for user, item, minded, *_ in step.added.iter_rows()}
+    withdrawn &= {user for user, _ in start}
     stay = {pair for pair in start if pair[0] not in withdrawn and pair in rows}
     again = {pair for pair in stay & lost if start[pair] < 1 and rows[pair] < 1}
     return Changes.of(

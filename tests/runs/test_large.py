@@ -115,7 +115,7 @@ def test_folders_and_settings_are_guarded(source: Path, tmp_path: Path) -> None:
         ({"method": "value"}, "values: accepted: a column"),
         ({"price": 1.0}, "price: accepted"),
         ({"budget": 1.5}, r"budget=1\.5: accepted: a number from 0 to 1"),
-        ({"method": "all", "budget": 0.5}, "but for method=all"),
+        ({"method": "all", "budget": 0.5}, "method all discloses everything"),
         ({"closed": 1.5}, r"closed=1\.5: accepted: a number from 0 to 1; interactions above it are withheld"),
     ],
 )

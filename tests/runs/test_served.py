@@ -234,7 +234,8 @@ def test_nothing_is_left_of_whoever_withdraws(user: str, history: History) -> No
     vectors = len(one.trained.user_ids)
     assert mentions(one, user) == (user in one.people)
     was_known = user in one.trained.user_ids
-    one.apply(Changes.of(withdrawn=[user]))
+    away = [user] if user in one.people else []
+    one.apply(Changes.of(withdrawn=away))
     assert not mentions(one, user)
     assert user not in one.people
     assert len(one.trained.user_ids) == len(one.trained.model.user_table) - 1 <= vectors  # type: ignore[arg-type]
@@ -244,7 +245,7 @@ def test_nothing_is_left_of_whoever_withdraws(user: str, history: History) -> No
     # Somebody who withdraws and then comes back is a new person.
     rows = [(user, "i01", 0.1)]
     one.apply(Changes.of(added=rows))
-    other.apply(Changes.of(withdrawn=[user], added=rows))
+    other.apply(Changes.of(withdrawn=away, added=rows))
     assert_same(one, other)
 
 
@@ -260,8 +261,9 @@ def test_a_row_that_went_leaves_no_byte(history: History, how: str, data: st.Dat
     if not free:
         return
     pair = data.draw(st.sampled_from(free))
-    one.apply(Changes.of(added=[(*pair, data.draw(st.sampled_from([0.0, 0.3, 0.9])))]))
-    one.apply(Changes.of(gone=[pair]) if how == "gone" else Changes.of(minds=[(*pair, 0.3, 1.0)]))
+    minded = data.draw(st.sampled_from([0.0, 0.3, 0.9]))
+    one.apply(Changes.of(added=[(*pair, minded)]))
+    one.apply(Changes.of(gone=[pair]) if how == "gone" else Changes.of(minds=[(*pair, minded, 1.0)]))
     mine, theirs = one.trained, other.trained
     assert mine.user_ids.tolist() == theirs.user_ids.tolist()
     assert as_files(mine, "model") == as_files(theirs, "model")
@@ -332,11 +334,20 @@ def test_a_preview_shows_both_and_changes_nothing() -> None:
         one.preview("zoe", changes)
 
 
+def pair_of(*, never: bool) -> tuple[str, str]:
+    """A row of somebody but u01 that is, or is not, never used."""
+    return next(pair for pair, minded in rows_in(log_of()).items()
+                if pair[0] != "u01" and (minded == 1) == never)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         Changes.of(withdrawn=["u01"], gone=[("zoe", "i01")]),
         Changes.of(withdrawn=["u01"], minds=[("zoe", "i01", 0.3, 0.4)]),
+        Changes.of(withdrawn=["u01", "nobody"]),
+        Changes.of(withdrawn=["u01"], minds=[(*pair_of(never=False), 0.123, 0.9)]),
+        Changes.of(withdrawn=["u01"], minds=[(*pair_of(never=True), 0.9, 0.5)]),
         Changes.of(withdrawn=["u01"], added=[(*next(iter(rows_in(log_of()))), 0.3), ("u02", "i99", 0.1)]),
     ],
 )

@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from assent import AssentError, Store, open_run
+from assent import AssentError, Store, from_frame, open_run
+from assent.data.interactions import Interactions
 from assent.data.wishes import Wishes
 from assent.methods import make_method
 from assent.models import MODELS
@@ -298,3 +299,59 @@ def test_what_cannot_be_updated_is_refused(run: Run, table: pl.DataFrame, tmp_pa
         update(run, log, tried.folder, problems=(problem, live))
     with pytest.raises(AssentError, match="follows no run"):
         forget(run)
+
+
+def test_words_are_not_forgotten_in_the_library(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
+    """A withdrawal, a never and a never taken back; what one file says may not stand in for another's."""
+    theirs = table.filter(pl.col("user") == "u01", pl.col("unwillingness") < 1)["item"].to_list()
+    user, never = table.filter(pl.col("unwillingness") == 1).select("user", "item").row(0)
+
+    def read(name: str, *lines: str, log: pl.DataFrame = table) -> Interactions:
+        file = tmp_path / name
+        file.write_text("\n".join(["user,item,unwillingness", *lines]) + "\n")
+        return from_frame(log, name="log", wishes=file, allow_unmatched=True)
+
+    words = [f"u01,{theirs[0]},withdraw", f"u01,{theirs[1]},1", f"{user},{never},0.2", "u02,*,withdraw"]
+    first = run.update(read("now.csv", *words), tmp_path / "first")
+    assert verify(first.folder) == []
+    about = json.loads((first.folder / "words.json").read_text())
+    assert about == {"source": "file:now.csv", "rows": 1, "people": 1}
+    without = [
+        log_of(table),
+        read("now.csv", *words[1:]),
+        read("now.csv", *words[:3]),
+        read("now.csv", words[0], *words[2:]),
+        read("then.csv", *words[:2], words[3]),
+        read("then.csv", f"u01,{theirs[2]},withdraw", *words[1:]),
+    ]
+    for number, log in enumerate(without):
+        with pytest.raises(AssentError, match=r"wishes of file:now\.csv, and the present log without all"):
+            first.update(log, tmp_path / f"wrong{number}")
+        with pytest.raises(AssentError, match=r"wishes_in_log=True, if the log itself says them now$"):
+            prompt_update(first, log, tmp_path / f"wrong{number}")
+    is_away = (pl.col("user") == "u01") & (pl.col("item") == theirs[0]) | (pl.col("user") == "u02")
+    cleaned = table.filter(~is_away)
+    for number, log in enumerate(
+        [
+            read("now.csv", *words),
+            read("now.csv", *words, log=cleaned),
+            read("then.csv", words[1], words[2], log=cleaned),
+            read("then.csv", "u01,*,withdraw", *words[2:]),
+        ]
+    ):
+        assert verify(first.update(log, tmp_path / f"right{number}").folder) == []
+    back = first.update(log_of(table), tmp_path / "back", wishes_in_log=True)
+    assert "words.json" not in back.manifest.files
+
+
+def test_a_log_of_other_people_is_refused(run: Run, table: pl.DataFrame, tmp_path: Path) -> None:
+    other = log_of(table.with_columns(user=pl.lit("other-") + pl.col("user")))
+    people = table["user"].n_unique()
+    for number, make in enumerate((update, prompt_update)):
+        with pytest.raises(AssentError, match=rf"has 0 of the {people} people in .*, or most_withdrawn=True"):
+            make(run, other, tmp_path / f"refused{number}")
+    with pytest.raises(AssentError, match="nothing measured there can be kept"):
+        update(run, other, tmp_path / "refused", most_withdrawn=True, keep_calibration=True)
+    after = update(run, other, tmp_path / "next", most_withdrawn=True)
+    assert (update_of(after) or {})["changes"]["people_withdrawn"] == people
+    assert after.quality["measured_in"] is None

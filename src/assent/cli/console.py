@@ -110,8 +110,9 @@ def _logging_json() -> Iterator[None]:
 
 
 _ARGUMENTS = (
-    "closed", "columns", "duplicates", "folder", "formats", "include", "items", "min_rating", "negatives",
-    "out", "prior", "query", "rest", "scale", "user_budget", "user_floor", "utility",
+    "budget", "closed", "columns", "duplicates", "folder", "formats", "include", "items", "keep_quality",
+    "min_rating", "negatives", "out", "prior", "query", "rest", "scale", "user_budget", "user_floor",
+    "utility",
 )  # fmt: skip
 """Arguments of the library that are options here."""
 
@@ -128,6 +129,10 @@ def with_dashes(message: str) -> str:
     for python, option in (
         ("replace=True", "--replace"),
         ("allow_unmatched=True", "--allow-unmatched"),
+        ("wishes_in_log=True", "--wishes-in-log"),
+        ("most_withdrawn=True", "--most-withdrawn"),
+        ("without keep_calibration", "without --keep-calibration"),
+        ("wishes=FILE", "--wishes FILE"),
         ("unwillingness=SOURCE", "--unwillingness SOURCE"),
         ("gaps=True", "--rest"),
         ("model=package.module:Class", "--model package.module:Class"),

@@ -1,6 +1,7 @@
 """`assent update`, `assent history` and `assent forget`: changes of mind."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,21 @@ def update_command(
             help="Keep the settings and weights that RUN found on its split, and its measured quality.",
         ),
     ] = False,
+    wishes_in_log: Annotated[
+        bool,
+        typer.Option(
+            "--wishes-in-log",
+            help="What RUN was told with --wishes stands in the log itself by now. Without it, words that "
+            "would be lost are an error.",
+        ),
+    ] = False,
+    most_withdrawn: Annotated[
+        bool,
+        typer.Option(
+            "--most-withdrawn",
+            help="Nearly everybody has withdrawn. Without it, a log of other people is an error.",
+        ),
+    ] = False,
     store: StoreOption = None,
     model: OwnModel = None,
     work: WorkOptions,
@@ -112,6 +128,7 @@ def update_command(
     if grade is Grade.EXACT and vectors is not Vectors.KEPT:
         raise AssentError("--vectors: an exact update trains everything; accepted: with --grade prompt")
     given, progress = _as_fitted(given, opened), watcher()
+    allowed = {"wishes_in_log": wishes_in_log, "most_withdrawn": most_withdrawn}
     weights = {"reading": 1.0, "updating": 20.0 if grade is Grade.EXACT else 2.0}
     with phases(progress, weights) as phase, work.executor() as executor:
         with phase("reading"):
@@ -130,6 +147,7 @@ def update_command(
                 problems=problems,
                 keep_calibration=keep,
                 store=kept,
+                **allowed,
                 replace=output.replace,
                 executor=executor,
                 progress=progress,
@@ -141,9 +159,8 @@ def update_command(
                 kept = None if store is None else Store(store)
                 made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
             else:
-                made = [
-                    _prompt(opened, log, folder, vectors, wishes, executor, progress, replace=output.replace)
-                ]
+                prompt = partial(prompt_update, vectors=vectors, replace=output.replace, **allowed)
+                made = [_prompted(prompt, opened, log, folder, wishes, executor, progress)]
                 if _is_too_old(made[0]):
                     _show_update(made[0])
                     notice("Values are too old to decide by: an exact update follows.")
@@ -152,31 +169,20 @@ def update_command(
     output.write([update_of(each) or {} for each in made])
 
 
-def _prompt(
+def _prompted(
+    update: Callable[..., Run],
     run: Run,
     log: Interactions,
     out: Path,
-    vectors: Vectors,
     wishes: WishOptions,
     executor: Executor,
     progress: Progress,
-    *,
-    replace: bool,
 ) -> Run:
     """Make a prompt update, with people's own limits where the run has some."""
     asked = None if run.settings["wishes"] == PLAIN.summary() else partial(read_wishes, **vars(wishes))
     with progress.task("prompt update", 1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # values that are too old: an exact update follows
-        return prompt_update(
-            run,
-            log,
-            out,
-            vectors=vectors,
-            wishes=asked,
-            replace=replace,
-            executor=executor,
-            progress=progress,
-        )
+        return update(run, log, out, wishes=asked, executor=executor, progress=progress)
 
 
 def _is_too_old(run: Run) -> bool:

@@ -48,6 +48,16 @@ def turned_away(unwillingness: pl.Series, closed: float | None = None) -> pl.Ser
 
 
 @dataclass(frozen=True)
+class Told:
+    """What a file of later wishes said about a log, beside the unwillingness of its rows (`data.later`)."""
+
+    source: str
+    """The source of the rows whose unwillingness the file says, as the record keeps it."""
+    withdrawn: pl.DataFrame
+    """user and item of what it withdraws, in the log or not; the item * of people who are not in the log."""
+
+
+@dataclass(frozen=True)
 class Interactions:
     """A log of interactions in the order of its file, with what is known of the items.
 
@@ -66,12 +76,15 @@ class Interactions:
 
     `sealed` lists what was turned away at the door, for its owners alone: user, item, title, unwillingness,
     source, said, and the reason, `NEVER` or `CLOSED`. Rows of unwillingness 1 go there however a log is made.
+
+    `told` is what a file of later wishes withdraws; None if the log was read without one.
     """
 
     name: str
     table: pl.DataFrame
     items: pl.DataFrame
     sealed: pl.DataFrame = field(default_factory=lambda: NO_ROWS)
+    told: Told | None = None
 
     def __post_init__(self) -> None:
         if "unwillingness" in self.table.columns:

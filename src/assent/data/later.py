@@ -37,6 +37,13 @@ class Later:
     lines: pl.DataFrame
     """user, item, unwillingness (`_GONE` where it is withdrawn) and when it was said."""
 
+    def withdrawn(self, ids: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
+        """Return every pair that is withdrawn: `gone` of the log's `ids`, and lines about nothing in it."""
+        lines = self.lines.filter(pl.col(COLUMN) == _GONE).select(_PAIR)
+        is_rest = pl.col("item") == EVERYTHING_ELSE
+        absent = lines.filter(is_rest).join(ids, on="user", how="anti")
+        return pl.concat([gone.select(_PAIR), lines.filter(~is_rest), absent]).unique()
+
     def of(self, ids: pl.DataFrame, *, allow_unmatched: bool) -> pl.DataFrame:
         """Return what is said of each row of `ids` (user, item): unwillingness, said, withdrawn.
 

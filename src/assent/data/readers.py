@@ -24,13 +24,14 @@ from assent.data.interactions import (
     OWN_COLUMN,
     PARTS,
     Interactions,
+    Told,
     known_items,
     turned_away,
 )
 from assent.data.later import read_later
 from assent.data.ratings import rated_enough
 from assent.data.roles import Roles, plain, refuse_repeated_pairs
-from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, modified
+from assent.data.unwillingness import Answer, Arrivals, Consent, Kinds, for_the_record, modified
 from assent.support.errors import AssentError
 
 Duplicates = Literal["error", "first", "last"]
@@ -185,13 +186,15 @@ def _interactions(
     if user == item:
         raise AssentError(f"{table.origin}: column {user!r} is both user and item; accepted: two columns")
     ids = pl.DataFrame({"user": table.ids(user), "item": table.ids(item)})
-    later = gone = None
+    later = gone = told = None
     if consent.later is not None:
-        later = read_later(consent.later, consent).of(ids, allow_unmatched=consent.allow_unmatched)
+        words = read_later(consent.later, consent)
+        later = words.of(ids, allow_unmatched=consent.allow_unmatched)
         kept = ~later["withdrawn"]
         if not kept.any():
             raise AssentError(f"{consent.later}: everything is withdrawn; accepted: a log with a row left")
         gone, later = ids.filter(~kept), later.filter(kept)
+        told = Told(for_the_record(f"file:{consent.later}"), words.withdrawn(ids, gone))
         table, ids = table.only(kept), ids.filter(kept)
     known = None if items is None else _items_of_file(items, roles)
     rows = _arrivals(name, table, roles, ids, known, consent, changed)
@@ -205,7 +208,7 @@ def _interactions(
     log = ids.hstack(verdicts.drop("reason")).filter(used)
     read = _read(name, table.only(used), roles, log, known, duplicates)
     away = ids.hstack(verdicts).filter(~kept)
-    return replace(read, sealed=_sealed(table.only(~kept), roles, away, known))
+    return replace(read, sealed=_sealed(table.only(~kept), roles, away, known), told=told)
 
 
 def _named_by_others(table: Table, roles: Roles, consent: Consent) -> Table:

@@ -13,6 +13,7 @@
     quality.json       how good the recommendations are, with intervals; the operating point
     frontier.json      flat records of all methods within budgets, where that was asked for
     shards.json        of a sharded run: what each shard found, and the hash of its entry in `shards`
+    words.json         what was said beside the log, in numbers, where a file said it (`words`)
     update.json, history.parquet   what changed since the run before, where it follows one (`history`)
     report.html        for people
     manifest.json      hashes of all these (`manifest`); written last, so a folder that has it is whole
@@ -61,6 +62,7 @@ TUNING = "tuning.json"
 FRONTIER = "frontier.json"
 UPDATE = "update.json"
 HISTORY = "history.parquet"
+WORDS = "words.json"
 QUALITY = "quality.json"
 """How good the recommendations are, with intervals, and at which operating point."""
 SHARDS = "shards"
@@ -82,12 +84,13 @@ FILES = (
     FRONTIER,
     TUNING,
     SHARDS_FILE,
+    WORDS,
     UPDATE,
     HISTORY,
     REPORT,
     MANIFEST,
 )
-OPTIONAL = (FRONTIER, SHARDS_FILE, UPDATE, HISTORY)
+OPTIONAL = (FRONTIER, SHARDS_FILE, WORDS, UPDATE, HISTORY)
 """Files that not every run has."""
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 _SAID: Schema = {"source": pl.String, "said": pl.String}

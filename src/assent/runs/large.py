@@ -74,8 +74,12 @@ class LargePlan:
             raise AssentError("values: accepted: a column, with method=value alone")
         if self.price is not None and (self.budget is not None or self.method != "value"):
             raise AssentError("price: accepted: for method=value, without a budget")
-        if self.budget is not None and not (0 <= self.budget <= 1 and self.method != "all"):
-            raise AssentError(f"budget={self.budget:g}: accepted: a number from 0 to 1, but for method=all")
+        if self.method == "all" and self.budget is not None:
+            raise AssentError(
+                f"budget={self.budget:g}: method all discloses everything; accepted: without it"
+            )
+        if self.budget is not None and not 0 <= self.budget <= 1:
+            raise AssentError(f"budget={self.budget:g}: accepted: a number from 0 to 1")
 
     @property
     def within(self) -> float | None:

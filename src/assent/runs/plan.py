@@ -9,6 +9,7 @@ from assent.data.problem import Problem
 from assent.data.unwillingness import for_the_record
 from assent.lab.lab import Lab
 from assent.methods import Choice, Method, make_method
+from assent.methods.heuristics import All
 from assent.methods.worth import WorthMethod
 from assent.models import code_of
 from assent.results.records import check_price
@@ -74,6 +75,9 @@ class RunPlan:
         check_price(self.reward_price)
         if self.budget is not None and self.keep_quality is not None:
             raise AssentError("budget and keep_quality: accepted: one of them")
+        for name in ("budget", "keep_quality"):
+            if self.method.name == All.name and (given := getattr(self, name)) is not None:
+                raise AssentError(f"{name}={given:g}: method all discloses everything; accepted: without it")
         for name in ("budget", "keep_quality", "confidence"):
             given = getattr(self, name)
             if given is not None and not 0 <= given <= 1:
@@ -184,7 +188,7 @@ def plan_of(run: Run, **changed: Any) -> RunPlan:
     plan = RunPlan(
         method=make_method(said["method"], model, **method, **said["method_settings"]),
         price=said["price"],
-        budget=said["budget"],
+        budget=None if said["method"] == All.name else said["budget"],
         keep_quality=said["keep_quality"],
         confidence=said["confidence"] or USUAL_CONFIDENCE,
         seed=said["seed"],

@@ -32,7 +32,7 @@ from assent.runs.calibration import MEASURED_IN
 from assent.runs.changes import PAIR, Changes
 from assent.runs.claim import claimed, forget_replaced
 from assent.runs.drift import PATHS, drift, paths_then
-from assent.runs.folder import QUALITY, REPORT, TUNING, Run, open_run
+from assent.runs.folder import QUALITY, REPORT, TUNING, WORDS, Run, open_run
 from assent.runs.history import Grade, Step
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.plan import settings_of
@@ -40,6 +40,7 @@ from assent.runs.run import report_data, stopped_after
 from assent.runs.served import Served
 from assent.runs.standing import Ask
 from assent.runs.tables import described, selection_of
+from assent.runs.words import check_nothing_lost, words_of
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
@@ -66,6 +67,8 @@ def prompt_update(
     *,
     vectors: Vectors = Vectors.KEPT,
     wishes: Ask | None = None,
+    wishes_in_log: bool = False,
+    most_withdrawn: bool = False,
     check: bool = True,
     replace: bool = False,
     executor: Executor = SERIAL,
@@ -74,11 +77,14 @@ def prompt_update(
     """Write the prompt update of a live run to the folder `out`, and return it.
 
     `log` is the present one, read as for the fit. `wishes` reads people's own limits, for a run that had
-    some. With `check`, a sample of the rows is valued again, and a warning says if values are too old to
-    decide by; an exact update values all anew. `replace` may replace another run in `out`. `executor` and
-    `progress` are for the training, where `vectors` asks for one.
+    some. What a file of later wishes told the run has to be said again; `wishes_in_log` says that the log
+    itself says it by now. A log that has next to nobody of the run is refused without `most_withdrawn`. With
+    `check`, a sample of the rows is valued again, and a warning says if values
+    are too old to decide by; an exact update values all anew. `replace` may replace another run in `out`.
+    `executor` and `progress` are for the training, where `vectors` asks for one.
     """
     started, vectors = time.time(), Vectors(vectors)
+    check_nothing_lost(run, log, wishes_in_log=wishes_in_log, most_withdrawn=most_withdrawn, is_kept=True)
     if log.table.is_empty():
         raise AssentError(f"{log.name}: nothing that may be read is left; accepted: at least one row")
     served, step = Served.of(run, wishes), Step.between(run, log, Grade.PROMPT, Path(out))
@@ -125,6 +131,10 @@ def prompt_update(
         files.write_json(QUALITY, quality)
         page = build_report(report_data(settings, tuning, records, [], table, certificate, quality))
         files.write(REPORT, page.encode())
+        if (told := words_of(log)) is None:  # what another update left that was killed here
+            (files.folder / WORDS).unlink(missing_ok=True)
+        else:
+            files.write_json(WORDS, told)
         step.write(
             files,
             table,

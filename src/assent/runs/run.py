@@ -46,6 +46,7 @@ from assent.runs.folder import (
     SHARDS_FILE,
     TUNING,
     UPDATE,
+    WORDS,
     WORK,
     Run,
     open_run,
@@ -56,6 +57,7 @@ from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
 from assent.runs.quality import Least, least_budget, least_for_floors, measure_quality
 from assent.runs.tables import described, held_out_table, selection_table
+from assent.runs.words import words_of
 from assent.support.arrays import Bools
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Phase, Progress, phases
@@ -179,10 +181,13 @@ def _fit(
             report_data(description, decided.tuning, records, compared, table, decided.certificate, quality)
         )
     files.write(REPORT, page.encode())
-    if after is None:  # what an update left that was killed here
-        for name in (UPDATE, HISTORY):
-            (files.folder / name).unlink(missing_ok=True)
-    else:
+    told = words_of(log)
+    # What another fit or update left that was killed here.
+    for name in (*((UPDATE, HISTORY) if after is None else ()), *((WORDS,) if told is None else ())):
+        (files.folder / name).unlink(missing_ok=True)
+    if told is not None:
+        files.write_json(WORDS, told)
+    if after is not None:
         own = calibration.is_own
         _write_history(files, after, table, log, lab.store, started, spared, kept=not own)
     # The manifest marks the run as finished, so nothing that knows withheld interactions may outlive it. The

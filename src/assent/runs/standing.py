@@ -26,6 +26,7 @@ from assent.game.prices import PricePath, break_even_prices
 from assent.game.solve import decide_within, solve
 from assent.lab.lab import Lab
 from assent.methods import GameMethod, Method
+from assent.results.words import plural
 from assent.runs.changes import PAIR, Changes
 from assent.support.arrays import Bools, Floats, Ints, Strings, positions, sum_by
 from assent.support.errors import AssentError
@@ -189,11 +190,13 @@ class _Removing:
         self.sealed = before.sealed.filter(~pl.col("user").is_in(changes.withdrawn))
         withdrawn = Standing.places(pl.Series(changes.withdrawn, dtype=pl.String), before.users)
         self.stay[before.rows_of(withdrawn[withdrawn < len(before.users)])] = False
+        self._refuse_strangers(before, changes, withdrawn)
         gone, minds = before.find(changes.gone), before.find(changes.minds)
         self._refuse_unknown(changes.gone.filter(gone < 0))
         self._refuse_unknown(changes.minds.filter(minds < 0))
         self.stay[gone[gone >= 0]] = False
         reason = turned_away(changes.minds["after"], closed)
+        self._refuse_otherwise(before, changes, minds)
         titles = before.about.select("item", "title")
         said = changes.minds.with_columns(reason=reason, row=pl.Series(minds, dtype=pl.Int64))
         said = said.rename({"after": "unwillingness"})
@@ -207,6 +210,31 @@ class _Removing:
         self.back = of_sealed.filter(~away).with_columns(category=pl.lit([], pl.List(pl.String)))
         left = self.sealed.join(pl.concat([changes.gone, of_sealed.select(PAIR)]), on=PAIR, how="anti")
         self.sealed = pl.concat([left, _as_sealed(turned), _as_sealed(of_sealed.filter(away))])
+
+    @staticmethod
+    def _refuse_strangers(before: Standing, changes: Changes, places: Ints) -> None:
+        """Refuse that somebody withdraws of whom there is nothing; `places` are theirs among the users."""
+        unread = pl.Series(changes.withdrawn, dtype=pl.String).is_in(before.sealed["user"].implode())
+        number = int(((places == len(before.users)) & ~unread.to_numpy()).sum())
+        if number:
+            raise AssentError(
+                f"changes: {plural(number, 'person', 'people')} withdrawn of whom there is no row; accepted: "
+                "people who have some"
+            )
+
+    @staticmethod
+    def _refuse_otherwise(before: Standing, changes: Changes, rows: Ints) -> None:
+        """Refuse changed minds that start from another unwillingness than is known of their `rows`."""
+        titled = before.sealed.select(*PAIR, "unwillingness")
+        unread = changes.minds.join(titled, on=PAIR, how="left", maintain_order="left")["unwillingness"]
+        known = np.append(before.unwillingness, np.nan)[rows]
+        known = np.where(rows >= 0, known, unread.to_numpy())
+        number = int((known != changes.minds["before"].to_numpy()).sum())
+        if number:
+            raise AssentError(
+                f"changes: {plural(number, 'mind')} changed from another unwillingness than is known; "
+                "accepted: the one that explain lists"
+            )
 
     def _refuse_unknown(self, pairs: pl.DataFrame) -> None:
         """Refuse changes of rows that are neither readable nor sealed."""

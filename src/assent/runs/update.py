@@ -24,6 +24,7 @@ from assent.runs.folder import Run
 from assent.runs.history import Grade, Step
 from assent.runs.plan import RunPlan, plan_of, settings_of
 from assent.runs.run import fit
+from assent.runs.words import check_nothing_lost
 from assent.support.errors import AssentError
 from assent.support.progress import SILENT, Progress
 
@@ -35,6 +36,8 @@ def update(
     *,
     problems: tuple[Problem, Problem] | None = None,
     keep_calibration: bool = False,
+    wishes_in_log: bool = False,
+    most_withdrawn: bool = False,
     store: Store | None = None,
     replace: bool = False,
     executor: Executor = SERIAL,
@@ -44,11 +47,17 @@ def update(
     """Make the run that follows `run`, of the present `log`, into the folder `out`: grade exact.
 
     `problems` are the log's split and its live problem, made as for the fit; by default they are made with
-    the run's protocol and seed. `said` is what the plan records about the log: unwillingness, rest, closed.
-    The run before stays as it is. A killed update goes on where it was when it is repeated.
+    the run's protocol and seed. What a file of later wishes told the run has to be said again;
+    `wishes_in_log` says that the log itself says it by now. A log that has next to nobody of the run is
+    refused without `most_withdrawn`. `said` is what the plan records about the log:
+    unwillingness, rest, closed. The run before stays as it is. A killed update goes on where it was when it
+    is repeated.
     """
     if not run.is_live:
         raise AssentError(f"{run.folder}: an experiment; accepted: a live run, which decides on everything")
+    check_nothing_lost(
+        run, log, wishes_in_log=wishes_in_log, most_withdrawn=most_withdrawn, is_kept=keep_calibration
+    )
     plan, settings = plan_of(run, **said), settings_of(run)
     calibration = Calibration.of(run) if keep_calibration else None
     if calibration is not None:  # a comparison of methods needs the split
