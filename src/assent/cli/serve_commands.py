@@ -9,9 +9,9 @@ import typer
 
 from assent.cli.command import LogJson, OutputOptions, spread
 from assent.cli.console import notice, say, show_table
-from assent.cli.run_commands import OwnModel
+from assent.cli.run_commands import OwnModel, grade_of
 from assent.runs.export import FORMATS, export
-from assent.runs.folder import KINDS
+from assent.runs.folder import KINDS, Run
 from assent.runs.large import open_any
 from assent.runs.recommend import GENERAL, check_target, read_people, write_recommendations
 from assent.support.errors import AssentError
@@ -93,6 +93,9 @@ def recommend_command(
         if general:
             say(f"{general:,} of them get the items that most people disclose: {_WHO}.")
         notice(f"Written: {to}")
+    if isinstance(opened, Run):
+        for sentence in grade_of(opened):
+            notice(sentence)
     if output.json is not None:  # many records take seconds to make
         output.write(found.to_dicts(), private=True)
 
