@@ -8,9 +8,8 @@
 fits a part of Gowalla (`--fitted` people) and reproduces `overall` with two models (`--dataset`, `--users`),
 and prints how long jobs were, and what two workers could gain at most. What starting takes is apart.
 After `--minutes` nothing new is begun. `--works fit` or `--works reproduce` does one of the two.
-`digest` fits a simulated log once for each executor and once for each of `--kills` random moments of working
-at which a node is killed that runs a job; a new node takes its place. `large` decides and trains on
-a simulated log in partitions, and trains in memory on the same rows. It starts and ends its own nodes, by
+`digest` fits a simulated log once for each executor, and with `--kills` kills of a node that runs a job, each
+after a random number of jobs; a new node takes its place. `large` decides and trains on a simulated log in partitions, and trains in memory on the same rows. It starts and ends its own nodes, by
 their process ids. The folder `--folder` keeps the partitions.
 """
 
@@ -80,7 +79,7 @@ def digests() -> None:
         preference="learnable", users=100 if given.quick else given.people, items=150, noise=0.3, seed=3
     )
     problem, live = make_problem(log, Protocol.PAPER_TABLES, seed=3), live_problem(log, seed=3)
-    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 20}})
+    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 200}})
     found = dict[str, str]()
 
     def fitted(name: str, executor: Executor) -> None:
@@ -101,31 +100,32 @@ def digests() -> None:
         fitted("two Ray nodes", two)
         timed = Timed(two)
         fitted("two Ray nodes, which are warm", timed)
-        moments, hits = random.Random(0), 0
-        for number in range(2 if given.quick else given.kills):
-            killer = Killer(nodes, timed.moment(moments.random()))
+        kills, moments, hits, tried, again = 2 if given.quick else given.kills, random.Random(0), 0, 0, 0
+        while hits < kills and tried < 2 * kills:
+            killed, tried, before = Timed(two), tried + 1, len(lost)
+            killer = Killer(nodes, killed, moments.randrange(timed.steps))
             killer.start()
-            before = len(lost)
-            fitted(f"two Ray nodes, kill {number + 1} after {killer.after:.1f} s", two)
+            fitted(f"two Ray nodes, kill {tried} after {killer.after} of {timed.steps} jobs", killed)
             killer.over.set()
             killer.join()
-            hits += killer.hit
-            if killer.hit:
-                print(f"  killed at a job; jobs begun again: {len(lost) - before}", flush=True)
+            hits, again = hits + killer.hit, again + (len(lost) > before)
             if len(nodes.running) < 2:
                 nodes.add()
-    kills = 2 if given.quick else given.kills
+    print(f"{tried} moments: {hits} kills of a node that ran a job, {again} of them with jobs begun again")
     verdict("kills of a node that ran a job", hits, kills, f"of {kills}", at_most=False)
     same = sum(each == found["serial"] for each in found.values())
     verdict("runs with the digest of serial", same, len(found), f"of {len(found)}", at_most=False)
 
 
 class Timed:
-    """An executor that knows when lists of jobs ran, and with one worker the CPU seconds of each job."""
+    """An executor that counts jobs and the time in lists of them, in one process also CPU seconds of each."""
 
     def __init__(self, inner: Executor) -> None:
         self.inner, self.start = inner, time.perf_counter()
-        self.spans: list[tuple[float, float]] = []
+        self.busy = 0.0
+        """Seconds in lists of jobs."""
+        self.steps = 0
+        """Jobs that are done."""
         self.own_start = time.process_time()
         self.jobs: list[list[float]] = []
 
@@ -136,6 +136,11 @@ class Timed:
 
     def map(self, work: Any, items: Any, shared: Any, tell: Any) -> list[Any]:
         """Let the executor do it."""
+
+        def count() -> None:
+            self.steps += 1
+            tell()
+
         start = time.perf_counter()
         if self.inner is SERIAL:
             found, took = [], list[float]()
@@ -145,38 +150,23 @@ class Timed:
                 took.append(time.process_time() - begun)
             self.jobs.append(took)
         else:
-            found = self.inner.map(work, items, shared, tell)
-        self.spans.append((start - self.start, time.perf_counter() - self.start))
+            found = self.inner.map(work, items, shared, count)
+        self.busy += time.perf_counter() - start
         return found
-
-    @property
-    def busy(self) -> float:
-        """Seconds in lists of jobs."""
-        return sum(end - start for start, end in self.spans)
-
-    def moment(self, share: float) -> float:
-        """Return the second at which this share of the time in lists of jobs is over."""
-        left = share * self.busy
-        for start, end in self.spans:
-            if left <= end - start:
-                return start + left
-            left -= end - start
-        raise ValueError(share)
 
 
 class Killer(threading.Thread):
-    """Kills the last node at the first moment after so many seconds at which a job runs there."""
+    """Kills the last node at the first moment after so many jobs at which one runs there."""
 
-    def __init__(self, nodes: Nodes, after: float) -> None:
+    def __init__(self, nodes: Nodes, executor: Timed, after: int) -> None:
         super().__init__(daemon=True)
-        self.nodes, self.after, self.over = nodes, after, threading.Event()
+        self.nodes, self.executor, self.after, self.over = nodes, executor, after, threading.Event()
         self.hit = False
 
     def run(self) -> None:
         """Wait for the moment, and for work."""
-        self.over.wait(self.after)
         while not self.over.is_set():
-            if runs_job(self.nodes.running[-1].pid):
+            if self.executor.steps >= self.after and runs_job(self.nodes.running[-1].pid):
                 self.nodes.kill(self.nodes.running[-1])
                 self.hit = True
                 return
