@@ -8,9 +8,12 @@
 fits a part of Gowalla (`--fitted` people) and reproduces `overall` with two models (`--dataset`, `--users`),
 and prints how long jobs were, and what two workers could gain at most. What starting takes is apart.
 After `--minutes` nothing new is begun. `--works fit` or `--works reproduce` does one of the two.
+
 `digest` fits a simulated log once for each executor, and with `--kills` kills of a node that runs a job, each
-after a random number of jobs; a new node takes its place. `large` decides and trains on a simulated log in partitions, and trains in memory on the same rows. It starts and ends its own nodes, by
-their process ids. The folder `--folder` keeps the partitions.
+after a random number of jobs; a new node takes its place.
+
+`large` decides and trains on a simulated log in partitions, and trains in memory on the same rows. The folder
+`--folder` keeps the partitions. All cases start and end their own nodes, by their process ids.
 """
 
 import json
