@@ -83,6 +83,6 @@ def test_executors_that_make_no_sense_are_refused_in_a_line(
     options: list[Any], said: str, assent: Assent, log_file: Path, tmp_path: Path
 ) -> None:
     code, _, err = assent("fit", log_file, "--out", tmp_path / "out", *options)
-    assert code == 1
+    assert code == 2
     assert said in err
     assert not (tmp_path / "out").exists()
