@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def digests() -> None:
 
 
 class Timed:
-    """An executor that counts jobs and the time in lists of them, in one process also CPU seconds of each."""
+    """An executor that counts jobs, and adds up the time in lists of them and the CPU seconds of each."""
 
     def __init__(self, inner: Executor) -> None:
         self.inner, self.start = inner, time.perf_counter()
@@ -145,17 +146,17 @@ class Timed:
             tell()
 
         start = time.perf_counter()
-        if self.inner is SERIAL:
-            found, took = [], list[float]()
-            for item in items:
-                begun = time.process_time()
-                found += SERIAL.map(work, [item], shared, tell)
-                took.append(time.process_time() - begun)
-            self.jobs.append(took)
-        else:
-            found = self.inner.map(work, items, shared, count)
+        found = self.inner.map(partial(with_seconds, work), items, shared, count)
+        self.jobs.append([seconds for _, seconds in found])
         self.busy += time.perf_counter() - start
-        return found
+        return [result for result, _ in found]
+
+
+def with_seconds(work: Any, shared: Any, item: Any, tell: Callable[[], None]) -> tuple[Any, float]:
+    """Do a job, and return what came of it with its CPU seconds."""
+    start = time.process_time()
+    found = work(shared, item, tell)
+    return found, time.process_time() - start
 
 
 class Killer(threading.Thread):
@@ -259,23 +260,29 @@ def speed() -> None:
                 work(timed, Path(folder))
                 took[name] = time.perf_counter() - timed.start
             print(f"{what}, {name}: {took[name]:.1f} s, {timed.busy:.1f} of them in lists", flush=True)
-            if timed.jobs:
-                tell_bound(what, timed)
+            tell_work(f"{what}, {name}", timed)
         if len(took) == 3:
             verdict(f"{what}: serial / two nodes", took["serial"] / took["ray"], 1.7, at_most=False)
             verdict(f"{what}: processes / two nodes", took["processes"] / took["ray"], 0.95, at_most=False)
 
 
-def tell_bound(what: str, timed: Timed) -> None:
-    """Print how long jobs are, and what two workers could gain at most if they got in nobody's way."""
+def tell_work(what: str, timed: Timed) -> None:
+    """Print CPU seconds, how long jobs are, and how long two workers take that get in nobody's way.
+
+    CPU seconds are nearly the same on a busy machine. In one process, jobs are part of the leading one's.
+    """
     jobs = [seconds for each in timed.jobs for seconds in each]
-    whole = time.process_time() - timed.own_start
-    rest = whole - sum(jobs)
-    best = rest + sum(dealt_out(each) for each in timed.jobs)
-    print(f"{what}, one process: {whole:.1f} CPU seconds, {rest:.1f} of them outside of lists")
+    alone = time.process_time() - timed.own_start - (sum(jobs) if timed.inner is SERIAL else 0.0)
+    print(
+        f"{what}: {alone:.1f} CPU seconds of the leading process alone, {sum(jobs):.1f} of {len(jobs)} jobs"
+    )
     lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
-    print(f"{what}: {len(jobs)} jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
-    print(f"{what}: two workers can be {whole / best:.2f} times as fast at most", flush=True)
+    print(f"{what}: jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
+    best = alone + sum(dealt_out(each) for each in timed.jobs)
+    print(
+        f"{what}: dealt out to two workers, these are {best:.1f} s; to one, {alone + sum(jobs):.1f} s",
+        flush=True,
+    )
 
 
 def dealt_out(jobs: list[float]) -> float:
