@@ -145,6 +145,8 @@ class Timed:
             self.steps += 1
             tell()
 
+        if len(items) < 2:  # which the leading process does
+            return self.inner.map(work, items, shared, count)
         start = time.perf_counter()
         found = self.inner.map(partial(with_seconds, work), items, shared, count)
         self.jobs.append([seconds for _, seconds in found])
@@ -273,16 +275,11 @@ def tell_work(what: str, timed: Timed) -> None:
     """
     jobs = [seconds for each in timed.jobs for seconds in each]
     alone = time.process_time() - timed.own_start - (sum(jobs) if timed.inner is SERIAL else 0.0)
-    print(
-        f"{what}: {alone:.1f} CPU seconds of the leading process alone, {sum(jobs):.1f} of {len(jobs)} jobs"
-    )
-    lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
-    print(f"{what}: jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
     best = alone + sum(dealt_out(each) for each in timed.jobs)
-    print(
-        f"{what}: dealt out to two workers, these are {best:.1f} s; to one, {alone + sum(jobs):.1f} s",
-        flush=True,
-    )
+    print(f"{what}: {alone + sum(jobs):.1f} CPU seconds, {alone:.1f} of them of the leading process alone")
+    lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
+    print(f"{what}: {len(jobs)} jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
+    print(f"{what}: dealt out to two workers, that is {best:.1f} s", flush=True)
 
 
 def dealt_out(jobs: list[float]) -> float:
