@@ -279,7 +279,8 @@ def tell_work(what: str, timed: Timed) -> None:
     print(f"{what}: {alone + sum(jobs):.1f} CPU seconds, {alone:.1f} of them of the leading process alone")
     lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
     print(f"{what}: {len(jobs)} jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
-    print(f"{what}: dealt out to two workers, that is {best:.1f} s", flush=True)
+    gain = (alone + sum(jobs)) / best
+    print(f"{what}: dealt out to two workers, that is {best:.1f} s: {gain:.2f} times as fast", flush=True)
 
 
 def dealt_out(jobs: list[float]) -> float:
