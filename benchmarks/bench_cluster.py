@@ -8,10 +8,12 @@
 fits a part of Gowalla (`--fitted` people) and reproduces `overall` with two models (`--dataset`, `--users`),
 and prints how long jobs were, and what two workers could gain at most. What starting takes is apart.
 After `--minutes` nothing new is begun. `--works fit` or `--works reproduce` does one of the two.
-`digest` fits a simulated log once for each executor and once for each of `--kills` random moments of working
-at which a node is killed that runs a job; a new node takes its place. `large` decides and trains on
-a simulated log in partitions, and trains in memory on the same rows. It starts and ends its own nodes, by
-their process ids. The folder `--folder` keeps the partitions.
+
+`digest` fits a simulated log once for each executor, and with `--kills` kills of a node that runs a job, each
+after a random number of jobs; a new node takes its place.
+
+`large` decides and trains on a simulated log in partitions, and trains in memory on the same rows. The folder
+`--folder` keeps the partitions. All cases start and end their own nodes, by their process ids.
 """
 
 import json
@@ -26,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -80,7 +83,7 @@ def digests() -> None:
         preference="learnable", users=100 if given.quick else given.people, items=150, noise=0.3, seed=3
     )
     problem, live = make_problem(log, Protocol.PAPER_TABLES, seed=3), live_problem(log, seed=3)
-    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 20}})
+    settings = Settings.model_validate({"model": "mf", "tune": "none", "training": {"epochs": 200}})
     found = dict[str, str]()
 
     def fitted(name: str, executor: Executor) -> None:
@@ -101,31 +104,32 @@ def digests() -> None:
         fitted("two Ray nodes", two)
         timed = Timed(two)
         fitted("two Ray nodes, which are warm", timed)
-        moments, hits = random.Random(0), 0
-        for number in range(2 if given.quick else given.kills):
-            killer = Killer(nodes, timed.moment(moments.random()))
+        kills, moments, hits, tried, again = 2 if given.quick else given.kills, random.Random(0), 0, 0, 0
+        while hits < kills and tried < 2 * kills:
+            killed, tried, before = Timed(two), tried + 1, len(lost)
+            killer = Killer(nodes, killed, moments.randrange(timed.steps))
             killer.start()
-            before = len(lost)
-            fitted(f"two Ray nodes, kill {number + 1} after {killer.after:.1f} s", two)
+            fitted(f"two Ray nodes, kill {tried} after {killer.after} of {timed.steps} jobs", killed)
             killer.over.set()
             killer.join()
-            hits += killer.hit
-            if killer.hit:
-                print(f"  killed at a job; jobs begun again: {len(lost) - before}", flush=True)
+            hits, again = hits + killer.hit, again + (len(lost) > before)
             if len(nodes.running) < 2:
                 nodes.add()
-    kills = 2 if given.quick else given.kills
+    print(f"{tried} moments: {hits} kills of a node that ran a job, {again} of them with jobs begun again")
     verdict("kills of a node that ran a job", hits, kills, f"of {kills}", at_most=False)
     same = sum(each == found["serial"] for each in found.values())
     verdict("runs with the digest of serial", same, len(found), f"of {len(found)}", at_most=False)
 
 
 class Timed:
-    """An executor that knows when lists of jobs ran, and with one worker the CPU seconds of each job."""
+    """An executor that counts jobs, and adds up the time in lists of them and the CPU seconds of each."""
 
     def __init__(self, inner: Executor) -> None:
         self.inner, self.start = inner, time.perf_counter()
-        self.spans: list[tuple[float, float]] = []
+        self.busy = 0.0
+        """Seconds in lists of jobs."""
+        self.steps = 0
+        """Jobs that are done."""
         self.own_start = time.process_time()
         self.jobs: list[list[float]] = []
 
@@ -136,47 +140,39 @@ class Timed:
 
     def map(self, work: Any, items: Any, shared: Any, tell: Any) -> list[Any]:
         """Let the executor do it."""
+
+        def count() -> None:
+            self.steps += 1
+            tell()
+
+        if len(items) < 2:  # which the leading process does
+            return self.inner.map(work, items, shared, count)
         start = time.perf_counter()
-        if self.inner is SERIAL:
-            found, took = [], list[float]()
-            for item in items:
-                begun = time.process_time()
-                found += SERIAL.map(work, [item], shared, tell)
-                took.append(time.process_time() - begun)
-            self.jobs.append(took)
-        else:
-            found = self.inner.map(work, items, shared, tell)
-        self.spans.append((start - self.start, time.perf_counter() - self.start))
-        return found
+        found = self.inner.map(partial(with_seconds, work), items, shared, count)
+        self.jobs.append([seconds for _, seconds in found])
+        self.busy += time.perf_counter() - start
+        return [result for result, _ in found]
 
-    @property
-    def busy(self) -> float:
-        """Seconds in lists of jobs."""
-        return sum(end - start for start, end in self.spans)
 
-    def moment(self, share: float) -> float:
-        """Return the second at which this share of the time in lists of jobs is over."""
-        left = share * self.busy
-        for start, end in self.spans:
-            if left <= end - start:
-                return start + left
-            left -= end - start
-        raise ValueError(share)
+def with_seconds(work: Any, shared: Any, item: Any, tell: Callable[[], None]) -> tuple[Any, float]:
+    """Do a job, and return what came of it with its CPU seconds."""
+    start = time.process_time()
+    found = work(shared, item, tell)
+    return found, time.process_time() - start
 
 
 class Killer(threading.Thread):
-    """Kills the last node at the first moment after so many seconds at which a job runs there."""
+    """Kills the last node at the first moment after so many jobs at which one runs there."""
 
-    def __init__(self, nodes: Nodes, after: float) -> None:
+    def __init__(self, nodes: Nodes, executor: Timed, after: int) -> None:
         super().__init__(daemon=True)
-        self.nodes, self.after, self.over = nodes, after, threading.Event()
+        self.nodes, self.executor, self.after, self.over = nodes, executor, after, threading.Event()
         self.hit = False
 
     def run(self) -> None:
         """Wait for the moment, and for work."""
-        self.over.wait(self.after)
         while not self.over.is_set():
-            if runs_job(self.nodes.running[-1].pid):
+            if self.executor.steps >= self.after and runs_job(self.nodes.running[-1].pid):
                 self.nodes.kill(self.nodes.running[-1])
                 self.hit = True
                 return
@@ -266,23 +262,25 @@ def speed() -> None:
                 work(timed, Path(folder))
                 took[name] = time.perf_counter() - timed.start
             print(f"{what}, {name}: {took[name]:.1f} s, {timed.busy:.1f} of them in lists", flush=True)
-            if timed.jobs:
-                tell_bound(what, timed)
+            tell_work(f"{what}, {name}", timed)
         if len(took) == 3:
             verdict(f"{what}: serial / two nodes", took["serial"] / took["ray"], 1.7, at_most=False)
             verdict(f"{what}: processes / two nodes", took["processes"] / took["ray"], 0.95, at_most=False)
 
 
-def tell_bound(what: str, timed: Timed) -> None:
-    """Print how long jobs are, and what two workers could gain at most if they got in nobody's way."""
+def tell_work(what: str, timed: Timed) -> None:
+    """Print CPU seconds, how long jobs are, and how long two workers take that get in nobody's way.
+
+    CPU seconds are nearly the same on a busy machine. In one process, jobs are part of the leading one's.
+    """
     jobs = [seconds for each in timed.jobs for seconds in each]
-    whole = time.process_time() - timed.own_start
-    rest = whole - sum(jobs)
-    best = rest + sum(dealt_out(each) for each in timed.jobs)
-    print(f"{what}, one process: {whole:.1f} CPU seconds, {rest:.1f} of them outside of lists")
+    alone = time.process_time() - timed.own_start - (sum(jobs) if timed.inner is SERIAL else 0.0)
+    best = alone + sum(dealt_out(each) for each in timed.jobs)
+    print(f"{what}: {alone + sum(jobs):.1f} CPU seconds, {alone:.1f} of them of the leading process alone")
     lengths = f"{np.median(jobs):.1f} s (median) and {max(jobs):.1f} s (longest)"
     print(f"{what}: {len(jobs)} jobs of {lengths}; half of the work in ones of {half_in(jobs):.1f} s or more")
-    print(f"{what}: two workers can be {whole / best:.2f} times as fast at most", flush=True)
+    gain = (alone + sum(jobs)) / best
+    print(f"{what}: dealt out to two workers, that is {best:.1f} s: {gain:.2f} times as fast", flush=True)
 
 
 def dealt_out(jobs: list[float]) -> float:

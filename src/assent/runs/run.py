@@ -6,6 +6,8 @@ is measured on a split of the log, with the same method at the same operating po
     split     tune → decide → train → test, with several seeds where one is noisy: the `Calibration`
     all rows  decide → tune and find the length of the training on disclosed rows → train on all of them
 
+So that workers have something to do, the length is found while the split's model is trained and tested.
+
 A run may keep the calibration of another, and may follow another, whose decisions its history starts from
 (`runs.update`). In a *sharded* run people are dealt into parts, each of which is decided on by itself
 (`runs.shards`). An *experiment* ends with the split: nobody's latest interactions are decided on, and its
@@ -345,7 +347,7 @@ def _on_all(lab: Lab, live: Problem, calibration: Calibration, chosen: OnAll, ph
     """Train on all that is disclosed."""
     choice = chosen.choice
     with phase("final model"):
-        final, trained = published(lab, live, choice.selection, chosen.final)
+        final, trained = published(lab, live, choice.selection, chosen.final, chosen.split)
     broken = wishes_broken(players_of(live), choice.selection)
     return Decided(
         choice,
@@ -355,13 +357,15 @@ def _on_all(lab: Lab, live: Problem, calibration: Calibration, chosen: OnAll, ph
     )
 
 
-def published(lab: Lab, live: Problem, selection: Bools, found: Tuned | None = None) -> tuple[Tuned, Trained]:
+def published(
+    lab: Lab, live: Problem, selection: Bools, found: Tuned | None = None, split: Lab | None = None
+) -> tuple[Tuned, Trained]:
     """Return the settings found on disclosed rows, `selection[Z]`, and the model trained on all of them.
 
-    The lab's settings are those asked for; with `found`, they are not searched for. Nothing here looks at a
-    withheld row.
+    The lab's settings are those asked for; with `found`, they are not searched for. `split` is the lab of the
+    disclosed rows' split, if it is there already. Nothing here looks at a withheld row.
     """
-    split = replace(lab, problem=disclosed_split(live, selection))
+    split = split or replace(lab, problem=disclosed_split(live, selection))
     final = found or tuned(split, everything(split.problem))
     settings = final.settings
     for at_length in split.train(judged(split, final)):
