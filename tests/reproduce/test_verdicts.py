@@ -11,7 +11,7 @@ from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, ful
 from assent.reproduce.differences import BY_LOT, WHOLE
 from assent.reproduce.item import Chapter
 from assent.reproduce.page import write_verdicts
-from assent.reproduce.paper import agree, contradictions, numbers
+from assent.reproduce.paper import agree, contradictions, numbers, shared_errors
 from assent.reproduce.verdicts import UNKNOWN, Verdict, counts, judge, shares
 from assent.results.words import percent
 
@@ -55,6 +55,17 @@ def test_the_contradictions_that_the_tables_hold_are_found() -> None:
     assert ("overall", "MF", "Base", "diginetica", "f1") not in found
     assert "5/3" in found["overall", "DIN", "IFRQE++", "amazon_video", "f1"]
     assert "allows 1.08 to 2.8" in found["more_metrics", "CDAE", "IFRQE", "simulation", "ndcg"]
+
+
+def test_rows_of_the_appendix_with_the_standard_errors_of_other_figures_are_counted() -> None:
+    row = numbers()["overall"]["LightGCN"]["IFRQE"]["simulation"]
+    other = numbers()["more_metrics"]["LightGCN"]["IFRQE"]["simulation"]
+    pairs = (("f1", "precision"), ("wv", "ndcg"), ("reward", "mrr"))
+    assert [row[one][1] for one, _ in pairs] == [other[two][1] for _, two in pairs] == [0.008, 0.01, 0.014]
+    same, rows = shared_errors()
+    assert (same, rows) == (49, 120)
+    found = Reproduction(PLAN, [], [], [], [], 1.0)
+    assert f"In {same} of {rows} rows the standard errors" in build_page(found)
 
 
 def test_every_contradiction_is_of_a_number_that_the_paper_has() -> None:

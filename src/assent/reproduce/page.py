@@ -156,7 +156,13 @@ def _against_itself() -> Html:
     top = [header(name, class_="label") for name in ("where", "number", "because")]
     table = tag("details", tag("summary", label), grid(top, [lines], label, "figures"))
     about = "Computed from the paper's tables alone: its tables of the same thing, and what one row implies."
-    return section("The paper against itself", tag("p", about), table, id="contradictions")
+    same, rows = paper.shared_errors()
+    errors = (
+        f"In {same} of {rows} rows the standard errors of precision, NDCG and MRR in the appendix are, digit "
+        "by digit, those of F1, wv and reward in Table 1. They cannot be both, so a mark of two such errors "
+        "is not to be relied on."
+    )
+    return section("The paper against itself", tag("p", about), tag("p", errors), table, id="contradictions")
 
 
 def conclusions(found: Reproduction) -> list[str]:

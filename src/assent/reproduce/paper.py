@@ -104,6 +104,20 @@ def contradictions() -> Mapping[Path, str]:
     return found
 
 
+def shared_errors() -> tuple[int, int]:
+    """In how many rows the appendix prints for precision, NDCG, MRR the errors of F1, wv, reward; and of all.
+
+    Standard errors of such different figures do not agree to the last digit in all three.
+    """
+    rows = [(_errors("overall", *place), _errors("more_metrics", *place)) for place in _places()]
+    return sum(one == other for one, other in rows), len(rows)
+
+
+def _errors(*path: str) -> list[float]:
+    """Return the standard errors of a row of `numbers`, in the order of its figures."""
+    return [error for _, error in _at(*path).values()]
+
+
 def _places() -> Iterator[tuple[str, str, str]]:
     """Model, method and data set of every row of Table 1."""
     for model, methods in numbers()["overall"].items():
