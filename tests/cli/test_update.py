@@ -43,6 +43,8 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     assert code == 0, err
     for words in ("Grade: prompt", "Values and items are those of the run", "would be decided otherwise"):
         assert words in out
+    assert "Grade: prompt. Values and items are" in assent("explain", folder / "soon", "--user", "u05")[1]
+    assert "Grade: prompt. Values and items are" in assent("recommend", folder / "soon", "--user", "u05")[2]
     code, out, err = assent(*update, "--json", folder / "update.json")
     assert code == 0, err
     for words in ("Grade: exact", "1 person withdrawn altogether", "assent forget"):
@@ -54,12 +56,33 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
         assert words in mine
     assert assent("history", folder / "run-2", "--user", "u03")[0] == 2
     assert "run-2" in assent("history", folder / "run-2")[1]
+    assert "Grade" not in assent("explain", folder / "run-2", "--user", "u05")[1]
     assert assent("forget", folder / "soon", "--yes")[0] == 2
     assert (folder / "run").exists()
     code, out, err = assent("forget", folder / "run-2", "--yes")
     assert code == 0, err
     assert "found in 0" in out
     assert not (folder / "run").exists()
+
+
+def test_a_new_row_has_an_expected_worth_until_it_is_measured(
+    folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    log = pl.read_csv(folder / "log.csv", schema_overrides={"user": pl.String})
+    new = (
+        log.filter(pl.col("user") == "u05")
+        .head(1)
+        .with_columns(item=pl.lit("brand new"), title=pl.lit("Novel"))
+    )
+    pl.concat([log, new]).write_csv(tmp_path / "more.csv")
+    data = ["--data", tmp_path / "more.csv", "--jobs", "1", "--out"]
+    assert assent("update", folder / "run", *data, tmp_path / "soon", "--grade", "prompt")[0] == 0
+    assert assent("update", folder / "run", *data, tmp_path / "next")[0] == 0
+    told = {name: assent("explain", tmp_path / name, "--user", "u05")[1] for name in ("soon", "next")}
+    told = {name: " ".join(each.replace("│", " ").split()) for name, each in told.items()}
+    assert "Novel" in told["next"]
+    assert "expect, until it" in told["soon"]
+    assert "expect, until it" not in told["next"]
 
 
 def test_a_killed_update_goes_on_when_it_is_repeated(folder: Path, tmp_path: Path, assent: Assent) -> None:

@@ -98,6 +98,13 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
             why = "all that may be read only measured the quality"
         yield f"Nothing of theirs is used: {why}."
         yield "The model does not know them, like an unknown person."
+    yield from grade_of(run)
+
+
+def grade_of(run: Run) -> list[str]:
+    """Say of a prompt run that it is one, and how old that is which it keeps; an exact run is as a fit."""
+    age = run.quality.get("age")
+    return [] if age is None else [f"Grade: {run.quality['grade']}. {age}"]
 
 
 def _count(rows: pl.DataFrame) -> str:
@@ -113,9 +120,11 @@ def _explained(row: dict[str, Any], run: Run) -> list[str | tuple[str, ...]]:
         source += f" ({row['said'][:10]})"
     also = "also " if row["disclosed"] is not None else ""
     measured = f"{also}measured the quality of recommendations, in aggregate" if row["held_out_for"] else ""
+    expected = "new: its worth is what others' lead to expect, until it is measured"
+    about = [measured, expected if row.get("expected") else "", source]
     worths = (worth_in_words(row, whose) for whose in WORTHS)
     return [
-        tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", measured, source])),
+        tuple(filter(None, [row["title"] or row["item"], f"{decision}{row['words']}", *about])),
         (minded(row["unwillingness"]), *([not_given(rest)] if kind == "rest" else [])),
         *(tuple(part for each in worth for part in textwrap.wrap(each, _WIDTH)) for worth in worths),
     ]

@@ -9,7 +9,7 @@ import typer
 
 from assent.cli.command import LogJson, OutputOptions, spread
 from assent.cli.console import notice, say, show_table
-from assent.cli.run_commands import OwnModel, RunFolder
+from assent.cli.run_commands import OwnModel, RunFolder, grade_of
 from assent.runs.export import FORMATS, export
 from assent.runs.folder import Run, open_run
 from assent.runs.recommend import GENERAL, KINDS, check_target, read_people, write_recommendations
@@ -88,6 +88,8 @@ def recommend_command(
         if general:
             say(f"{general:,} of them get the items that most people disclose: {_WHO}.")
         notice(f"Written: {to}")
+    for sentence in grade_of(opened):
+        notice(sentence)
     if output.json is not None:  # many records take seconds to make
         output.write(found.to_dicts(), private=True)
 
