@@ -17,13 +17,15 @@ from assent.data.interactions import Interactions
 from assent.data.wishes import Wishes
 from assent.methods import make_method
 from assent.models import MODELS
+from assent.report.facts import headline
+from assent.results.words import percent
 from assent.runs.calibration import Calibration
 from assent.runs.folder import Run
 from assent.runs.forget import forget
 from assent.runs.history import Event, Grade, history_of, in_numbers, in_sentences, update_of
 from assent.runs.plan import plan_of
 from assent.runs.prompt import prompt_update
-from assent.runs.run import fit
+from assent.runs.run import fit, report_of
 from assent.runs.update import problems_of, update
 from assent.runs.verify import verify
 from assent.testing.updates import Way, differences, differing, fresh, log_of, some_table
@@ -355,3 +357,27 @@ def test_a_log_of_other_people_is_refused(run: Run, table: pl.DataFrame, tmp_pat
     after = update(run, other, tmp_path / "next", most_withdrawn=True)
     assert (update_of(after) or {})["changes"]["people_withdrawn"] == people
     assert after.quality["measured_in"] is None
+
+
+def test_figures_of_an_earlier_run_are_dated_wherever_they_are_told(tmp_path: Path) -> None:
+    """A chain of updates that keep the calibration names the run that measured, not the one before."""
+    table = some_table(np.random.default_rng(0))
+    way = Way(SMALL["ials"])
+    run = fresh(table, tmp_path / "shop", way)
+    day = (run.manifest.finished or "")[:10]
+    assert headline(report_of(run)).endswith(" does") or "measured in" not in headline(report_of(run))
+    now, later = table.filter(pl.col("user") != "u02"), table.filter(pl.col("user") != "u03")
+    by_prompt = prompt_update(prompt_update(run, log_of(now), tmp_path / "a"), log_of(later), tmp_path / "b")
+    by_fit = run.update(log_of(now), tmp_path / "c", keep_calibration=True)
+    by_fit = by_fit.update(log_of(later), tmp_path / "d", keep_calibration=True)
+    disclosed = percent(report_of(run).violation_share)
+    for each in (by_prompt, by_fit):
+        named = f"the run shop ({run.manifest.mark}) of {day}"
+        assert headline(report_of(each)).endswith(f", as measured in {named}, at {disclosed}")
+        assert named in (each.folder / "report.html").read_text()
+        about = update_of(each) or {}
+        assert about["calibration"] == run.manifest.mark
+        assert f"by the calibration of {named}." in in_sentences(about)[0]
+    cost = in_sentences(update_of(by_fit) or {})[2]
+    assert "a fit with the same calibration about" in cost
+    assert "a fit from scratch about" in in_sentences(update_of(by_prompt) or {})[2]

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from assent.results.records import ALL, ENDS, NOTHING, Flat, Way, metric_name, way_of
+from assent.results.words import share
 from assent.support.errors import AssentError
 from assent.support.statistics import Interval, mean_and_error
 
@@ -63,6 +64,15 @@ class ReportData:
         return self.quality.get("measured_in")
 
     @property
+    def measurement(self) -> str | None:
+        """Which earlier run measured the quality, when, and how much that one disclosed; None: this one."""
+        if self.measured_in is None:
+            return None
+        about = self.quality.get("measured")
+        run = measured_run(self.measured_in, about)
+        return run if about is None else f"{run}, at {share(about['share'])}"
+
+    @property
     def metric(self) -> str:
         """The metric that words and charts speak of, with its k: NDCG@5."""
         return metric_name(QUALITY, self.records)
@@ -97,6 +107,14 @@ class ReportData:
     def of(self, way: Way) -> list[Flat]:
         """The run's records of one method and objective."""
         return [record for record in self.records if way_of(record) == way]
+
+
+def measured_run(mark: str, about: Mapping[str, Any] | None) -> str:
+    """Name the run that measured: its folder, its mark and its day, as far as they are known."""
+    if about is None:
+        return f"an earlier run ({mark})"
+    day = "" if about["when"] is None else f" of {about['when'][:10]}"
+    return f"the run {about['run']} ({mark}){day}"
 
 
 def check(data: ReportData) -> None:

@@ -33,22 +33,29 @@ _OF_TEN = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 def headline(data: ReportData) -> str:
-    """The run in one sentence."""
+    """The run in one sentence; figures of an earlier run are named as such."""
     kept, above = data.kept, data.above_nothing
     if data.way == ALL:
         return "Everything is used, also what people would rather not share"
+    earlier = "" if data.measurement is None else f", as measured in {data.measurement}"
     if data.way == NOTHING:
-        return "Nothing is used of what people did" if kept is None else f"Using nothing {_effect(kept)}"
+        nothing = "Nothing is used of what people did"
+        return nothing if kept is None else f"Using nothing {_effect(kept)}{earlier}"
     used = f"Using {share(data.violation_share)} of what people would rather not share"
     if data.violation_share == 0:
         used = "Using only what people share freely"
+    return f"{used} {_compared(data, kept, above)}{earlier}"
+
+
+def _compared(data: ReportData, kept: Interval | None, above: Interval) -> str:
+    """What the recommendations are like, against those from everything or else from nothing."""
     if above.high < 0:
-        return f"{used} makes recommendations worse than using nothing does"
+        return "makes recommendations worse than using nothing does"
     if above.low <= 0:
-        return f"{used} does not make recommendations measurably better than using nothing does"
+        return "does not make recommendations measurably better than using nothing does"
     if kept is None:
-        return f"{used} makes recommendations {better_than_nothing(data)} using nothing does"
-    return f"{used} {_effect(kept)}"
+        return f"makes recommendations {better_than_nothing(data)} using nothing does"
+    return _effect(kept)
 
 
 def _effect(kept: Interval) -> str:
@@ -263,7 +270,7 @@ def trust_facts(data: ReportData) -> list[str]:
             "One model was trained on what all of them disclose."
         )
     if data.measured_in is not None:
-        facts.append("That was in an earlier run. What has changed since is not in these figures.")
+        facts.append(f"That was in {data.measurement}. What has changed since is not in these figures.")
     certificate = data.certificate
     reliability = certificate.get("value_own" if data.objective == "nash" else "value_social")
     if isinstance(reliability, Mapping):

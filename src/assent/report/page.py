@@ -96,9 +96,7 @@ def _done(data: ReportData) -> list[str]:
         ]
     split = f"on a split, with models that are not kept. So {held_out} have also measured the quality"
     if data.measured_in is not None:
-        split = (
-            f"in an earlier run, {data.measured_in}, whose settings and weights are kept: by {held_out} then"
-        )
+        split = f"in {data.measurement}; its settings and weights are kept: by {held_out} then"
     measured = f"The quality was measured {split}, in aggregate. Protocol {data.protocol}{ranked}. {drawn}"
     if data.settings.get("grade") == "prompt" and data.settings.get("vectors") == "trained":
         return [

@@ -35,6 +35,20 @@ _ASKED: Final = (
 """What a calibration is found for."""
 MEASURED_IN: Final = "measured_in"
 """Names the run that measured the quality, in its description; null: the run itself."""
+MEASURED: Final = "measured"
+"""Of a run whose quality another one measured: that one's folder name, when it was made, and the share of
+what people mind that it disclosed."""
+
+
+def measured_by(run: Run) -> dict[str, Any]:
+    """Return which run measured the quality that a run has, as a run that keeps it says it."""
+    if run.quality[MEASURED_IN] is not None:
+        return {name: run.quality[name] for name in (MEASURED_IN, MEASURED) if name in run.quality}
+    minded = run.selection["unwillingness"]
+    share = float(minded.filter(run.selection["disclosed"]).sum()) / (float(minded.sum()) or 1.0)
+    when = run.manifest.finished
+    about = {"run": run.folder.resolve().name, "when": when, "share": share}
+    return {MEASURED_IN: run.manifest.mark, MEASURED: about}
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class Calibration:
             budget=quality["operating_point"]["budget"],
             tuning=found,
             records=run.records,
-            quality=quality | {MEASURED_IN: quality[MEASURED_IN] or run.manifest.mark},
+            quality=quality | measured_by(run),
             certificate={name: run.certificate[name] for name in CHECKED if name in run.certificate},
             asked={name: run.settings[name] for name in _ASKED},
         )

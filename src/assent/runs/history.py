@@ -20,8 +20,10 @@ from typing import Any, Final
 import polars as pl
 
 from assent.data.interactions import Interactions
+from assent.report.data import measured_run
 from assent.report.sections import in_words
 from assent.results.words import number, plural
+from assent.runs.calibration import MEASURED, MEASURED_IN, measured_by
 from assent.runs.changes import PAIR, Changes
 from assent.runs.folder import DISCLOSED, HISTORY, UPDATE, WITHHELD, Run, read_mapping
 from assent.runs.manifest import RunFiles
@@ -140,14 +142,20 @@ class Step:
         *,
         seconds: float,
         fresh: float,
+        alike: float | None = None,
         **more: Any,
     ) -> None:
-        """Write `history.parquet` and `update.json`; `seconds` is what it took, `fresh` what a fit would."""
+        """Write `history.parquet` and `update.json`; `seconds` is what it took, `fresh` what a fit would.
+
+        `alike` is what a fit with the same calibration would have taken, where one is kept.
+        """
         rows = self.rows(selection, sealed)
         titles = pl.concat(each.select("item", "title") for each in (selection, sealed))
         files.write_table(HISTORY, self.history(rows, titles.unique("item", keep="first")))
-        cost = {"seconds": seconds, "fresh_seconds": fresh}
-        about = {"calibration": self.before.manifest.mark, "entries": []}
+        cost = {"seconds": seconds, "fresh_seconds": fresh, "same_calibration_seconds": alike}
+        kept = measured_by(self.before)
+        calibration = {"calibration": kept[MEASURED_IN], "calibration_of": kept.get(MEASURED)}
+        about: dict[str, Any] = {**calibration, "entries": []}
         files.write_json(UPDATE, self._facts(rows, cost) | about | more)
 
     def _facts(self, rows: pl.DataFrame, cost: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,15 +231,20 @@ def in_sentences(about: Mapping[str, Any]) -> list[str]:
     if changes["people_withdrawn"]:
         told.append(f"{plural(changes['people_withdrawn'], 'person', 'people')} withdrawn altogether")
     own, others = decisions["of_people_who_changed"], decisions["of_others"]
-    kept = "" if about["calibration"] is None else f", by the calibration of run {about['calibration']}"
+    kept = ""
+    if about["calibration"] is not None:
+        kept = f", by the calibration of {measured_run(about['calibration'], about.get('calibration_of'))}"
     grade = about["grade"] + (", items trained anew" if about.get("vectors") == "trained" else "")
     sentences = [
         f"Grade: {grade}{kept}. {', '.join(told) or 'Nothing changed'}.",
         f"{plural(decisions['changed'], 'decision')} changed: {own:,} of people who changed something, "
         f"{others:,} of others.",
     ]
-    spent, fresh = cost["seconds"], cost["fresh_seconds"]
-    sentences.append(f"It took {number(spent)} seconds; a fit from scratch about {number(fresh)}.")
+    alike = cost.get("same_calibration_seconds")
+    fresh = f"from scratch about {number(cost['fresh_seconds'])}"
+    if alike is not None:  # what the split takes was not measured again
+        fresh = f"with the same calibration about {number(alike)}"
+    sentences.append(f"It took {number(cost['seconds'])} seconds; a fit {fresh}.")
     if there := [folder for folder in about["still_hold_withdrawn"] if Path(folder).exists()]:
         stores = {each["store"] for each in about["runs_before"] if each["store"]}
         sentences.append(

@@ -7,6 +7,7 @@
     problem                the fingerprint of the problem
     decisions              a hash of who disclosed what, whatever the order of the rows
     seconds                how long all that it rests on took
+    finished               when it was written, in UTC
     store                  the folder that keeps what it was computed from; null where that is deleted
     files                  the SHA-256 of every file, as `sha256sum` prints it
 
@@ -16,6 +17,7 @@ a copy of it elsewhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
@@ -53,6 +55,8 @@ class Manifest:
     """The folder that keeps what the run was computed from."""
     files: Mapping[str, str]
     """The SHA-256 of each file, by name."""
+    finished: str | None = None
+    """When it was written, in UTC; None where the run did not note it."""
 
     def read(self, name: str) -> bytes:
         """Return the content of a file of the run; raise if it is not what the run wrote."""
@@ -108,6 +112,7 @@ class RunFiles:
             "decisions": decisions,
             "seconds": seconds,
             "store": store,
+            "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "files": dict(sorted(self.hashes.items())),
         }
         write_bytes(self.folder / MANIFEST, as_json(about), private=True)
@@ -124,8 +129,18 @@ def read_manifest(folder: Path) -> Manifest:
               "made_with": dict(made), "files": dict(files)} if all(
                   isinstance(each, str) for each in (*made.values(), *files.values())
               ):  # fmt: skip
+            finished = about.get("finished")
+            when = finished if isinstance(finished, str) else None
             texts = {key: about[key] for key in ("assent", "code", "problem", "decisions")}
-            return Manifest(folder, **texts, made_with=made, seconds=float(seconds), store=store, files=files)
+            return Manifest(
+                folder,
+                **texts,
+                made_with=made,
+                seconds=float(seconds),
+                store=store,
+                files=files,
+                finished=when,
+            )
     raise AssentError(f"{file}: damaged; run the fit again")
 
 

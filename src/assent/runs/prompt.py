@@ -28,7 +28,7 @@ from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab, Training, everything
 from assent.report.page import build_report
 from assent.results.words import percent, plural
-from assent.runs.calibration import MEASURED_IN
+from assent.runs.calibration import measured_by
 from assent.runs.changes import PAIR, Changes
 from assent.runs.claim import claimed, forget_replaced
 from assent.runs.drift import PATHS, drift, paths_then
@@ -101,7 +101,7 @@ def prompt_update(
     quality = {
         **run.quality,
         "operating_point": {**run.quality["operating_point"], "price": served.price},
-        MEASURED_IN: run.quality[MEASURED_IN] or run.manifest.mark,
+        **measured_by(run),
         "grade": Grade.PROMPT.value,
         "vectors": vectors.value,
         "age": age(base, vectors),

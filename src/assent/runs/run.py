@@ -217,8 +217,9 @@ def _write_history(
     """Write what changed since the run before, and what the update took."""
     seconds = time.time() - started
     fresh = seconds + store.saved(started) + spared
-    fresh = max(fresh, after.fresh_seconds) if kept else fresh
-    how = {} if kept else {"calibration": None}
+    how: dict[str, Any] = {"calibration": None, "calibration_of": None}
+    if kept:
+        fresh, how = max(fresh, after.fresh_seconds), {"alike": fresh}
     entries = sorted(store.used) if _is_kept(store, files) else []
     after.write(files, table, log.sealed, seconds=seconds, fresh=fresh, entries=entries, **how)
 
