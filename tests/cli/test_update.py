@@ -44,6 +44,7 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     for words in ("Grade: prompt", "Values and items are those of the run", "would be decided otherwise"):
         assert words in out
     assert "Grade: prompt. Values and items are" in assent("explain", folder / "soon", "--user", "u05")[1]
+    assert "Grade: prompt. Values and items are" in assent("verify", folder / "soon")[1]
     assert "Grade: prompt. Values and items are" in assent("recommend", folder / "soon", "--user", "u05")[2]
     code, out, err = assent(*update, "--json", folder / "update.json")
     assert code == 0, err

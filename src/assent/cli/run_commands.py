@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
 
@@ -26,6 +27,8 @@ OwnModel = Annotated[
     ),
 ]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
+_ALIKE = 1e-9
+"""Difference, as a share, up to which values are one."""
 _WIDTH = 13
 """Of what is said of worth: narrow enough for a terminal of 80 columns."""
 
@@ -79,6 +82,9 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
     if table.height:
         used = f"{disclosed.height} of {_count(table)} are used"
         yield f"{used}; they carry {number(paid)} of {number(total)} unwillingness."
+    for whose, told in WORTHS.items():
+        if table[whose].null_count() < table.height and _are_alike(run.selection[whose]):
+            yield f"{told}: all alike, measuring could not tell them apart."
     price = run.certificate.get("price")
     if isinstance(price, float) and table.height:
         yield "Worth is counted as loss that the model is spared."
@@ -99,6 +105,12 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
         yield f"Nothing of theirs is used: {why}."
         yield "The model does not know them, like an unknown person."
     yield from grade_of(run)
+
+
+def _are_alike(values: pl.Series) -> bool:
+    """Whether measuring left one value for all interactions of a run, up to rounding."""
+    found = values.drop_nulls().to_numpy()
+    return len(found) > 1 and float(np.ptp(found)) <= _ALIKE * abs(float(found[0]))
 
 
 def grade_of(run: Run) -> list[str]:
