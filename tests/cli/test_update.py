@@ -48,11 +48,15 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     assert "Grade: prompt. Values and items are" in assent("recommend", folder / "soon", "--user", "u05")[2]
     code, out, err = assent(*update, "--json", folder / "update.json")
     assert code == 0, err
-    for words in ("Grade: exact", "1 person withdrawn altogether", "assent forget"):
+    theirs = pl.read_csv(folder / "log.csv").filter(pl.col("user") == "u03").height
+    gone = f"1 person withdrawn altogether, with {theirs} interactions"
+    for words in ("Grade: exact", gone, "What is withdrawn, or never used from now on, is", "assent forget"):
         assert words in out
     [told] = json.loads((folder / "update.json").read_text())
     assert told["grade"] == "exact"
-    _, mine, _ = assent("history", folder / "run-2", "--user", "u05")
+    _, mine, _ = assent("history", folder / "run-2", "--user", "u05", columns=80)
+    assert max(map(len, mine.splitlines())) <= 80
+    assert "…" not in mine
     for words in ("changed mind", "never", "run-2 (exact)"):
         assert words in mine
     assert assent("history", folder / "run-2", "--user", "u03")[0] == 2
@@ -112,6 +116,18 @@ def test_a_killed_update_goes_on_when_it_is_repeated(folder: Path, tmp_path: Pat
             "--grade prompt",
         ),
         (["update", "nothing", "--data", "log.csv"], "no such run folder"),
+        (
+            ["update", "run", "--data", "log.csv", "--out", "run", "--replace"],
+            "the run that is updated, which stays until the new one is whole; accepted: another folder",
+        ),
+        (
+            ["train", "run", "--out", "nothing", "--method", "value"],
+            "--values: accepted: a column, with --method",
+        ),
+        (
+            ["train", "run", "--out", "nothing", "--set", "model=mf"],
+            "--set model: large logs are trained with",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(

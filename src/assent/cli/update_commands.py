@@ -122,6 +122,9 @@ def update_command(
         raise AssentError("--data: missing; accepted: the whole log as it is now")
     opened = open_run(run, model)
     folder = _next_to(run) if out is None else out
+    if folder.resolve() == run.resolve():
+        stays = "which stays until the new one is whole"
+        raise AssentError(f"--out {out}: the run that is updated, {stays}; accepted: another folder")
     check_out(folder, replace=output.replace)
     if grade is Grade.PROMPT and (keep_calibration or store):
         raise AssentError("--grade prompt: keeps the calibration and stores nothing; accepted: without both")
