@@ -174,3 +174,22 @@ def test_what_a_run_was_told_is_not_forgotten(
     assert code == 0, err
     assert not (folder / "third" / "words.json").exists()
     assert "u03" in open_run(folder / "third").selection["user"]
+
+
+def test_words_are_kept_apart_from_a_source_of_the_same_name(
+    folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    folder = shutil.copytree(folder, tmp_path / "named")
+    log = pl.read_csv(folder / "log.csv")
+    (folder / "first").mkdir()
+    base = folder / "first" / "now.csv"
+    log.select("user", "item", "unwillingness").write_csv(base)
+    mine = log.filter(pl.col("user") == "u05")["item"].to_list()
+    reading = ["--data", folder / "log.csv", "--unwillingness", f"file:{base}", "--jobs", "1"]
+    update = ["update", *reading, "--grade", "prompt", "--wishes"]
+    first = said(folder, "u03,*,withdraw", f"u05,{mine[0]},1")
+    assert assent(*update, first, folder / "run", "--out", folder / "second")[0] == 0
+    less = said(folder, f"u05,{mine[1]},1")
+    code, _, err = assent(*update, less, folder / "second", "--out", folder / "third")
+    assert code == 2
+    assert "1 interaction said to be never would be used again, up to 1 withdrawn person would be back" in err
