@@ -200,3 +200,17 @@ def test_who_withholds_everything_learns_so(tmp_path: Path, assent: Assent) -> N
     _, out, _ = assent("explain", tmp_path / "run", "--user", "u0")
     assert "0 of 5 interactions are used" in out
     assert "Nothing of theirs is used: all that was decided on is withheld." in out
+
+
+def test_values_that_cannot_be_told_apart_are_said_to_be_one(
+    users: list[str], run_folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    run = copytree(run_folder, tmp_path / "run")
+    said = "all alike, measuring could not tell them apart"
+    table = pl.read_parquet(run / "selection.parquet")
+    apart = pl.int_range(pl.len()).cast(pl.Float64)
+    for owner in (apart, pl.lit(1.34)):
+        forged_table(run, "selection.parquet", table.with_columns(worth_owner=owner, worth_everybody=apart))
+        out = " ".join(assent("explain", run, "--user", users[0])[1].split())
+        assert (f"Worth to its owner: {said}" in out) == (owner is not apart)
+        assert f"Worth to everybody: {said}" not in out

@@ -44,14 +44,19 @@ def test_the_whole_story(folder: Path, tmp_path: Path, assent: Assent) -> None:
     for words in ("Grade: prompt", "Values and items are those of the run", "would be decided otherwise"):
         assert words in out
     assert "Grade: prompt. Values and items are" in assent("explain", folder / "soon", "--user", "u05")[1]
+    assert "Grade: prompt. Values and items are" in assent("verify", folder / "soon")[1]
     assert "Grade: prompt. Values and items are" in assent("recommend", folder / "soon", "--user", "u05")[2]
     code, out, err = assent(*update, "--json", folder / "update.json")
     assert code == 0, err
-    for words in ("Grade: exact", "1 person withdrawn altogether", "assent forget"):
+    theirs = pl.read_csv(folder / "log.csv").filter(pl.col("user") == "u03").height
+    gone = f"1 person withdrawn altogether, with {theirs} interactions"
+    for words in ("Grade: exact", gone, "What is withdrawn, or never used from now on, is", "assent forget"):
         assert words in out
     [told] = json.loads((folder / "update.json").read_text())
     assert told["grade"] == "exact"
-    _, mine, _ = assent("history", folder / "run-2", "--user", "u05")
+    _, mine, _ = assent("history", folder / "run-2", "--user", "u05", columns=80)
+    assert max(map(len, mine.splitlines())) <= 80
+    assert "…" not in mine
     for words in ("changed mind", "never", "run-2 (exact)"):
         assert words in mine
     assert assent("history", folder / "run-2", "--user", "u03")[0] == 2
@@ -111,6 +116,18 @@ def test_a_killed_update_goes_on_when_it_is_repeated(folder: Path, tmp_path: Pat
             "--grade prompt",
         ),
         (["update", "nothing", "--data", "log.csv"], "no such run folder"),
+        (
+            ["update", "run", "--data", "log.csv", "--out", "run", "--replace"],
+            "the run that is updated, which stays until the new one is whole; accepted: another folder",
+        ),
+        (
+            ["train", "run", "--out", "nothing", "--method", "value"],
+            "--values: accepted: a column, with --method",
+        ),
+        (
+            ["train", "run", "--out", "nothing", "--set", "model=mf"],
+            "--set model: large logs are trained with",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -157,3 +174,22 @@ def test_what_a_run_was_told_is_not_forgotten(
     assert code == 0, err
     assert not (folder / "third" / "words.json").exists()
     assert "u03" in open_run(folder / "third").selection["user"]
+
+
+def test_words_are_kept_apart_from_a_source_of_the_same_name(
+    folder: Path, tmp_path: Path, assent: Assent
+) -> None:
+    folder = shutil.copytree(folder, tmp_path / "named")
+    log = pl.read_csv(folder / "log.csv")
+    (folder / "first").mkdir()
+    base = folder / "first" / "now.csv"
+    log.select("user", "item", "unwillingness").write_csv(base)
+    mine = log.filter(pl.col("user") == "u05")["item"].to_list()
+    reading = ["--data", folder / "log.csv", "--unwillingness", f"file:{base}", "--jobs", "1"]
+    update = ["update", *reading, "--grade", "prompt", "--wishes"]
+    first = said(folder, "u03,*,withdraw", f"u05,{mine[0]},1")
+    assert assent(*update, first, folder / "run", "--out", folder / "second")[0] == 0
+    less = said(folder, f"u05,{mine[1]},1")
+    code, _, err = assent(*update, less, folder / "second", "--out", folder / "third")
+    assert code == 2
+    assert "1 interaction said to be never would be used again, up to 1 withdrawn person would be back" in err

@@ -168,7 +168,7 @@ def test_a_run_that_was_killed_before_its_page_trains_nothing_twice(
         fit(log, problem, out, WORTH, QUICK, progress=Killer())
     assert (out / WORK).is_dir()
     assert not (out / "report.html").exists()
-    with pytest.raises(AssentError, match="the run is not finished; repeat the fit"):
+    with pytest.raises(AssentError, match="the run is not finished; repeat the command"):
         open_run(out)
     listener = Listener()
     fit(log, problem, out, WORTH, QUICK, progress=listener)

@@ -424,3 +424,19 @@ def test_changes_between_a_run_and_a_log_lead_to_that_log() -> None:
     assert rows_in(present) == rows_in(
         Interactions("now", one.table().with_columns(time=pl.lit(0.0)), log.items, one.sealed)
     )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"added": [("x", "y")]}, r"added has \('x', 'y'\); accepted: \(user, item, unwillingness\)"),
+        ({"added": [("x", "y", "much")]}, "added has .*, with numbers"),
+        ({"minds": [("x", "y", 0.5)]}, r"accepted: \(user, item, before, after\)"),
+        ({"gone": ["x"]}, r"gone has 'x'; accepted: \(user, item\), ids as text"),
+        ({"gone": [(1, 2)]}, "ids as text"),
+        ({"withdrawn": [("u01", "i004")]}, r"withdrawn has \('u01', 'i004'\); accepted: ids of people"),
+    ],
+)
+def test_changes_that_are_listed_wrongly_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(AssentError, match=message):
+        Changes.of(**wrong)

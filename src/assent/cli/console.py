@@ -111,8 +111,8 @@ def _logging_json() -> Iterator[None]:
 
 _ARGUMENTS = (
     "budget", "closed", "columns", "duplicates", "folder", "formats", "include", "items", "keep_quality",
-    "min_rating", "negatives", "out", "prior", "query", "rest", "scale", "user_budget", "user_floor",
-    "utility",
+    "method", "min_rating", "negatives", "out", "prior", "query", "rest", "scale", "shards",
+    "user_budget", "user_floor", "utility",
 )  # fmt: skip
 """Arguments of the library that are options here."""
 
@@ -125,9 +125,11 @@ def with_dashes(message: str) -> str:
     """Return the library's message with options where it names arguments: rest='x' becomes --rest x."""
     message = re.sub(r"^user (?=.*: not in this run)", "--user ", message)
     message = re.sub(r"^(budget|floor) '(.*?)': not a rule", r"--user-\1 \2: not a rule", message)
+    message = re.sub(r"^(values|price): (?=accepted: )", r"--\1: ", message)
     message = re.sub(r"^prior '(.*?)': not a rule", r"--prior \1: not a rule", message)
     for python, option in (
         ("replace=True", "--replace"),
+        ("again=True", "--again"),
         ("allow_unmatched=True", "--allow-unmatched"),
         ("wishes_in_log=True", "--wishes-in-log"),
         ("most_withdrawn=True", "--most-withdrawn"),

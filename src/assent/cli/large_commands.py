@@ -56,6 +56,8 @@ def train_command(
     """
     output.check()
     plan = LargePlan(method, budget, price, values, closed, shards, seed)
+    if any(pair.partition("=")[0].strip() == "model" for pair in set_ or []):
+        raise AssentError(f"--set model: large logs are trained with {IALS.name}; accepted: without it")
     asked = read_asked(IALS.name, set_)
     asked.check([])
     progress = watcher()

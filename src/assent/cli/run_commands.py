@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import polars as pl
 import typer
 
@@ -15,6 +16,7 @@ from assent.data.unwillingness import in_words as source_in_words
 from assent.report.sections import WORTHS, in_words, worth_in_words
 from assent.results.words import minded, not_given, number, plural
 from assent.runs.folder import Run, open_run
+from assent.runs.history import Grade
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
 OwnModel = Annotated[
@@ -26,6 +28,8 @@ OwnModel = Annotated[
     ),
 ]
 User = Annotated[str, typer.Option(help="The user's id.", show_default=False)]
+_ALIKE = 1e-9
+"""Difference, as a share, up to which values are one."""
 _WIDTH = 13
 """Of what is said of worth: narrow enough for a terminal of 80 columns."""
 
@@ -79,6 +83,9 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
     if table.height:
         used = f"{disclosed.height} of {_count(table)} are used"
         yield f"{used}; they carry {number(paid)} of {number(total)} unwillingness."
+    for whose, told in WORTHS.items():
+        if table[whose].null_count() < table.height and _are_alike(run.selection[whose]):
+            yield f"{told}: all alike, measuring could not tell them apart."
     price = run.certificate.get("price")
     if isinstance(price, float) and table.height:
         yield "Worth is counted as loss that the model is spared."
@@ -101,10 +108,17 @@ def _summary(run: Run, table: pl.DataFrame, held_out: pl.DataFrame, sealed: pl.D
     yield from grade_of(run)
 
 
+def _are_alike(values: pl.Series) -> bool:
+    """Whether measuring left one value for all interactions of a run, up to rounding."""
+    found = values.drop_nulls().to_numpy()
+    return len(found) > 1 and float(np.ptp(found)) <= _ALIKE * abs(float(found[0]))
+
+
 def grade_of(run: Run) -> list[str]:
     """Say of a prompt run that it is one, and how old that is which it keeps; an exact run is as a fit."""
-    age = run.quality.get("age")
-    return [] if age is None else [f"Grade: {run.quality['grade']}. {age}"]
+    if run.settings.get("grade") != Grade.PROMPT.value:
+        return []
+    return [f"Grade: {Grade.PROMPT}. {run.quality['age']}"]
 
 
 def _count(rows: pl.DataFrame) -> str:

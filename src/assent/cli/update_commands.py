@@ -122,13 +122,15 @@ def update_command(
         raise AssentError("--data: missing; accepted: the whole log as it is now")
     opened = open_run(run, model)
     folder = _next_to(run) if out is None else out
+    if folder.resolve() == run.resolve():
+        stays = "which stays until the new one is whole"
+        raise AssentError(f"--out {out}: the run that is updated, {stays}; accepted: another folder")
     check_out(folder, replace=output.replace)
     if grade is Grade.PROMPT and (keep_calibration or store):
         raise AssentError("--grade prompt: keeps the calibration and stores nothing; accepted: without both")
     if grade is Grade.EXACT and vectors is not Vectors.KEPT:
         raise AssentError("--vectors: an exact update trains everything; accepted: with --grade prompt")
     given, progress = _as_fitted(given, opened), watcher()
-    allowed = {"wishes_in_log": wishes_in_log, "most_withdrawn": most_withdrawn}
     weights = {"reading": 1.0, "updating": 20.0 if grade is Grade.EXACT else 2.0}
     with phases(progress, weights) as phase, work.executor() as executor:
         with phase("reading"):
@@ -146,8 +148,9 @@ def update_command(
                 out,
                 problems=problems,
                 keep_calibration=keep,
+                wishes_in_log=wishes_in_log,
+                most_withdrawn=most_withdrawn,
                 store=kept,
-                **allowed,
                 replace=output.replace,
                 executor=executor,
                 progress=progress,
@@ -159,7 +162,13 @@ def update_command(
                 kept = None if store is None else Store(store)
                 made = [exact(opened, folder, keep=keep_calibration, kept=kept)]
             else:
-                prompt = partial(prompt_update, vectors=vectors, replace=output.replace, **allowed)
+                prompt = partial(
+                    prompt_update,
+                    vectors=vectors,
+                    wishes_in_log=wishes_in_log,
+                    most_withdrawn=most_withdrawn,
+                    replace=output.replace,
+                )
                 made = [_prompted(prompt, opened, log, folder, wishes, executor, progress)]
                 if _is_too_old(made[0]):
                     _show_update(made[0])

@@ -9,8 +9,9 @@ import typer
 from assent.cli.command import OutputOptions, spread
 from assent.cli.console import notice, say, watcher
 from assent.cli.options import ProblemOptions, WishOptions
-from assent.cli.run_commands import OwnModel
+from assent.cli.run_commands import OwnModel, grade_of
 from assent.results.words import plural
+from assent.runs.folder import open_run
 from assent.runs.verify import not_checked, verify
 from assent.service.ledger_check import check_files
 from assent.support.errors import AssentError
@@ -96,6 +97,8 @@ def verify_command(
     if found:
         raise typer.Exit(1)
     say(f"{run}: all that was checked is as the run wrote it.")
+    for sentence in grade_of(open_run(run, model)):
+        say(sentence)
 
 
 def _check_ledger(ledger: Path, receipts: list[Path], heads: list[str], output: OutputOptions) -> None:

@@ -49,10 +49,12 @@ def turned_away(unwillingness: pl.Series, closed: float | None = None) -> pl.Ser
 
 @dataclass(frozen=True)
 class Told:
-    """What a file of later wishes said about a log, beside the unwillingness of its rows (`data.later`)."""
+    """What a file of later wishes said about a log (`data.later`)."""
 
     source: str
     """The source of the rows whose unwillingness the file says, as the record keeps it."""
+    minded: pl.DataFrame
+    """user and item of these rows."""
     withdrawn: pl.DataFrame
     """user and item of what it withdraws, in the log or not; the item * of people who are not in the log."""
 
@@ -77,7 +79,7 @@ class Interactions:
     `sealed` lists what was turned away at the door, for its owners alone: user, item, title, unwillingness,
     source, said, and the reason, `NEVER` or `CLOSED`. Rows of unwillingness 1 go there however a log is made.
 
-    `told` is what a file of later wishes withdraws; None if the log was read without one.
+    `told` is what a file of later wishes was about; None if the log was read without one.
     """
 
     name: str

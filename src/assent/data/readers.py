@@ -194,8 +194,9 @@ def _interactions(
         if not kept.any():
             raise AssentError(f"{consent.later}: everything is withdrawn; accepted: a log with a row left")
         gone, later = ids.filter(~kept), later.filter(kept)
-        told = Told(for_the_record(f"file:{consent.later}"), words.withdrawn(ids, gone))
-        table, ids = table.only(kept), ids.filter(kept)
+        table, minded = table.only(kept), ids.filter(kept).filter(later["unwillingness"].is_not_null())
+        told = Told(for_the_record(f"file:{consent.later}"), minded, words.withdrawn(ids, gone))
+        ids = ids.filter(kept)
     known = None if items is None else _items_of_file(items, roles)
     rows = _arrivals(name, table, roles, ids, known, consent, changed)
     rows = replace(rows, later=later, withdrawn=gone)

@@ -67,11 +67,16 @@ class Changes:
         withdrawn: Iterable[str] = (),
     ) -> "Changes":
         """Changes that are listed: (user, item, unwillingness), (user, item, before, after), (user, item)."""
+        people = [withdrawn] if isinstance(withdrawn, str) else list(withdrawn)
+        if wrong := [each for each in people if not isinstance(each, str)]:
+            raise AssentError(
+                f"changes: withdrawn has {wrong[0]!r}; accepted: ids of people, and single rows in gone"
+            )
         return cls(
-            pl.DataFrame(list(added), list(_ADDED)[:3], orient="row"),
-            pl.DataFrame(list(minds), list(_MINDS)[:4], orient="row"),
-            pl.DataFrame(list(gone), list(_GONE), orient="row"),
-            tuple(withdrawn),
+            _listed("added", added, list(_ADDED)[:3]),
+            _listed("minds", minds, list(_MINDS)[:4]),
+            _listed("gone", gone, list(_GONE)),
+            tuple(people),
         )
 
     @classmethod
@@ -105,6 +110,10 @@ class Changes:
         """The changed minds that somebody spoke of: a mean that stands for silence changes with others."""
         return self.minds.filter(~pl.col("source").str.starts_with("rest:"))
 
+    def rows_withdrawn(self, run: Run) -> int:
+        """How many rows a run has of the people who are withdrawn."""
+        return _rows_of(run).filter(pl.col("user").is_in(self.withdrawn)).height
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed."""
@@ -136,6 +145,19 @@ def _rows_of(run: Run) -> pl.DataFrame:
     tables = (run.selection, run.held_out, run.sealed)
     listed = pl.concat(table.select(*PAIR, before="unwillingness") for table in tables)
     return listed.unique(PAIR, keep="first", maintain_order=True)
+
+
+def _listed(name: str, rows: Iterable[tuple[Any, ...]], columns: list[str]) -> pl.DataFrame:
+    """The table of some rows, each of which has ids and then numbers."""
+    found = list(rows)
+    for row in found:
+        is_whole = isinstance(row, tuple | list) and len(row) == len(columns)
+        if not is_whole or not all(isinstance(each, str) for each in row[:2]):
+            raise AssentError(f"changes: {name} has {row!r}; accepted: ({', '.join(columns)}), ids as text")
+        if not all(isinstance(each, int | float) for each in row[2:]):
+            raise AssentError(f"changes: {name} has {row!r}; accepted: ({', '.join(columns)}), with numbers")
+    kinds = {each: pl.String if each in PAIR else pl.Float64 for each in columns}
+    return pl.DataFrame(found, kinds, orient="row", strict=False)
 
 
 def _conformed(name: str, table: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:

@@ -243,7 +243,7 @@ def open_run(folder: str | Path, model: str | None = None) -> Run:
     folder = Path(folder)
     description = read_description(folder)
     if not (folder / MANIFEST).exists():
-        raise AssentError(f"{folder}: the run is not finished; repeat the fit that began it")
+        raise AssentError(f"{folder}: the run is not finished; repeat the command that began it")
     manifest = read_manifest(folder)
     manifest.read(MARKER)
     return Run(

@@ -108,7 +108,7 @@ class Step:
         told = changed.join(rows.select(*PAIR, words), on=PAIR, how="left").filter(~self._is_away)
         return (
             told.with_columns(
-                when=pl.lit(_now()),
+                when=pl.lit(now_in_utc()),
                 run=pl.lit(self.out.name),
                 grade=pl.lit(self.grade.value),
                 event=event,
@@ -166,7 +166,10 @@ class Step:
         return {
             "grade": self.grade.value,
             "runs_before": [dict(each) for each in self.runs_before],
-            "changes": self.changes.counts(),
+            "changes": {
+                **self.changes.counts(),
+                "rows_of_people_withdrawn": self.changes.rows_withdrawn(self.before),
+            },
             "decisions": {
                 "changed": decided.height,
                 "of_people_who_changed": int(own.sum()),
@@ -229,7 +232,9 @@ def in_sentences(about: Mapping[str, Any]) -> list[str]:
     }  # fmt: skip
     told = [f"{plural(changes[key], 'interaction')} {words}" for key, words in parts.items() if changes[key]]
     if changes["people_withdrawn"]:
-        told.append(f"{plural(changes['people_withdrawn'], 'person', 'people')} withdrawn altogether")
+        people = f"{plural(changes['people_withdrawn'], 'person', 'people')} withdrawn altogether"
+        rows = changes.get("rows_of_people_withdrawn")
+        told.append(people if rows is None else f"{people}, with {plural(rows, 'interaction')}")
     own, others = decisions["of_people_who_changed"], decisions["of_others"]
     kept = ""
     if about["calibration"] is not None:
@@ -247,12 +252,14 @@ def in_sentences(about: Mapping[str, Any]) -> list[str]:
     sentences.append(f"It took {number(cost['seconds'])} seconds; a fit {fresh}.")
     if there := [folder for folder in about["still_hold_withdrawn"] if Path(folder).exists()]:
         stores = {each["store"] for each in about["runs_before"] if each["store"]}
+        places = ", ".join([*there, *sorted(stores)])
         sentences.append(
-            f"What is withdrawn is still in {', '.join([*there, *sorted(stores)])}; "
-            "assent forget deletes it there."
+            f"What is withdrawn, or never used from now on, is still in {places}; assent forget deletes it "
+            "there."
         )
     return sentences
 
 
-def _now() -> str:
+def now_in_utc() -> str:
+    """Return the time as records have it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

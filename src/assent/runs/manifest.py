@@ -17,7 +17,6 @@ a copy of it elsewhere.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
@@ -101,8 +100,10 @@ class RunFiles:
         table.write_parquet(content)
         self.write(name, content.getvalue())
 
-    def finish(self, *, problem: str, decisions: str, seconds: float, store: str | None = None) -> None:
-        """Write the manifest, which marks the run as finished."""
+    def finish(
+        self, *, problem: str, decisions: str, seconds: float, store: str | None = None, at: str | None = None
+    ) -> None:
+        """Write the manifest, which marks the run as finished; `at` is the time, in UTC."""
         about = {
             "format": FORMAT,
             "assent": version("assent"),
@@ -112,7 +113,7 @@ class RunFiles:
             "decisions": decisions,
             "seconds": seconds,
             "store": store,
-            "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "finished": at,
             "files": dict(sorted(self.hashes.items())),
         }
         write_bytes(self.folder / MANIFEST, as_json(about), private=True)

@@ -33,7 +33,7 @@ from assent.runs.changes import PAIR, Changes
 from assent.runs.claim import claimed, forget_replaced
 from assent.runs.drift import PATHS, drift, paths_then
 from assent.runs.folder import QUALITY, REPORT, TUNING, WORDS, Run, open_run
-from assent.runs.history import Grade, Step
+from assent.runs.history import Grade, Step, now_in_utc
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.plan import settings_of
 from assent.runs.run import report_data, stopped_after
@@ -145,7 +145,8 @@ def prompt_update(
         )
         forget_replaced(files.folder)
         spent = time.time() - started
-        files.finish(problem=settings["fingerprint"], decisions=hash_of_decisions(table), seconds=spent)
+        marks = {"problem": settings["fingerprint"], "decisions": hash_of_decisions(table)}
+        files.finish(**marks, seconds=spent, at=now_in_utc())
     return open_run(out)
 
 

@@ -53,7 +53,7 @@ from assent.runs.folder import (
     Run,
     open_run,
 )
-from assent.runs.history import Step
+from assent.runs.history import Step, now_in_utc
 from assent.runs.manifest import RunFiles, hash_of_decisions
 from assent.runs.measure import certificate_of
 from assent.runs.plan import RunPlan, describe
@@ -199,7 +199,7 @@ def _fit(
     forget_replaced(files.folder)
     place = str(lab.store.folder.resolve()) if _is_kept(lab.store, files) else None
     marks = {"problem": description["fingerprint"], "decisions": hash_of_decisions(table)}
-    files.finish(**marks, seconds=seconds, store=place)
+    files.finish(**marks, seconds=seconds, store=place, at=now_in_utc())
     return open_run(files.folder, lab.settings.model)
 
 

@@ -61,15 +61,14 @@ class Forgotten:
         tables = (run.selection, run.held_out, run.sealed)
         before = pl.concat(each.select(*PAIR, "source", was="unwillingness") for each in tables)
         before = before.unique(PAIR, keep="first")
-        parts = (log.minded, log.sealed)
-        now = pl.concat(each.select(*PAIR, "unwillingness", now="source") for each in parts)
-        source = None if log.told is None else log.told.source
-        unsaid = now.filter(pl.col("now").ne_missing(source))
+        now = pl.concat(each.select(*PAIR, "unwillingness") for each in (log.minded, log.sealed))
+        nothing = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String))
+        minded, away = (nothing, nothing) if log.told is None else (log.told.minded, log.told.withdrawn)
+        unsaid = now.join(minded, on=PAIR, how="anti")
         told = before.filter(source=noted["source"]).join(unsaid, on=PAIR)
         other = told.filter(pl.col("was") != pl.col("unwillingness"))
         never = other.filter(was=1.0).height
         came = unsaid.join(before, on=PAIR, how="anti")
-        away = pl.DataFrame(schema=dict.fromkeys(PAIR, pl.String)) if log.told is None else log.told.withdrawn
         known = pl.col("user").is_in(before["user"].implode())
         still = away.filter(known, pl.col("item") != EVERYTHING_ELSE).join(before, on=PAIR, how="anti").height
         gone = away.filter(~known).join(came, on="user", how="anti")["user"].n_unique()
