@@ -193,10 +193,7 @@ class Query:
         except dialect.loaded_dbapi.Error as error:
             if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
                 connection.invalidate()
-            # Of the kind that SQLAlchemy gives it: some kinds mean that the database does not answer.
-            raise DBAPIError.instance(
-                None, None, error, dialect.loaded_dbapi.Error, dialect=dialect
-            ) from error
+            raise _wrapped(error, dialect) from error
         return found
 
     def _make(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
@@ -205,6 +202,11 @@ class Query:
         fixed = {name: bound.value for name, bound in made.binds.items() if not bound.required}
         self._made[dialect.name] = str(made), fixed
         return self._made[dialect.name]
+
+
+def _wrapped(error: Exception, dialect: Dialect) -> BaseException:
+    """Return an error of the driver as SQLAlchemy raises it: callers tell one kind from another."""
+    return DBAPIError.instance(None, None, error, dialect.loaded_dbapi.Error, dialect=dialect)
 
 
 query: Final = cache(Query)
