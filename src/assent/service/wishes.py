@@ -426,7 +426,7 @@ def history(
     past = [
         Past(
             wish=wish.id,
-            scope=wish.scope,  # type: ignore[arg-type]
+            scope=wish.scope,
             target=wish.target,
             title=title,
             unwillingness=wish.unwillingness,
