@@ -593,6 +593,8 @@ def test_numbers_between_the_choices_are_told() -> None:
     english = Texts()
     assert english.choice(0.75) == "I mind a lot"
     assert "0.9" in english.choice(0.9)
+    assert "0.32" in english.choice(0.3175)
+    assert "0.99" in english.choice(0.9999)
     assert english.duration(90061) == "25.0 h"
     assert english.duration(None) == "–"
 
