@@ -34,6 +34,7 @@ from sqlalchemy.engine import URL, Dialect, make_url
 from sqlalchemy.engine.interfaces import DBAPICursor, IsolationLevel
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from assent.service.tables import Meta, Table
 from assent.support.errors import AssentError
@@ -198,7 +199,7 @@ class Query:
 
     def _make(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         by_name = sqlite.dialect(paramstyle="named") if dialect.name == "sqlite" else dialect
-        made = self._asked.compile(dialect=by_name)
+        made = cast("SQLCompiler", self._asked.compile(dialect=by_name))
         fixed = {name: bound.value for name, bound in made.binds.items() if not bound.required}
         self._made[dialect.name] = str(made), fixed
         return self._made[dialect.name]

@@ -524,7 +524,7 @@ def category_names(session: Session, user: str) -> list[str]:
 
 def categories(session: Session, user: str) -> list[CategoryCount]:
     """Return the categories of a person's interactions, most frequent first, and those they wished about."""
-    counted = dict(_counts_of_categories.rows(session, user=user))  # type: ignore[arg-type]
+    counted = dict(_counts_of_categories.rows(session, user=user))
     said = {row.target: row for row in session.execute(_said_of_categories, {"user": user})}
     found = [
         CategoryCount(
