@@ -476,8 +476,8 @@ def brought_by(session: Session, user: str) -> dict[str, Brought]:
         .join(Item, Item.id == Interaction.item_id)
         .where(Person.user == user)
     )
-    return {item: Brought(minded, categories_in(listed), *kept)
-            for item, minded, listed, *kept in session.execute(asked)}  # fmt: skip
+    return {item: Brought(minded, categories_in(listed), kept, upto)
+            for item, minded, listed, kept, upto in session.execute(asked)}  # fmt: skip
 
 
 _WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()

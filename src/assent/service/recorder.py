@@ -47,6 +47,11 @@ class Recorder:
         self._waiting.put(request)
         return request.done
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether wishes are written."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Write what waits, and end the thread."""
         self._waiting.put(None)
