@@ -89,9 +89,9 @@ def test_a_worker_does_what_waits(place: list[str], assent: Assent) -> None:
     with database.writing() as session:
         from assent.service import jobs
 
-        id = jobs.enqueue(session, "publish", {"model": 1}, by="tests")
+        id = jobs.enqueue(session, "update", by="tests")
     code, _, err = assent("work", "--once", *place)
-    assert (code, f"job {id} (publish): done" in err) == (0, True)
+    assert (code, f"job {id} (update): done" in err) == (0, True)
     with database.reading() as session:
         assert jobs.get(session, id).state == "done"
     database.close()

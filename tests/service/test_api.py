@@ -12,7 +12,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 from starlette.types import Message
 
-from assent.service import access, interactions, jobs, people, security, wishes
+from assent.service import access, interactions, jobs, people, recorder, security
 from assent.service.database import Database
 from assent.service.ledger_check import check_ledger, head_of
 from assent.service.pages import people as people_pages
@@ -438,7 +438,7 @@ def test_a_request_whose_answer_failed_after_its_work_is_done_once(
 def test_who_lost_the_claim_stores_nothing(empty: Site, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
     client, once = empty.platform(), {"idempotency-key": "k"}
     client.post("/v1/interactions", json=interaction())
-    module, name = {"wish": (wishes, "record"), "interaction": (interactions, "add")}[work]
+    module, name = {"wish": (recorder, "record"), "interaction": (interactions, "add")}[work]
     real = getattr(module, name)
 
     def late(session: Session, *given: object) -> object:

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import MetaData, inspect, select, text
+from sqlalchemy import MetaData, bindparam, inspect, literal, select, text
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 
-from assent.service.database import Database
+from assent.service.database import Database, Query
 from assent.service.interactions import NewInteraction, add, erase, page
 from assent.service.ledger import export_lines, note, receipt
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings, read_settings
-from assent.service.tables import Table
+from assent.service.tables import Meta, Table
 from assent.service.wishes import Said, history, record
 from assent.support.errors import AssentError
 
@@ -255,3 +255,12 @@ def test_the_service_needs_no_right_to_alter_the_ledger(server: str, migrated: s
     with database.snapshot() as session:
         assert check_ledger(export_lines(session), "ledger")[1] == []
     database.close()
+
+
+def test_a_query_is_made_once_and_its_errors_are_those_of_the_database(database: Database) -> None:
+    named = Query(select(Meta.name, literal("%")).where(Meta.name == bindparam("name")))
+    for _ in range(2):
+        with database.reading() as session:
+            assert named.rows(session, name="ledger") == [("ledger", "%")]
+    with database.reading() as session, pytest.raises(DBAPIError):
+        Query("SELECT nothing FROM nowhere").rows(session)

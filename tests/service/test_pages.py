@@ -637,6 +637,7 @@ def test_numbers_between_the_choices_are_told() -> None:
     assert english.choice(0.92) == "I mind a lot (0.92)"
     assert english.choice(0.999) == "I mind a lot (0.99)"  # not “Never”
     assert english.choice(0.001) == "I mind a little (0.01)"
+    assert "0.32" in english.choice(0.3175)
     assert english.duration(90061) == "25.0 h"
     assert english.duration(None) == "–"
 

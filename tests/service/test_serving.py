@@ -71,7 +71,7 @@ def test_figures_of_a_decision_add_up(service: Service) -> None:
     with database.snapshot() as session:
         model = models.in_service(session)
         rows = {row.item: row for row in interactions.page(session, settings, USER, limit=100).rows}
-        decided = people.export(session, settings, USER).decided
+        decided = people.export(session, settings, USER).decisions
     assert model is not None
     told = [each for each in decided if each.value is not None]
     assert told

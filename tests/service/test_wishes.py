@@ -380,3 +380,30 @@ def test_uploads_wishes_and_deletions_never_wait_in_a_circle(
             each.result(60)
     with database.snapshot() as session:
         assert check_ledger(export_lines(session), "ledger")[1] == []
+
+
+@pytest.mark.parametrize(("search", "found"), [("I2", 1), ("i", 4), ("%", 0), ("_", 0), ("/", 0), ("", 4)])
+def test_a_search_finds_what_has_its_letters(
+    database: Database, settings: ServiceSettings, search: str, found: int
+) -> None:
+    with database.writing() as session:
+        interactions.add(session, rows_of("ann"))
+    with database.reading() as session:
+        assert len(interactions.page(session, settings, "ann", search=search).rows) == found
+        both = interactions.page(session, settings, "ann", search=search, category="b", state="undecided")
+    assert {each.item for each in both.rows} == ({"i2", "i3"} if found == 4 else {"i2"} if found else set())
+
+
+def test_an_upload_of_any_size_is_added_once(database: Database, settings: ServiceSettings) -> None:
+    rows = [
+        NewInteraction(f"u{place // 3}", f"i{place % 7}", float(place), "Old", ["a"])
+        for place in range(12_000)
+    ]
+    with database.writing() as session:
+        assert interactions.add(session, rows) == interactions.Added(12_000, 0)
+    with database.writing() as session:
+        again = [NewInteraction("u0", "i0", 99.0, "New", ["b", "c", "b"]), NewInteraction("new", "i0", 1.0)]
+        assert interactions.add(session, again) == interactions.Added(1, 1)
+    with database.reading() as session:
+        [first, *_] = interactions.page(session, settings, "u0").rows[::-1]
+    assert (first.item, first.at, first.title, first.categories) == ("i0", 0.0, "New", ("b", "c"))

@@ -34,6 +34,7 @@ from sqlalchemy.engine import URL, Dialect, make_url
 from sqlalchemy.engine.interfaces import DBAPICursor, IsolationLevel
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from assent.service.tables import Meta, Table
 from assent.support.errors import AssentError
@@ -193,18 +194,20 @@ class Query:
         except dialect.loaded_dbapi.Error as error:
             if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
                 connection.invalidate()
-            # Of the kind that SQLAlchemy gives it: some kinds mean that the database does not answer.
-            raise DBAPIError.instance(
-                None, None, error, dialect.loaded_dbapi.Error, dialect=dialect
-            ) from error
+            raise _wrapped(error, dialect) from error
         return found
 
     def _make(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
         by_name = sqlite.dialect(paramstyle="named") if dialect.name == "sqlite" else dialect
-        made = self._asked.compile(dialect=by_name)
+        made = cast("SQLCompiler", self._asked.compile(dialect=by_name))
         fixed = {name: bound.value for name, bound in made.binds.items() if not bound.required}
         self._made[dialect.name] = str(made), fixed
         return self._made[dialect.name]
+
+
+def _wrapped(error: Exception, dialect: Dialect) -> BaseException:
+    """Return an error of the driver as SQLAlchemy raises it: callers tell one kind from another."""
+    return DBAPIError.instance(None, None, error, dialect.loaded_dbapi.Error, dialect=dialect)
 
 
 query: Final = cache(Query)

@@ -476,8 +476,8 @@ def brought_by(session: Session, user: str) -> dict[str, Brought]:
         .join(Item, Item.id == Interaction.item_id)
         .where(Person.user == user)
     )
-    return {item: Brought(minded, categories_in(listed), *kept)
-            for item, minded, listed, *kept in session.execute(asked)}  # fmt: skip
+    return {item: Brought(minded, categories_in(listed), kept, upto)
+            for item, minded, listed, kept, upto in session.execute(asked)}  # fmt: skip
 
 
 _WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
@@ -524,7 +524,7 @@ def category_names(session: Session, user: str) -> list[str]:
 
 def categories(session: Session, user: str) -> list[CategoryCount]:
     """Return the categories of a person's interactions, most frequent first, and those they wished about."""
-    counted = dict(_counts_of_categories.rows(session, user=user))  # type: ignore[arg-type]
+    counted = dict(_counts_of_categories.rows(session, user=user))
     said = {row.target: row for row in session.execute(_said_of_categories, {"user": user})}
     found = [
         CategoryCount(

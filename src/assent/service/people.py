@@ -1,13 +1,22 @@
 """All that is known of a person, for themselves; counts of everybody, for operators."""
 
-from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, Literal
 
+from pydantic import Field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from assent.service import interactions, ledger, wishes
 from assent.service.interactions import Row
+from assent.service.schemas import (
+    InteractionOut,
+    PastOut,
+    StandingOut,
+    Wire,
+    moment,
+    source_of,
+)
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
     Decision,
@@ -22,54 +31,65 @@ from assent.service.tables import (
     Visit,
     Wish,
 )
-from assent.service.wishes import Past, Standing
+from assent.service.texts import Texts
+from assent.service.wishes import Past
 
 _SOME: Final = 1000
 
 
-@dataclass(frozen=True)
-class Decided:
-    """What a model that is kept did with an interaction of a person."""
+class ExportedInteractionOut(InteractionOut):
+    """An interaction in the export of a person."""
+
+    brought: float | None = Field(description="The unwillingness that the platform brought, if any.")
+
+
+class DecidedOut(Wire):
+    """What a model that is kept did with an interaction."""
 
     model: int
     item: str
-    state: str
-    unwillingness: float
-    """When it was decided."""
+    state: Literal["used", "withheld", "never", "closed"]
+    unwillingness: float = Field(description="When it was decided.")
     reason: str | None
     value: float | None
     cost: float | None
-    price: float | None
-    """Of one unit of unwillingness, in that model."""
-    break_even: float | None
-    """The price up to which its use would have paid."""
+    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
+    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
     worth_owner: float | None
     worth_everybody: float | None
     together: int | None
 
 
-@dataclass(frozen=True)
-class Export:
+class VisitOut(Wire):
+    """A visit of a person's pages."""
+
+    began: datetime
+    seen: datetime
+
+
+class LinkMadeOut(Wire):
+    """A personal link that was made, without its secret."""
+
+    created: datetime
+    used: datetime | None
+
+
+class ExportOut(Wire):
     """All that is known of a person."""
 
-    user: str
-    pseudonym: str | None
-    """What receipts call them; None if they are unknown."""
-    added: float | None
-    interactions: list[Row]
-    brought: dict[str, float]
-    """The unwillingness that the platform brought with interactions, by item."""
-    standing: list[Standing]
-    history: list[Past]
-    decided: list[Decided]
+    person: str
+    pseudonym: str | None = Field(description="What receipts call them; null if nothing is known of them.")
+    known_since: datetime | None
+    interactions: list[ExportedInteractionOut]
+    wishes_in_force: list[StandingOut]
+    history: list[PastOut]
+    decisions: list[DecidedOut] = Field(description="Of all models that are kept, the latest first.")
     receipts: list[dict[str, Any]]
-    visits: list[tuple[float, float]]
-    """When they began, and were last used."""
-    links: list[tuple[float, float | None]]
-    """When they were made, and used."""
+    visits: list[VisitOut]
+    links: list[LinkMadeOut]
 
 
-def export(session: Session, settings: ServiceSettings, user: str) -> Export:
+def export(session: Session, settings: ServiceSettings, user: str) -> ExportOut:
     """Return all that is known of a person.
 
     The session has to see one moment (`Database.snapshot`).
@@ -93,36 +113,47 @@ def export(session: Session, settings: ServiceSettings, user: str) -> Export:
         receipts += some
         if cursor is None:
             break
+    texts, brought = Texts(), interactions.brought_by(session, user)
     person = session.scalar(select(Person).where(Person.user == user))
     visits = select(Visit.created, Visit.seen).where(Visit.person == user).order_by(Visit.created)
     links = select(Link.created, Link.used).where(Link.person == user).order_by(Link.created)
-    brought = interactions.brought_by(session, user).items()
-    return Export(
-        user=user,
+    return ExportOut(
+        person=user,
         pseudonym=person.pseudonym if person else None,
-        added=person.added if person else None,
-        interactions=rows,
-        brought={item: each.unwillingness for item, each in brought if each.unwillingness is not None},
-        standing=wishes.standing(session, user),
-        history=said,
-        decided=_decided(session, user),
+        known_since=moment(person.added) if person else None,
+        interactions=[
+            ExportedInteractionOut(
+                item=row.item,
+                title=row.title,
+                categories=list(row.categories),
+                time=moment(row.at),
+                unwillingness=row.unwillingness,
+                because=source_of(row, texts.source(row, settings.controller.name)),
+                state=row.state,
+                brought=brought[row.item].unwillingness,
+            )
+            for row in rows
+        ],
+        wishes_in_force=[StandingOut.of(each) for each in wishes.standing(session, user)],
+        history=[PastOut.of(each) for each in said],
+        decisions=_decided(session, user),
         receipts=receipts,
-        visits=[(began, seen) for began, seen in session.execute(visits)],
-        links=[(made, used) for made, used in session.execute(links)],
+        visits=[VisitOut(began=moment(began), seen=moment(seen)) for began, seen in session.execute(visits)],
+        links=[LinkMadeOut(created=moment(made), used=moment(used)) for made, used in session.execute(links)],
     )
 
 
-def _decided(session: Session, user: str) -> list[Decided]:
+def _decided(session: Session, user: str) -> list[DecidedOut]:
     asked = (
         select(
-            Decision.model_id,
+            Decision.model_id.label("model"),
             Item.item,
             Decision.state,
             Decision.unwillingness,
             Decision.reason,
             Decision.value,
             Decision.cost,
-            Decision.price,
+            Decision.price.label("break_even"),
             Decision.worth_owner,
             Decision.worth_everybody,
             Decision.together,
@@ -132,10 +163,10 @@ def _decided(session: Session, user: str) -> list[Decided]:
         .where(Person.user == user)
         .order_by(Decision.model_id.desc(), Item.item)
     )
-    rows = session.execute(asked).all()
-    models = select(Model.id, Model.facts).where(Model.id.in_({row[0] for row in rows}))
-    prices = {id: facts["price"] for id, facts in session.execute(models)}
-    return [Decided(*row[:7], prices[row[0]], *row[7:]) for row in rows]
+    rows = session.execute(asked).mappings().all()
+    facts = select(Model.id, Model.facts).where(Model.id.in_({row["model"] for row in rows}))
+    prices = {id: of["price"] for id, of in session.execute(facts)}
+    return [DecidedOut(**row, price=prices[row["model"]]) for row in rows]
 
 
 def totals(session: Session) -> dict[str, int]:

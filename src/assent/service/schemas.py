@@ -1,7 +1,6 @@
 """What goes over the wire. Every text and list has a bound; numbers are numbers, and nothing is guessed."""
 
 import re
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self, overload
 
@@ -19,10 +18,7 @@ from pydantic import (
 from assent.service.interactions import CONTROL, Row
 from assent.service.jobs import JobView
 from assent.service.models import ModelView
-from assent.service.people import Export
 from assent.service.security import SCOPES
-from assent.service.settings import ServiceSettings
-from assent.service.texts import Texts
 from assent.service.wishes import Past, Standing
 
 MOST_ROWS = 10_000
@@ -181,12 +177,6 @@ class InteractionOut(Wire):
     unwillingness: float = Field(description="In force now.")
     because: SourceOut
     state: Literal["used", "withheld", "never", "closed", "undecided"]
-
-
-class ExportedInteractionOut(InteractionOut):
-    """An interaction in the export of a person."""
-
-    brought: float | None = Field(description="The unwillingness that the platform brought, if any.")
 
 
 class InteractionsOut(Wire):
@@ -499,81 +489,6 @@ class ReceiptsOut(Wire):
 
     receipts: list[dict[str, Any]]
     next: str | None
-
-
-class DecidedOut(Wire):
-    """What a model that is kept did with an interaction."""
-
-    model: int
-    item: str
-    state: Literal["used", "withheld", "never", "closed"]
-    unwillingness: float = Field(description="When it was decided.")
-    reason: str | None
-    value: float | None
-    cost: float | None
-    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
-    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
-    worth_owner: float | None
-    worth_everybody: float | None
-    together: int | None
-
-
-class VisitOut(Wire):
-    """A visit of a person's pages."""
-
-    began: datetime
-    seen: datetime
-
-
-class LinkMadeOut(Wire):
-    """A personal link that was made, without its secret."""
-
-    created: datetime
-    used: datetime | None
-
-
-class ExportOut(Wire):
-    """All that is known of a person."""
-
-    person: str
-    pseudonym: str | None = Field(description="What receipts call them; null if nothing is known of them.")
-    known_since: datetime | None
-    interactions: list[ExportedInteractionOut]
-    wishes_in_force: list[StandingOut]
-    history: list[PastOut]
-    decisions: list[DecidedOut] = Field(description="Of all models that are kept, the latest first.")
-    receipts: list[dict[str, Any]]
-    visits: list[VisitOut]
-    links: list[LinkMadeOut]
-
-    @staticmethod
-    def of(found: Export, settings: ServiceSettings) -> "ExportOut":
-        """Return all that is known of a person as it is sent."""
-        texts = Texts()
-        return ExportOut(
-            person=found.user,
-            pseudonym=found.pseudonym,
-            known_since=moment(found.added),
-            interactions=[
-                ExportedInteractionOut(
-                    item=row.item,
-                    title=row.title,
-                    categories=list(row.categories),
-                    time=moment(row.at),
-                    unwillingness=row.unwillingness,
-                    because=source_of(row, texts.source(row, settings.controller.name)),
-                    state=row.state,
-                    brought=found.brought.get(row.item),
-                )
-                for row in found.interactions
-            ],
-            wishes_in_force=[StandingOut.of(each) for each in found.standing],
-            history=[PastOut.of(each) for each in found.history],
-            decisions=[DecidedOut(**asdict(each)) for each in found.decided],
-            receipts=found.receipts,
-            visits=[VisitOut(began=moment(began), seen=moment(seen)) for began, seen in found.visits],
-            links=[LinkMadeOut(created=moment(made), used=moment(used)) for made, used in found.links],
-        )
 
 
 class VerifiedOut(Wire):

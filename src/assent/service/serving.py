@@ -357,7 +357,7 @@ def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:
     given = given_rows(session, {"item": "text"})
     asked = query(f"SELECT item.item, item.title FROM {given} JOIN item ON item.item = given.item")
     rows = json.dumps([{"item": item} for item in sorted(items)])
-    return dict(asked.rows(session, rows=rows))  # type: ignore[arg-type]
+    return dict(asked.rows(session, rows=rows))
 
 
 def _load(session: Session, settings: ServiceSettings, id: int) -> _Loaded:

@@ -138,23 +138,10 @@ def record(
     heard: list[_Heard] = []
     for place, ((_, all_said), rows) in enumerate(zip(asked, known, strict=True)):
         try:
-            if not rows or rows[0].person is None:
-                raise NotFoundError("person: nothing is known of them")
-            for said, row in zip(all_said, rows, strict=True):
-                check(said)
-                # What a person has a wish on they can change, even if by now nothing is called so.
-                if not row.is_known and row.wish is None:
-                    raise AssentError(
-                        f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known"
-                    )
+            found.append([])
+            heard += [_heard(place, said, row) for said, row in zip(all_said, rows, strict=True)]
         except AssentError as error:
-            found.append(error)
-            continue
-        found.append([])
-        heard += [
-            _Heard(place, _Who(row.person, row.pseudonym), said, row.wish, row.unwillingness)
-            for said, row in zip(all_said, rows, strict=True)
-        ]
+            found[place] = error
     for place, recorded in _store(session, settings, turn, heard):
         found[place].append(recorded)  # type: ignore[union-attr]
     return found
@@ -178,6 +165,17 @@ class _Heard:
     """The wish in force."""
     before: float | None
     """Its unwillingness."""
+
+
+def _heard(place: int, said: Said, row: "_Known") -> _Heard:
+    """Return something that is said, or refuse it."""
+    if row.person is None:
+        raise NotFoundError("person: nothing is known of them")
+    check(said)
+    # What a person has a wish on they can change, even if by now nothing is called so.
+    if not row.is_known and row.wish is None:
+        raise AssentError(f"{said.scope} {said.target!r}: nobody has it; accepted: one that is known")
+    return _Heard(place, _Who(row.person, row.pseudonym), said, row.wish, row.unwillingness)
 
 
 class _Known(NamedTuple):
@@ -426,7 +424,7 @@ def history(
     past = [
         Past(
             wish=wish.id,
-            scope=wish.scope,  # type: ignore[arg-type]
+            scope=wish.scope,
             target=wish.target,
             title=title,
             unwillingness=wish.unwillingness,

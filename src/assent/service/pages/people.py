@@ -39,7 +39,6 @@ from assent.service.pages.shown import (
     wish_shown,
 )
 from assent.service.routes.receipts import ledger_response
-from assent.service.schemas import ExportOut
 from assent.service.security import PERSON, Visitor
 from assent.service.texts import Texts
 from assent.service.wishes import WITHDRAW_EVERYTHING, Said
@@ -342,7 +341,7 @@ def export(door: Person) -> Response:
     _count_file(door, "export")
     with door.snapshot() as (session, visitor):
         found = people.export(session, door.service.settings, user_of(visitor))
-    return _file(ExportOut.of(found, door.service.settings).model_dump_json(indent=2), "my-data.json")
+    return _file(found.model_dump_json(indent=2), "my-data.json")
 
 
 @router.get("/withdraw")

@@ -49,8 +49,8 @@ class _Translated(PackageLoader):
         self, environment: Environment, template: str
     ) -> tuple[str, str, Callable[[], bool] | None]:
         """Return a template with its texts."""
-        source, *more = super().get_source(environment, template)
-        return _TEXT.sub(lambda found: escape(self._texts(found[1])), source), *more
+        source, file, is_current = super().get_source(environment, template)
+        return _TEXT.sub(lambda found: escape(self._texts(found[1])), source), file, is_current
 
 
 _TEXT: Final = re.compile(r'\{\{ t\("([\w.]+)"\) \}\}')

@@ -14,7 +14,6 @@ from assent.service.access import Caller, KeyFor, Service
 from assent.service.routes.repeat import api_router
 from assent.service.schemas import (
     Cursor,
-    ExportOut,
     HeadOut,
     HeadsOut,
     Identifier,
@@ -128,8 +127,8 @@ def ledger_response(service: Service) -> StreamingResponse:
 
 
 @router.get("/export")
-def export(caller: Platform, user: Annotated[UserId, Query()]) -> ExportOut:
+def export(caller: Platform, user: Annotated[UserId, Query()]) -> people.ExportOut:
     """Return all that is known of a person."""
     settings = caller.service.settings
     with caller.service.database.snapshot() as session:
-        return ExportOut.of(people.export(session, settings, user), settings)
+        return people.export(session, settings, user)
