@@ -12,6 +12,7 @@ from assent.cli.how import Set, WorkOptions, read_asked
 from assent.models import IALS
 from assent.runs.folder import KINDS
 from assent.runs.large import METHODS, LargePlan, fit_large
+from assent.support.errors import AssentError
 
 
 @spread
