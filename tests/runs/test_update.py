@@ -208,6 +208,8 @@ def test_history_tells_each_person_what_changed(run: Run, table: pl.DataFrame) -
     assert [(each["folder"], each["mark"]) for each in about["runs_before"]] == followed
     assert about["still_hold_withdrawn"] == [folder for folder, _ in followed]
     assert about["changes"]["gone"] == 1
+    same = update(further, log_of(now.filter(pl.col("item") != "new")), run.folder.parent / "fourth")
+    assert (update_of(same) or {})["still_hold_withdrawn"] == about["still_hold_withdrawn"]
 
 
 def test_forgetting_deletes_and_finds_nothing_left(run: Run, table: pl.DataFrame) -> None:

@@ -71,8 +71,8 @@ class Step:
     """What changed up to the run before."""
     runs_before: Sequence[Mapping[str, Any]]
     """The runs that the new one follows, the newest first: folder, mark, and the store of each."""
-    had_taken_away: bool
-    """Whether runs before still hold something that was withdrawn earlier."""
+    holders_before: Sequence[str]
+    """Folders of runs that still hold something that was withdrawn earlier."""
     fresh_seconds: float
     """Seconds that a fit from scratch took, as far as the run before knows."""
 
@@ -84,7 +84,7 @@ class Step:
             raise AssentError(f"{out}: the run that is updated; accepted: another folder, since {stays}")
         about = update_of(before) or {}
         fresh = float(about["cost"]["fresh_seconds"]) if about else before.manifest.seconds
-        there, had = runs_before(before), bool(about.get("still_hold_withdrawn"))
+        there, had = runs_before(before), about.get("still_hold_withdrawn", [])
         return cls(before, Changes.between(before, log), grade, out, history_of(before), there, had, fresh)
 
     def rows(self, selection: pl.DataFrame, sealed: pl.DataFrame) -> pl.DataFrame:
@@ -184,8 +184,8 @@ class Step:
         """Folders of runs before, if these could read something that may not be read any more."""
         read = [DISCLOSED, WITHHELD]
         away = pl.col("state_before").is_in(read) & ~pl.col("state_after").is_in(read).fill_null(value=False)
-        taken = bool(rows.filter(away).height or self.changes.withdrawn or self.had_taken_away)
-        return [each["folder"] for each in self.runs_before] if taken else []
+        taken = bool(rows.filter(away).height or self.changes.withdrawn)
+        return [each["folder"] for each in self.runs_before] if taken else list(self.holders_before)
 
 
 def _states(selection: pl.DataFrame, sealed: pl.DataFrame, when: str) -> pl.DataFrame:
