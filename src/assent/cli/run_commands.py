@@ -16,7 +16,6 @@ from assent.data.unwillingness import in_words as source_in_words
 from assent.report.sections import WORTHS, in_words, worth_in_words
 from assent.results.words import minded, not_given, number, plural
 from assent.runs.folder import Run, open_run
-from assent.runs.history import Grade
 
 RunFolder = Annotated[Path, typer.Argument(help="A folder that assent fit made.", show_default=False)]
 OwnModel = Annotated[
@@ -116,9 +115,8 @@ def _are_alike(values: pl.Series) -> bool:
 
 def grade_of(run: Run) -> list[str]:
     """Say of a prompt run that it is one, and how old that is which it keeps; an exact run is as a fit."""
-    if run.settings.get("grade") != Grade.PROMPT.value:
-        return []
-    return [f"Grade: {Grade.PROMPT}. {run.quality['age']}"]
+    grade = run.settings.get("grade")  # an exact run has none, and needs no other file for this
+    return [] if grade is None else [f"Grade: {grade}. {run.quality['age']}"]
 
 
 def _count(rows: pl.DataFrame) -> str:
