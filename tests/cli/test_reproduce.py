@@ -90,8 +90,12 @@ def test_records_hold_figures_and_no_ids(tmp_path: Path, assent: Assent) -> None
         (b"", ["--repeats", "3"], "--repeats: the file of --records says how it was run"),
         (b"", ["--report-only"], "--report-only: the file of --records says how it was run"),
         (b"mine", [], "mine.gz: no records of a reproduction"),
-        (gzip.compress(b"{}"), [], "mine.gz: no records of a reproduction; accepted: a records.jsonl.gz"),
-        (gzip.compress(b'{"format": 1}'), [], "mine.gz: no records of a reproduction"),
+        (
+            gzip.compress(b"{}", mtime=0),
+            [],
+            "mine.gz: no records of a reproduction; accepted: a records.jsonl.gz",
+        ),
+        (gzip.compress(b'{"format": 1}', mtime=0), [], "mine.gz: no records of a reproduction"),
         (None, [], "mine.gz: no such file"),
     ],
 )
