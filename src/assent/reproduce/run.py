@@ -136,23 +136,27 @@ class Cells:
         """
         once = list({digest(cell.key(self.lab(cell))): cell for cell in cells}.values())
         missing = [cell for cell in once if self.find(cell) is None]
-        long, ground, others = list[_Group](), dict[str, _Group](), dict[Any, list[Cell]]()
+        shared, groups = dict[str, Cell](), dict[Any, list[Cell]]()
         for cell in missing:
-            if _takes_long(cell):
-                long.append(_Group((cell,)))
-                continue
-            below = self._below(cell)
-            ground |= {digest(each.key(self.lab(each))): _Group((each,)) for each in below}
-            place = id(cell) if isinstance(cell.task, MethodCell) else (cell.source, cell.settings, cell.seed)
-            others.setdefault(place, []).append(cell)
+            shared |= {digest(each.key(self.lab(each))): each for each in self._below(cell)}
+            is_alone = cell.alone or isinstance(cell.task, MethodCell)
+            place = id(cell) if is_alone else (cell.source, cell.settings, cell.seed)
+            groups.setdefault(place, []).append(cell)
         waiting = [
-            Waiting(cell.kind, partial(self.find, cell), len(self.lab(cell).problem.train)) for cell in once
+            Waiting(cell.kind, partial(self.find, cell), len(self.lab(cell).problem.train))
+            for cell in (*shared.values(), *once)
         ]
         wrong = []
-        for groups in ([*long, *ground.values()], [_Group(tuple(each)) for each in others.values()]):
-            left = TimeLeft(waiting, min(executor.workers, len(groups)))
+        for lists in ([[each] for each in shared.values()], list(groups.values())):
+            left = TimeLeft(waiting, min(executor.workers, len(lists)))
             wrong += run_groups(
-                groups, self, executor=executor, label="cells", go_on=True, left=left, progress=progress
+                [_Group(tuple(each)) for each in lists],
+                self,
+                executor=executor,
+                label="cells",
+                go_on=True,
+                left=left,
+                progress=progress,
             )
         return wrong
 
@@ -163,11 +167,6 @@ class Cells:
         tasks = cell.task.method.groundwork(self.lab(cell))
         cells = [replace(cell, task=task, labels={**cell.labels, METHOD: task.label}) for task in tasks]
         return [each for each in cells if self.find(each) is None]
-
-
-def _takes_long(cell: Cell) -> bool:
-    """Whether a cell trains again and again."""
-    return cell.alone or (isinstance(cell.task, MethodCell) and cell.task.method.retrains)
 
 
 @cache
