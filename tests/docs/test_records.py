@@ -1,4 +1,4 @@
-"""The published run: its records say what the page of results says, and hold figures alone."""
+"""The published run: its records say what the page on the paper says, and hold figures alone."""
 
 import gzip
 import json
@@ -15,8 +15,8 @@ LARGEST = 300_000
 """Bytes."""
 
 
-def test_the_page_of_results_has_what_the_published_records_say() -> None:
-    page = (DOCS / "results.md").read_text(encoding="utf-8")
+def test_the_page_on_the_paper_has_what_the_published_records_say() -> None:
+    page = (DOCS / "paper.md").read_text(encoding="utf-8")
     said = conclusions(read_records(RECORDS, ITEMS))
     assert len(said) > 2
     for sentence in said:
