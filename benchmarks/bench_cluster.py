@@ -412,13 +412,13 @@ class Stages:
 def partitions(rows: int) -> Path:
     """Write the log, unless it is there."""
     folder = Path(given.folder) / f"log-{rows}"
-    if not (folder / "done").exists():
+    if not (folder / ".done").exists():
         folder.mkdir(parents=True, exist_ok=True)
         size: dict[str, Any] = {"users": max(1000, rows // 30), "items": max(500, rows // 300)}
         for number, part in enumerate(simulate_parts(max(2, rows // 1_000_000), rows=rows, **size)):
             table = part.table.select("user", "item", "time", "unwillingness")
             table.write_parquet(folder / f"{number:03}.parquet")
-        (folder / "done").touch()
+        (folder / ".done").touch()
     return folder
 
 

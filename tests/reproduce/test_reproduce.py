@@ -174,10 +174,8 @@ def test_cells_are_dealt_out_after_what_they_share(plan: Plan, data: Path, tmp_p
     first, then = ([group.tasks for group in each] for each in executor.lists if each)
     assert all(len(tasks) == 1 for tasks in (*first, *then))
     methods = {id(cell): cell.task.method for cell in cells if isinstance(cell.task, MethodCell)}
-    alone = [cell for cell in cells if methods[id(cell)].retrains]
-    assert [cell for [cell] in first[: len(alone)]] == alone
-    assert [cell for [cell] in then] == [cell for cell in cells if not methods[id(cell)].retrains]
-    shared = [cell.task for [cell] in first[len(alone) :]]
+    assert [cell for [cell] in then] == cells
+    shared = [cell.task for [cell] in first]
     anchors = max(getattr(method, "n_anchors", 0) for method in methods.values())
     assert {type(task) for task in shared} == {InfluenceAt}
     assert len(shared) == anchors * len(few.models)

@@ -108,6 +108,25 @@ def test_folders_and_settings_are_guarded(source: Path, tmp_path: Path) -> None:
         fit_large(source, out, LargePlan(budget=0.2), SETTINGS)
 
 
+@pytest.mark.parametrize("name", ["more/part.parquet", "more.csv"])
+def test_what_would_not_be_read_among_partitions_is_refused(name: str, source: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    (parts / name).parent.mkdir(parents=True)
+    first = sorted(source.iterdir())[0]
+    (parts / first.name).write_bytes(first.read_bytes())
+    (parts / "_SUCCESS").touch()
+    (parts / name).touch()
+    with pytest.raises(AssentError, match=r"more.* would not be read"):
+        fit_large(parts, tmp_path / "out", LargePlan(), SETTINGS)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_is_not_made_among_the_partitions(source: Path) -> None:
+    with pytest.raises(AssentError, match="it lies in the folder of partitions"):
+        fit_large(source, source / "out", LargePlan(), SETTINGS)
+    assert not (source / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("plan", "said"),
     [

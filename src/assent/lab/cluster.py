@@ -217,7 +217,10 @@ class Ray:
         return Counter(steps)
 
 
-_JOINING = "accepted: HOST:PORT of a cluster that this machine has joined (ray start --address HOST:PORT)"
+_JOINING = (
+    "accepted: HOST:PORT of a cluster that this machine has joined (ray start --address HOST:PORT), with the "
+    "cluster's token, if it has one (RAY_AUTH_TOKEN_PATH)"
+)
 
 
 def _result(reference: Any, name: str) -> tuple[Any, int]:

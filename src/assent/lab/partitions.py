@@ -89,11 +89,18 @@ class Part(NamedTuple):
 
 
 def parts_of(source: Path, *, closed: float | None = None, values: str | None = None) -> list[Part]:
-    """Return the Parquet files of a folder, in the order of their names."""
+    """Return the Parquet files of a folder, in the order of their names.
+
+    Whatever else is there is refused, because it may hold rows; names that begin with "." or "_", which
+    programs write beside partitions, are passed over.
+    """
     check_limit(closed)
     files = sorted(source.glob("*.parquet"))
     if not files:
         raise AssentError(f"{source}: no .parquet file in it; accepted: a folder of Parquet partitions")
+    for file in sorted(source.iterdir()):
+        if file not in files and file.name[0] not in "._":
+            raise AssentError(f"{source}: {file.name} would not be read; accepted: .parquet files alone")
     return [Part(number, file, closed, values) for number, file in enumerate(files)]
 
 

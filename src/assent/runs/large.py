@@ -133,6 +133,8 @@ def fit_large(
     settings = settings or Settings()
     if settings.model != IALS.name:
         raise AssentError(f"model {settings.model}: large logs are for {IALS.name} alone")
+    if out.resolve().is_relative_to(source.resolve()):
+        raise AssentError(f"{out}: it lies in the folder of partitions; accepted: another place")
     parts = parts_of(source, closed=plan.closed, values=plan.values)
     about = {
         "assent": "a large log, decided on",
