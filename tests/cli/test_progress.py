@@ -53,8 +53,8 @@ def test_a_pipe_gets_a_line_per_phase(log_file: Path, tmp_path: Path) -> None:
     assert told[0].startswith("reading: done after ")
     assert told[-1].startswith("report: done after ")
     assert told[-1].partition(", ")[2].startswith("all done after ")
-    phases = [line.partition(":")[0] for line in told]
-    assert len(set(phases)) == len(phases)
+    ended = [line.partition(":")[0] for line in told if ": done after " in line]
+    assert len(set(ended)) == len(ended) > 4  # a slow machine has lines within phases too
     assert all(line.isprintable() for line in done.stderr.split("\n"))
 
 
@@ -159,6 +159,17 @@ def test_lines_tell_when_phases_end(log: Lines) -> None:
                 assert log.tick() == ["values, folds: 1 of 2, 60 s, about 70 % of all, about 26 s left"]
                 log.now = 300.0
     assert log.told() == ["values: done after 4 min, all done after 5 min"]
+
+
+def test_a_task_that_goes_on_is_not_all_done(log: Lines) -> None:
+    with phases(log.progress, {"computing": 1}) as phase, phase("computing"):
+        with log.progress.task("first", 1) as advance:
+            advance()
+        with log.progress.task("second", 2) as advance:
+            advance()
+            log.now = 60.0
+            [told] = log.tick()
+    assert told.startswith("computing, second: 1 of 2, 60 s, about 100 % of all")
 
 
 def test_an_error_is_told_alone(log: Lines) -> None:

@@ -357,7 +357,7 @@ def _how_far(stage: Stage) -> list[str]:
     """How far the whole is, and the time left, as far as they are known."""
     if stage.share is None:
         return [_left(stage.left)] if stage.left is not None else []
-    if stage.share > 1 - 1e-9:
+    if stage.share > 1 - 1e-9 and stage.done == stage.total:
         return [f"all done after {duration(stage.seconds)}"]
     share = f"about {100 * stage.share:.0f} % of all"
     return [share] if stage.left is None else [share, _left(stage.left)]

@@ -147,17 +147,20 @@ class Cells:
             for cell in (*shared.values(), *once)
         ]
         wrong = []
-        for lists in ([[each] for each in shared.values()], list(groups.values())):
-            left = TimeLeft(waiting, min(executor.workers, len(lists)))
-            wrong += run_groups(
-                [_Group(tuple(each)) for each in lists],
-                self,
-                executor=executor,
-                label="cells",
-                go_on=True,
-                left=left,
-                progress=progress,
-            )
+        parts = {"what cells share": [[each] for each in shared.values()], "cells": list(groups.values())}
+        parts = {label: lists for label, lists in parts.items() if lists}
+        with phases(progress, {label: len(lists) for label, lists in parts.items()}) as phase:
+            for label, lists in parts.items():
+                with phase(label):
+                    wrong += run_groups(
+                        [_Group(tuple(each)) for each in lists],
+                        self,
+                        executor=executor,
+                        label=label,
+                        go_on=True,
+                        left=TimeLeft(waiting, min(executor.workers, len(lists))),
+                        progress=progress,
+                    )
         return wrong
 
     def _below(self, cell: Cell) -> list[Cell]:
