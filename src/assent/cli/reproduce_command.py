@@ -74,6 +74,14 @@ def reproduce_command(
         ),
     ] = None,
     set_: Set = None,
+    only: Annotated[
+        list[str] | None,
+        _option(
+            "Compute only the cells with this label, such as method='IFRQE*', price=0.5 or repeat=1; again "
+            "for others. What is shown stays the same.",
+            metavar="NAME=PATTERN",
+        ),
+    ] = None,
     report_only: Annotated[
         bool, _option("Compute nothing: show what is there so far.", "--report-only")
     ] = False,
@@ -106,6 +114,7 @@ def reproduce_command(
     assent reproduce overall,price --scale full --models mf --datasets diginetica
     assent reproduce overall --profile paper --models mf --datasets diginetica --scale full --repeats 3
     assent reproduce overall --scale full --report-only
+    assent reproduce price --scale full --only method="IFRQE*" --only price=0.5 --only repeat=1
     assent reproduce all --records docs/records/paper.jsonl.gz
     ```
     """
@@ -127,6 +136,7 @@ def reproduce_command(
                 data=_data(data_dir),
                 executor=executor,
                 asked=asked,
+                only=_only(only or []),
                 counted=[*ITEMS.values()],
                 compute=not report_only,
                 progress=watcher(),
@@ -170,7 +180,7 @@ def _tell(found: Reproduction, asked: Collection[str], out: Path) -> None:
 
 _OF_PLAN = (
     "scale", "profile", "repeats", "jobs", "on", "data_dir", "datasets", "models", "users", "set_",
-    "report_only",
+    "only", "report_only",
 )  # fmt: skip
 """Parameters that records have answered."""
 
@@ -198,6 +208,17 @@ def _asked(names: str, profile: Profile) -> list[str]:
         if profile not in ITEMS[name].profiles:
             raise AssentError(f"{name}: accepted: --profile {' or '.join(ITEMS[name].profiles)}")
     return asked
+
+
+def _only(wishes: list[str]) -> dict[str, list[str]]:
+    """Patterns by name, from texts like price=0.5."""
+    found: dict[str, list[str]] = {}
+    for wish in wishes:
+        name, sign, pattern = wish.partition("=")
+        if not (name and sign and pattern):
+            raise AssentError(f"--only {wish}: accepted: NAME=PATTERN, such as price=0.5")
+        found.setdefault(name, []).append(pattern)
+    return found
 
 
 def _data(folder: Path | None) -> Path | None:

@@ -63,7 +63,7 @@ class Difference:
     datasets: Sequence[str] = tuple(DATASETS)
     rewards_on: HeldOut | None = None
     by_price: bool = False
-    """Whether it is looked at for all prices, with the models of the items of ours."""
+    """Whether it is looked at for all prices, with the models of the item that has them."""
 
 
 _BLIND: Sequence[Way] = (ALL, PAPER_METHODS["Random"], PAPER_METHODS["Threshold"])
@@ -156,7 +156,7 @@ def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
         )
         for name, each in DIFFERENCES.items()
         if model in each.models and dataset in each.datasets
-        for price in (plan.prices if each.by_price and model in plan.one_model else (1.0,))
+        for price in (plan.prices if each.by_price and model in plan.few_models else (1.0,))
     ]  # fmt: skip
     if model == "cdae":
         everything = WrittenOut(plan.method(ALL, model, dataset), 1.0)

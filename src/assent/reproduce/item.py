@@ -6,6 +6,7 @@ their tasks, columns and sentences.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from statistics import median
 from typing import Any
 
@@ -53,6 +54,8 @@ CHEAP_WAYS: Sequence[Way] = tuple(way for way in ALL_WAYS if way[0] != "proactiv
 Labels = Mapping[str, Any]
 Kind = tuple[str, ...]
 """What is measured first, then where: the longer a beginning two kinds share, the more they are alike."""
+Only = Mapping[str, Sequence[str]]
+"""Which cells are wanted: patterns by name, as in file names. A cell fits if it fits one pattern of each."""
 Block = Sequence[tuple[Task, Labels]]
 """Tasks of one repeat, each with the labels of its record."""
 
@@ -83,6 +86,24 @@ class Cell:
         """What it is called where it fails."""
         labels = dict.fromkeys([*map(str, self.labels.values()), self.settings.model])
         return f"{', '.join(labels)}, repeat {self.seed + 1}"
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What a wish for some cells alone can name, as text: labels, method, price, model and repeat."""
+        price = getattr(self.task, "price", None)
+        priced = {} if price is None else {"price": price}
+        own = {**priced, "model": self.settings.model, **self.labels, "repeat": self.seed + 1}
+        if METHOD in own:
+            own["method"] = own.pop(METHOD)
+        return {name: value if isinstance(value, str) else f"{value:g}" for name, value in own.items()}
+
+    def fits(self, only: Only) -> bool:
+        """Return whether it has every name of a wish, with one of that name's patterns."""
+        about = self.about
+        return all(
+            name in about and any(fnmatchcase(about[name], pattern) for pattern in patterns)
+            for name, patterns in only.items()
+        )
 
     def key(self, lab: Lab) -> Key:
         """Return the key of its task."""

@@ -14,6 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 from assent.lab.executor import SERIAL, Executor
 from assent.lab.lab import Lab
 from assent.lab.store import Entry, Store, digest
-from assent.reproduce.item import Cell, Chapter, Item, Kind
+from assent.reproduce.item import Cell, Chapter, Item, Kind, Only
 from assent.reproduce.plan import DataSource, Plan, Where, problem_of, size_of
 from assent.results.records import METHOD
 from assent.results.words import NONE, plural
@@ -233,6 +234,7 @@ def reproduce(
     data: Path | None,
     executor: Executor = SERIAL,
     asked: Collection[str] | None = None,
+    only: Only | None = None,
     counted: Sequence[Item] = (),
     compute: bool = True,
     progress: Progress = SILENT,
@@ -240,8 +242,9 @@ def reproduce(
     """Compute what is missing and say what was found; without `compute`, of what is there already.
 
     Nothing is computed for items whose names are not `asked` for: they are shown as far as this plan's
-    records are there. Items that the plan's profile does not have are left out. The paper's numbers of the
-    `counted` items have verdicts whether or not they were measured; default: of the items with records.
+    records are there. Nor are cells computed that do not fit `only`. Items that the plan's profile does not
+    have are left out. The paper's numbers of the `counted` items have verdicts whether or not they were
+    measured; default: of the items with records.
     """
     items = [item for item in items if plan.profile in item.profiles]
     where = Where(data, out / DATA)
@@ -261,6 +264,8 @@ def reproduce(
                 cells.store.sweep()
                 late = sorted(wanted, key=lambda each: each[0].last)
                 own = [cell for item, some in late if asked is None or item.name in asked for cell in some]
+                if only and not (own := [cell for cell in own if cell.fits(only)]):
+                    raise AssentError(nothing_fits(only, [cell for _, some in late for cell in some]))
                 failed = cells.compute(own, executor=executor, progress=progress)
     chapters, kept_files = [], []
     everything: dict[Path, Entry] = {}
@@ -281,6 +286,21 @@ def reproduce(
     known = [item for item in counted if plan.profile in item.profiles]
     by = dict(states.most_common())
     return Reproduction(plan, chapters, missing, kept_files, failed, seconds, known, by)
+
+
+def nothing_fits(only: Only, cells: Sequence[Cell]) -> str:
+    """Return a sentence on a wish that no cell fits, with what would be accepted."""
+    known: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for name, value in cell.about.items():
+            known.setdefault(name, {})[value] = None
+    for name, patterns in only.items():
+        wish = " or ".join(patterns)
+        if name not in known:
+            return f"only {name}={wish}: no such name; accepted: {', '.join(known)}"
+        if not any(fnmatchcase(value, pattern) for value in known[name] for pattern in patterns):
+            return f"only {name}={wish}: no cell has it; accepted: {'; '.join(known[name])}"
+    return f"only {', '.join(only)}: no cell has all of these"
 
 
 def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list[str]]:
