@@ -52,7 +52,10 @@ def test_it_writes_a_page_and_says_what_is_missing(
     assert "sparsity: " in everything
 
 
-def test_the_records_of_a_run_give_its_page_without_data_and_cells(tmp_path: Path, assent: Assent) -> None:
+def test_the_records_of_a_run_give_its_page_without_data_and_cells(
+    tmp_path: Path, assent: Assent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ASSENT_DATA", raising=False)
     out, other, again = tmp_path / "out", tmp_path / "other", tmp_path / "again"
     code, text, _ = assent("reproduce", "overall,sparsity", *TINY, "--out", out)
     assert code == 0
@@ -67,6 +70,22 @@ def test_the_records_of_a_run_give_its_page_without_data_and_cells(tmp_path: Pat
     assert code == 0
     assert "overall:" not in one
     assert (again / "index.html").read_bytes() == (out / "index.html").read_bytes()
+
+
+def test_only_some_cells_are_computed_and_runs_of_others_add_up(tmp_path: Path, assent: Assent) -> None:
+    options = [*TINY, "--datasets", "simulation"]
+    rows = [["method=All"], ["method=Thresh*", "method=N*", "repeat=2"]]
+    files = [tmp_path / str(number) for number in range(2)]
+    for folder, wishes in zip(files, rows, strict=True):
+        only = [part for wish in wishes for part in ("--only", wish)]
+        assert assent("reproduce", "overall", *options, *only, "--out", folder)[0] == 0
+    both = [part for folder in files for part in ("--records", folder / "records.jsonl.gz")]
+    code, _, err = assent("reproduce", "overall", *both, "--out", tmp_path / "both")
+    assert code == 0
+    assert "Records of another run were added (2 records)." in err
+    _, *lines = gzip.decompress((tmp_path / "both" / "records.jsonl.gz").read_bytes()).splitlines()
+    found = [(line[METHOD], line["seed"]) for line in map(json.loads, lines)]
+    assert found == [("All", 0), ("All", 1), ("Threshold", 1), ("Nothing", 1)]
 
 
 def test_records_hold_figures_and_no_ids(tmp_path: Path, assent: Assent) -> None:
@@ -169,6 +188,7 @@ def test_cells_that_fail_are_told_and_the_command_fails(tmp_path: Path, assent: 
             "--set training.epochs: 'training' has no settings of its own",
         ),
         (["overall", "--set", "model=din"], "--set model: accepted: --models"),
+        (["overall", "--only", "method"], "--only method: accepted: NAME=PATTERN, such as price=0.5"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused_in_a_line(
@@ -176,6 +196,21 @@ def test_what_cannot_be_reproduced_is_refused_in_a_line(
 ) -> None:
     code, out, err = assent("reproduce", *arguments, "--out", tmp_path / "out")
     assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ("methods=All", "no cell has a label methods; accepted: price, model, dataset, method, repeat"),
+        ("method=all", "no cell has the method all; accepted: All; Random; Threshold; Proactive (nash)"),
+    ],
+)
+def test_a_wish_that_no_cell_fits_is_refused(wish: str, message: str, assent: Assent, tmp_path: Path) -> None:
+    options = [*TINY, "--datasets", "simulation", "--only", wish]
+    code, _, err = assent("reproduce", "overall", *options, "--out", tmp_path / "out")
+    assert code == 2
     assert message in err
     assert not (tmp_path / "out").exists()
 

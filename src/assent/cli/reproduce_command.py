@@ -86,8 +86,11 @@ def reproduce_command(
         bool, _option("Compute nothing: show what is there so far.", "--report-only")
     ] = False,
     records: Annotated[
-        Path | None,
-        _option("Compute nothing: show what the records.jsonl.gz of another run has.", metavar="FILE"),
+        list[Path] | None,
+        _option(
+            "Compute nothing: show what the records.jsonl.gz of another run has; again for runs that add up.",
+            metavar="FILE",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -116,6 +119,7 @@ def reproduce_command(
     assent reproduce overall --scale full --report-only
     assent reproduce price --scale full --only method="IFRQE*" --only price=0.5 --only repeat=1
     assent reproduce all --records docs/records/paper.jsonl.gz
+    assent reproduce all --records one.jsonl.gz --records other.jsonl.gz --out both
     ```
     """
     if records:
@@ -153,7 +157,7 @@ def _folder(out: Path, *, replace: bool) -> Path:
 
 def _tell(found: Reproduction, asked: Collection[str], out: Path) -> None:
     """Write the page, the files of the items that are asked for and the records; say what was found."""
-    for sentence in found.notices:
+    for sentence in (*found.notices, *found.added):
         notice(sentence)
     if not found.failed and not any(chapter.item.name in asked for chapter in found.chapters):
         notice(f"{out}: nothing to show, so no page was written.")

@@ -29,7 +29,7 @@ from assent.results.comparison import sentences
 from assent.results.plot import Chart
 from assent.results.records import ALL, METHOD, NOTHING, Flat, Way
 from assent.results.records import name as way_name
-from assent.results.table import Column, Table, rows_by, tabulate
+from assent.results.table import Column, Table, rows_by, shown, tabulate
 from assent.results.words import plural, share
 from assent.runs.measure import Cell as MethodCell
 from assent.training import Settings
@@ -88,20 +88,17 @@ class Cell:
         return f"{', '.join(labels)}, repeat {self.seed + 1}"
 
     @property
-    def about(self) -> dict[str, str]:
-        """What a wish for some cells alone can name, as text: labels, method, price, model and repeat."""
+    def place(self) -> dict[str, str]:
+        """What tells it from the other cells of its item, as text: labels, price, model and repeat."""
         price = getattr(self.task, "price", None)
         priced = {} if price is None else {"price": price}
-        own = {**priced, "model": self.settings.model, **self.labels, "repeat": self.seed + 1}
-        if METHOD in own:
-            own["method"] = own.pop(METHOD)
-        return {name: value if isinstance(value, str) else f"{value:g}" for name, value in own.items()}
+        return as_place({**priced, "model": self.settings.model, **self.labels, "seed": self.seed})
 
     def fits(self, only: Only) -> bool:
         """Return whether it has every name of a wish, with one of that name's patterns."""
-        about = self.about
+        place = self.place
         return all(
-            name in about and any(fnmatchcase(about[name], pattern) for pattern in patterns)
+            name in place and any(fnmatchcase(place[name], pattern) for pattern in patterns)
             for name, patterns in only.items()
         )
 
@@ -112,6 +109,13 @@ class Cell:
     def run(self, lab: Lab) -> Found:
         """Do its task."""
         return self.task.run(lab)
+
+
+def as_place(labels: Labels) -> dict[str, str]:
+    """Return labels of a cell or of its record as text, with the names that people call them by."""
+    found = {name: value for name, value in labels.items() if name not in (METHOD, "seed")}
+    found |= {"method": labels[METHOD]} if METHOD in labels else {}
+    return {name: shown(value) for name, value in {**found, "repeat": labels["seed"] + 1}.items()}
 
 
 @dataclass(frozen=True)

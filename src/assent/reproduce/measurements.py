@@ -95,7 +95,7 @@ class Approximated(Measurement):
 
 def _approximated(plan: Plan, model: str, dataset: str) -> list[Block]:
     method = cast(IFRQE, plan.method(PAPER_METHODS["IFRQE"], model, dataset))
-    return [[(Approximated(number, method), {}) for number in range(plan.selections)]]
+    return [[(Approximated(number, method), {"selection": number + 1}) for number in range(plan.selections)]]
 
 
 def _errors(records: Sequence[Flat]) -> Iterator[Flat]:

@@ -1,5 +1,7 @@
 """The records of a reproduction in one file, from which its page is written again without data or cells.
 
+Records of several runs add up to those of one.
+
 The first line says how it was run (the plan, the sizes of the data sets, the states of the code); each
 further line is one record with the name of its item. All are figures: no line has a person, an item or an
 interaction.
@@ -7,18 +9,22 @@ interaction.
 
 import gzip
 import json
+import math
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from assent.reproduce.item import Item
-from assent.reproduce.plan import Scale, full, quick
+from assent.reproduce.item import Item, as_place
+from assent.reproduce.plan import DATASETS, MODELS, Plan, Scale, full, quick
 from assent.reproduce.profiles import Profile
-from assent.reproduce.run import Reproduction
+from assent.reproduce.run import Reproduction, none_there
 from assent.results.records import Flat
+from assent.results.table import shown
+from assent.results.words import NONE, plural
 from assent.support.errors import AssentError
 from assent.support.files import parse_json, write_bytes
 
@@ -41,6 +47,7 @@ def write_records(found: Reproduction, out: Path) -> Path:
         "missing": found.missing,
         "seconds": found.seconds,
         "states": found.states,
+        "added": found.added,
     }
     lines = [about] + [
         {"item": chapter.item.name, **record} for chapter in found.chapters for record in chapter.records
@@ -50,29 +57,146 @@ def write_records(found: Reproduction, out: Path) -> Path:
     return out / RECORDS
 
 
-def read_records(file: Path, items: Mapping[str, Item]) -> Reproduction:
-    """Return what the records of a file say, with a chapter for each of the items that it has.
+def read_records(files: Sequence[Path], items: Mapping[str, Item]) -> Reproduction:
+    """Return what the records of one run say, or of several that add up, with a chapter per item.
 
-    The numbers of all items have verdicts, as in `assent reproduce`.
+    The numbers of all items have verdicts, as in `assent reproduce`. Runs add up if they have the same scale,
+    profile and settings, and data sets of the same size. Of a record that several files have, the last one
+    is taken.
     """
+    run = _read(files[0], items)
+    for file in files[1:]:
+        run = _added(run, _read(file, items), file, items)
+    plan = run.plan
+    try:
+        chapters = [items[name].chapter(plan, own, run.wanted[name]) for name, own in run.records.items()]
+    except (KeyError, TypeError, ValueError) as error:
+        raise AssentError(f"{files[-1]}: no records of a reproduction ({error})") from None
+    counted = [item for item in items.values() if plan.profile in item.profiles]
+    return Reproduction(
+        plan, chapters, run.missing, [], [], run.seconds, counted, states=run.states, added=run.added
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What a file of records says."""
+
+    plan: Plan
+    records: Mapping[str, Sequence[dict[str, Any]]]
+    """By item."""
+    wanted: Mapping[str, int]
+    """How many records each item has when all is done."""
+    missing: Sequence[str]
+    seconds: float
+    states: Mapping[str, int]
+    added: Sequence[str]
+
+
+def _read(file: Path, items: Mapping[str, Item]) -> _Run:
     about, *lines = _lines(file)
     try:
         made = quick if about["scale"] == Scale.QUICK else full
         plan = made(about["repeats"], Profile(about["profile"]))
         plan = replace(plan, **{name: about[name] for name in _OF_PLAN})
-        chapters = [
-            items[name].chapter(plan, [_without_item(line) for line in lines if line["item"] == name], wanted)
-            for name, wanted in about["wanted"].items()
-        ]
-        counted = [item for item in items.values() if plan.profile in item.profiles]
+        wanted = {name: int(about["wanted"][name]) for name in items if name in about["wanted"]}
+        records: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
+        for line in lines:
+            records[line["item"]].append({key: value for key, value in line.items() if key != "item"})
         missing, seconds, states = (about[name] for name in ("missing", "seconds", "states"))
+        return _Run(plan, records, wanted, missing, seconds, states, about.get("added", []))
     except (KeyError, TypeError, ValueError) as error:
         raise AssentError(f"{file}: no records of a reproduction ({error})") from None
-    return Reproduction(plan, chapters, missing, [], [], seconds, counted, states)
 
 
-def _without_item(line: Flat) -> dict[str, Any]:
-    return {key: value for key, value in line.items() if key != "item"}
+_SAME = ("scale", "profile", "users", "altered")
+"""Fields of a plan in which runs that add up agree."""
+_EXACT = 1e-6
+"""Largest relative difference of figures that count as the same: machines round differently."""
+_TIMES = ("seconds",)
+"""Figures that differ whenever a record is computed again."""
+
+
+def _added(one: _Run, other: _Run, file: Path, items: Mapping[str, Item]) -> _Run:
+    """Return both runs as one; `file` is where the other one was read."""
+    for name in _SAME:
+        here, there = (shown(getattr(run.plan, name) or NONE) for run in (one, other))
+        if here != there:
+            raise AssentError(
+                f"{file}: cannot be added, {name} is {there} and not {here}; accepted: records of runs with "
+                "the same scale, profile, users and settings"
+            )
+    for name in one.plan.sizes.keys() & other.plan.sizes.keys():
+        if tuple(one.plan.sizes[name]) != tuple(other.plan.sizes[name]):
+            raise AssentError(
+                f"{file}: cannot be added, {name} has another number of users, items or interactions there; "
+                "accepted: records of the same data"
+            )
+    plan = replace(
+        one.plan,
+        repeats=max(one.plan.repeats, other.plan.repeats),
+        datasets=[name for name in DATASETS if name in (*one.plan.datasets, *other.plan.datasets)],
+        models=[name for name in MODELS if name in (*one.plan.models, *other.plan.models)],
+        sizes={**one.plan.sizes, **other.plan.sizes},
+    )
+    absent = {each.partition(":")[0]: each for run in (one, other) for each in run.missing}
+    known = {name: item.cells(plan) for name, item in items.items() if name in {*one.records, *other.records}}
+    for name in absent.keys() & items.keys() - known.keys():
+        absent[name] = none_there(name, len(items[name].cells(plan)))
+    records, twice, changed = {}, 0, 0
+    for name, cells in known.items():
+        order = {_key(cell.place): number for number, cell in enumerate(cells)}
+        labels = {label for cell in cells for label in cell.place}
+        old, new = (_by_place(run.records.get(name, ()), labels, file) for run in (one, other))
+        both = old.keys() & new.keys()
+        twice += len(both)
+        changed += sum(not _same(old[key], new[key]) for key in both)
+        merged = old | new
+        records[name] = [merged[key] for key in sorted(merged, key=lambda key: order.get(key, len(order)))]
+    said = f"Records of another run were added ({plural(sum(map(len, other.records.values())), 'record')})."
+    if twice:
+        said += f" {twice} were there already: the later ones are shown, and {changed} have other figures."
+    return _Run(
+        plan,
+        records,
+        {name: len(cells) for name, cells in known.items()},
+        [each for name, each in absent.items() if name not in (*plan.datasets, *known)],
+        one.seconds + other.seconds,
+        dict((Counter(one.states) + Counter(other.states)).most_common()),
+        [*one.added, *other.added, said],
+    )
+
+
+def _key(place: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(place.items()))
+
+
+def _by_place(
+    records: Sequence[dict[str, Any]], labels: Collection[str], file: Path
+) -> dict[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """The records by what tells them apart; raise where nothing does."""
+    found = {}
+    for record in records:
+        place = {name: value for name, value in as_place(record).items() if name in labels}
+        found[_key(place)] = record
+    if len(found) < len(records):
+        raise AssentError(
+            f"{file}: cannot be added, some records cannot be told apart; accepted: records of this version"
+        )
+    return found
+
+
+def _same(one: Flat, other: Flat) -> bool:
+    """Return whether two records have the same figures, but for their seconds."""
+    return one.keys() == other.keys() and all(
+        _close(value, other[name]) for name, value in one.items() if name not in _TIMES
+    )
+
+
+def _close(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_EXACT, abs_tol=_EXACT)
+    return one == other
 
 
 def _lines(file: Path) -> Sequence[dict[str, Any]]:

@@ -196,6 +196,8 @@ class Reproduction:
     """Items whose numbers count in shares of verdicts, measured or not."""
     states: Mapping[str, int] = field(default_factory=dict)
     """How many cells each state of assent's own code has computed, the most first."""
+    added: Sequence[str] = ()
+    """That records of other runs were added, in sentences."""
 
     @property
     def notices(self) -> list[str]:
@@ -210,7 +212,7 @@ class Reproduction:
         """Which state of the code has computed the cells and which one shows them, in a sentence or two."""
         by = ", ".join(f"{name} ({plural(cells, 'cell')})" for name, cells in self.states.items())
         said = f"Computed by state {by or NONE} of assent's source, version {version('assent')}."
-        return f"{said} {self.stale}".strip()
+        return " ".join(filter(None, (said, self.stale, *self.added)))
 
     @property
     def stale(self) -> str:
@@ -278,7 +280,7 @@ def reproduce(
         elif asked is not None and item.name not in asked:
             kept_files.append(item.name)
         elif some:
-            missing.append(f"{item.name}: none of its {len(some)} cells is there.")
+            missing.append(none_there(item.name, len(some)))
         else:
             missing.append(f"{item.name}: has none of the models and data sets that are asked for and there.")
     seconds = sum(kept.seconds for kept in everything.values())
@@ -288,19 +290,23 @@ def reproduce(
     return Reproduction(plan, chapters, missing, kept_files, failed, seconds, known, by)
 
 
+def none_there(name: str, cells: int) -> str:
+    """Return a sentence on an item without records."""
+    return f"{name}: none of its {cells} cells is there."
+
+
 def nothing_fits(only: Only, cells: Sequence[Cell]) -> str:
     """Return a sentence on a wish that no cell fits, with what would be accepted."""
     known: dict[str, dict[str, None]] = {}
     for cell in cells:
-        for name, value in cell.about.items():
+        for name, value in cell.place.items():
             known.setdefault(name, {})[value] = None
     for name, patterns in only.items():
-        wish = " or ".join(patterns)
         if name not in known:
-            return f"only {name}={wish}: no such name; accepted: {', '.join(known)}"
+            return f"no cell has a label {name}; accepted: {', '.join(known)}"
         if not any(fnmatchcase(value, pattern) for value in known[name] for pattern in patterns):
-            return f"only {name}={wish}: no cell has it; accepted: {'; '.join(known[name])}"
-    return f"only {', '.join(only)}: no cell has all of these"
+            return f"no cell has the {name} {' or '.join(patterns)}; accepted: {'; '.join(known[name])}"
+    return f"no cell has all of these labels: {', '.join(only)}"
 
 
 def _with_data(plan: Plan, where: Where, progress: Progress) -> tuple[Plan, list[str]]:
