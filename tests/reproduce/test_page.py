@@ -12,8 +12,9 @@ import pytest
 from matplotlib.image import imread
 
 from assent.reproduce import ITEMS, Plan, Reproduction, build_page
+from assent.reproduce.beside import Beside
 from assent.reproduce.item import Chapter
-from assent.reproduce.paper import Beside, decimals
+from assent.reproduce.paper import decimals
 from assent.results.plot import COLOURS, Chart, Series
 from assent.results.table import tabulate
 from assent.results.words import MINUS, fixed

@@ -5,17 +5,8 @@ import pytest
 from assent.evaluation.metrics import RewardForm
 from assent.methods import merged
 from assent.reproduce import ITEMS
-from assent.reproduce.paper import (
-    OWN_SETTINGS,
-    Beside,
-    beside,
-    decimals,
-    look_up,
-    numbers,
-    printed,
-    reasons,
-    sizes,
-)
+from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, reasons
+from assent.reproduce.paper import decimals, look_up, numbers, printed, sizes
 from assent.reproduce.plan import NULLS, OURS, SCR, Plan, full, quick
 from assent.results.records import name as way_name
 from assent.results.table import Amount, Column, tabulate

@@ -1,13 +1,15 @@
 """Verdicts on the paper's numbers follow from ours, from named differences, and from the paper itself."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full
+from assent.reproduce import ITEMS, Plan, Profile, Reproduction, build_page, full, paper
 from assent.reproduce.differences import BY_LOT, WHOLE
 from assent.reproduce.item import Chapter
 from assent.reproduce.page import write_verdicts
@@ -52,9 +54,77 @@ def test_the_contradictions_that_the_tables_hold_are_found() -> None:
     assert len(limits) == 5 * 3
     assert all(path[2] == "Threshold" and path[4] == "wv" for path in limits)
     assert "implies a loss of 0.64" in found["overall", "MF", "Base", "diginetica", "reward"]
+    lost = found["lambda_reward", "0.1", "LightGCN", "Base", "diginetica"]
+    assert "implies a loss of 0.08, the reward in Table 1 one of 0.70" in lost
+    assert ("lambda_reward", "0.1", "MF", "Base", "simulation") not in found  # only that at λ = 2 differs
+    above = found["lambda_reward", "2.0", "MF", "Threshold", "diginetica"]
+    assert "no loss allows more than −3.94" in above
+    for figure in ("precision", "mrr", "ndcg"):
+        said = found["more_metrics", "NeuMF", "IFRQE", "diginetica", figure]
+        assert "precision@5 of 1.75 and MRR@5 of 2.99 allow NDCG@5 of 4.34 to 4.43; it is 7.27" in said
     assert ("overall", "MF", "Base", "diginetica", "f1") not in found
     assert "5/3" in found["overall", "DIN", "IFRQE++", "amazon_video", "f1"]
     assert "allows 1.08 to 2.8" in found["more_metrics", "CDAE", "IFRQE", "simulation", "ndcg"]
+
+
+def consistent(seed: int) -> dict[str, Any]:
+    """Tables like the paper's with figures that can all be true, rounded as it rounds."""
+    random = np.random.default_rng(seed)
+    tables: dict[str, Any] = json.loads(json.dumps(numbers()))
+    for model, methods in tables["overall"].items():
+        for method, datasets in methods.items():
+            share = {"Base": 1.0, "Random": 0.9, "Threshold": 0.25}.get(method, 0.7)
+            for dataset, row in datasets.items():
+                loss, violation = random.uniform(0, 0.7), round(2.4 * share, 2)
+                figures = ranked(random)
+                row |= {"f1": [figures.pop("f1"), 0.01], "wv": [violation, 0.001]}
+                row["reward"] = [round(-loss - violation, 2), 0.001]
+                tables["more_metrics"][model][method][dataset] = {
+                    name: [value, 0.01] for name, value in figures.items()
+                }
+                for price, table in tables["lambda_reward"].items():
+                    if model in table:
+                        value = round(-loss - float(price) * violation, 2)
+                        table[model][method][dataset] = [value, 0.001]
+    for dataset, models in tables["scratch"].items():
+        for model, rows in models.items():
+            rows["SCR"] |= ranked(random)
+            for table in ("overall", "more_metrics"):
+                row = tables[table][model]["IFRQE++"][dataset]
+                rows["IFRQE++"] |= {name: value for name, (value, _) in row.items()}
+    return tables
+
+
+def ranked(random: np.random.Generator) -> dict[str, float]:
+    """Metrics in percent of people whose test items have random ranks, a third of them at chance."""
+    ranks = random.choice([*range(1, 6), 99], size=1000, p=random.dirichlet(np.ones(6)))
+    hits, of_hits = (ranks <= 5).mean(), ranks[ranks <= 5]
+    found = {
+        "precision": 100 * hits / 5,
+        "f1": 100 * hits / 3,
+        "ndcg": 100 * (1 / np.log2(of_hits + 1)).sum() / 1000,
+        "mrr": 100 * (1 / of_hits).sum() / 1000,
+    }
+    return {name: round(float(value), 1 if value >= 10 else 2) for name, value in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_numbers_that_can_all_be_true_contradict_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = consistent(seed)
+    monkeypatch.setattr(paper, "numbers", lambda: tables)
+    assert contradictions.__wrapped__() == {}
+    place = ("NeuMF", "IFRQE", "diginetica")
+    row = tables["more_metrics"]["NeuMF"]["IFRQE"]["diginetica"]
+    row["ndcg"][0] = row["mrr"][0] * 0.9
+    f1 = ("overall", *place, "f1")
+    found = contradictions.__wrapped__()
+    assert {*found} == {f1, *(("more_metrics", *place, name) for name in ("precision", "mrr", "ndcg"))}
+    tables = consistent(seed)
+    tables["lambda_reward"]["0.5"]["MF"]["Random"]["steam"][0] -= 0.3
+    tables["lambda_reward"]["0.5"]["MF"]["IFRQE"]["steam"][0] -= 0.3  # may choose otherwise at each price
+    at = ("MF", "Random", "steam")
+    rewards = {("overall", *at, "reward"), *(("lambda_reward", price, *at) for price in ("0.5", "1.0"))}
+    assert {*contradictions.__wrapped__()} == rewards
 
 
 def test_rows_of_the_appendix_with_the_standard_errors_of_other_figures_are_counted() -> None:

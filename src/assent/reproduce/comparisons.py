@@ -6,8 +6,8 @@ from statistics import mean, median
 
 from assent.reproduce import item as m
 from assent.reproduce import paper
+from assent.reproduce.beside import Beside, beside, beside_rows, plan_reasons
 from assent.reproduce.item import Block, Item, Labels, at_prices
-from assent.reproduce.paper import Beside, beside, beside_rows, plan_reasons
 from assent.reproduce.plan import (
     FITTED,
     MODELS,

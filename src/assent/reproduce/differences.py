@@ -9,7 +9,7 @@ from assent.reproduce import item as m
 from assent.reproduce import paper
 from assent.reproduce.comparisons import OVERALL
 from assent.reproduce.item import Block, Labels, at_prices
-from assent.reproduce.plan import DATASETS, MODELS, NULLS, OURS, PAPER_METHODS, Plan
+from assent.reproduce.plan import DATASETS, MODELS, NULLS, OURS, PAPER_METHODS, SIMULATION, Plan
 from assent.reproduce.profiles import AUTHORS_MODELS, AUTHORS_TRAINED, AUTHORS_TRAINING, Profile
 from assent.reproduce.recbole import WrittenOut
 from assent.results.plot import charts
@@ -116,6 +116,19 @@ DIFFERENCES: Mapping[str, Difference] = {
         base={"training": {**_KEPT, **AUTHORS_TRAINED["cdae"]}, "model_settings": AUTHORS_MODELS["cdae"]},
         models=["cdae"],
     ),
+    **{
+        f"{name}, all as in the authors' code": Difference(
+            "training, model, influence, game and rewards of `--profile authors` together",
+            (*_BLIND, *_GAMES),
+            base=Profile.AUTHORS.base(model, "diginetica"),
+            method=Profile.AUTHORS.methods("diginetica"),
+            models=[model],
+            datasets=(SIMULATION, "diginetica"),  # of the same settings
+            rewards_on=Profile.AUTHORS.rewards_on,
+            by_price=True,
+        )
+        for model, name in MODELS.items()
+    },
 }
 """By name. Each changes rows of the overall comparison, and nothing else of them."""
 BASES: Mapping[str, str] = {
@@ -151,7 +164,7 @@ def explains(difference: str, method: str, figure: str) -> bool:
 def _differing(plan: Plan, model: str, dataset: str) -> list[Block]:
     named = [
         at_prices(
-            plan, model, dataset, each.ways, [price],
+            plan, model, dataset, [way for way in each.ways if price == 1 or way not in _BLIND], [price],
             labels={"difference": name, "price": price}, rewards_on=each.rewards_on, **each.method,
         )
         for name, each in DIFFERENCES.items()

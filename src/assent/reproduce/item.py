@@ -13,7 +13,7 @@ from typing import Any
 from assent.evaluation.evaluate import HeldOut
 from assent.lab.lab import Lab, Task
 from assent.lab.store import Found, Key
-from assent.reproduce.paper import Beside
+from assent.reproduce.beside import Beside
 from assent.reproduce.plan import (
     CHANCE,
     DATASETS,

@@ -22,8 +22,8 @@ from assent.methods.ifrqe import IFRQE
 from assent.methods.worth import WorthMethod
 from assent.reproduce import item as m
 from assent.reproduce import paper
+from assent.reproduce.beside import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
 from assent.reproduce.item import Block, Item, at_prices
-from assent.reproduce.paper import OWN_SETTINGS, Beside, beside, data_reasons, plan_reasons
 from assent.reproduce.plan import DATASETS, NULLS, OURS, PAPER_METHODS, Plan
 from assent.results.plot import charts
 from assent.results.records import METHOD, Flat, Way

@@ -10,9 +10,9 @@ import polars as pl
 
 from assent.report.page import page
 from assent.reproduce import paper
+from assent.reproduce.beside import Beside, data_reasons
 from assent.reproduce.claims import rule, summary
 from assent.reproduce.item import Chapter
-from assent.reproduce.paper import Beside, data_reasons
 from assent.reproduce.run import Reproduction
 from assent.reproduce.verdicts import MEANING, counts, judge, shares
 from assent.results import writers

@@ -1,20 +1,19 @@
-"""The paper's own numbers (`paper.json` names its source) beside ours, and why some cannot be compared."""
+"""The paper's own numbers (`paper.json` names its source), and where they contradict each other.
+
+Two numbers contradict each other where arithmetic, their standard errors and rounding leave no way for both
+to be true. Which of them is wrong is not known: both are listed.
+"""
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from itertools import product
-from statistics import median
+from itertools import pairwise
 from typing import Any
 
-from assent.reproduce.plan import CHANCE, DATASETS, MODELS, PAPER_METHODS, SCR, SIMULATION, THEIR_L, Plan
-from assent.reproduce.profiles import Profile
-from assent.results.records import METHOD, Way
-from assent.results.records import name as way_name
-from assent.results.table import Amount, Column, Table
+from assent.reproduce.plan import DATASETS, MODELS, SIMULATION
+from assent.results.words import MINUS
 
 
 @cache
@@ -79,7 +78,7 @@ def disclosed_share(model: str, method: str, dataset: str) -> float:
     return row / base
 
 
-_CLOSE = 0.05
+CLOSE = 0.05
 """Largest relative difference in size of data sets that count as the same, and of numbers that match."""
 _APART = 0.1
 """How far two losses of the same models are apart that cannot both be true."""
@@ -92,7 +91,7 @@ Path = tuple[str, ...]
 def agree(one: float, other: float, *errors: float | None) -> bool:
     """Return whether two numbers are within two combined standard errors, or within 5 % of the second."""
     combined = math.sqrt(sum((error or 0.0) ** 2 for error in errors))
-    return abs(one - other) <= max(2 * combined, _CLOSE * abs(other)) + 1e-12
+    return abs(one - other) <= max(2 * combined, CLOSE * abs(other)) + 1e-12
 
 
 @cache
@@ -100,7 +99,8 @@ def contradictions() -> Mapping[Path, str]:
     """Return the numbers that another number of the paper contradicts, with what they contradict."""
     found: dict[Path, str] = {}
     for path, sentence in (*_by_scratch(), *_by_prices(), *_by_rows(), *_by_ranks(), *_by_violation()):
-        found[path] = f"{found[path]} {sentence}" if path in found else sentence
+        if sentence not in found.get(path, ""):
+            found[path] = f"{found[path]} {sentence}" if path in found else sentence
     return found
 
 
@@ -140,30 +140,53 @@ def _by_scratch() -> Iterator[tuple[Path, str]]:
 
 
 def _by_prices() -> Iterator[tuple[Path, str]]:
-    """Rewards at λ = 1 in both tables, and losses that rewards at several λ imply."""
-    table = numbers()["lambda_reward"]
+    """Rewards at λ = 1 in both tables, and losses that rewards at other λ imply."""
     for model, method, dataset in _places():
-        rewards = {price: look_up("lambda_reward", price, model, method, dataset) for price in table}
-        first, violation = (look_up("overall", model, method, dataset, figure) for figure in ("reward", "wv"))
-        at_one, one = rewards.get("1.0"), ("overall", model, method, dataset, "reward")
-        if at_one is None or first is None or violation is None:
+        one = ("overall", model, method, dataset, "reward")
+        known = {price: ("lambda_reward", price, model, method, dataset) for price in _at("lambda_reward")}
+        first, violation, again = look_up(*one), look_up(*one[:-1], "wv"), look_up(*known["1.0"])
+        if first is None or violation is None or again is None:
             continue
-        if at_one[0] != first[0]:
-            yield one, f"The table of λ has {at_one[0]:g} for it."
-            yield ("lambda_reward", "1.0", model, method, dataset), f"Table 1 has {first[0]:g} for it."
-        if method not in BLIND:
-            continue
-        losses = {price: -value[0] - float(price) * violation[0] for price, value in rewards.items() if value}
-        for price, loss in losses.items():
-            if abs(loss - median(losses.values())) > _APART:
-                others = ", ".join(f"{each:.2f}" for at, each in losses.items() if at != price)
-                sentence = (
-                    f"It implies a loss of {loss:.2f}, those at the other λ {others}, but the method chooses "
-                    "alike at every λ."
-                )
-                yield ("lambda_reward", price, model, method, dataset), sentence
-                if price == "1.0" and at_one[0] == first[0]:
-                    yield one, sentence
+        same = [one, known["1.0"]] if again[0] == first[0] else [one]
+        if len(same) == 1:
+            yield one, f"The table of λ has {again[0]:g} for it."
+            yield known["1.0"], f"Table 1 has {first[0]:g} for it."
+        for price, path in known.items() if method in BLIND else ():
+            reward = look_up(*path)
+            if price != "1.0" and reward is not None:
+                yield from _by_losses(same, first, path, reward, float(price), violation)
+
+
+Measured = tuple[float, float | None]
+"""A number and its standard error."""
+
+
+def _by_losses(
+    same: Sequence[Path], first: Measured, path: Path, reward: Measured, price: float, violation: Measured
+) -> Iterator[tuple[Path, str]]:
+    """What a reward at another λ says of that at λ = 1, of a method that chooses and trains alike at all λ.
+
+    A reward is minus the loss, minus λ · violation, so that both imply a loss; none is below 0.
+    """
+    loss, at_one = -reward[0] - price * violation[0], -first[0] - violation[0]
+    paid = price * (violation[1] or 0.0)
+    if -loss > _surely((1 + price) * _HALF, reward[1], paid):
+        allowed = f"{-price * violation[0]:.3g}".replace("-", MINUS)
+        yield path, f"With the violation in Table 1, {violation[0]:g}, no loss allows more than {allowed}."
+    apart = abs(price - 1)
+    room = _surely((2 + apart) * _HALF, first[1], reward[1], apart * (violation[1] or 0.0))
+    if abs(loss - at_one) > max(room, _APART):
+        but = "but the method chooses alike at every λ."
+        implied = f"With the violation in Table 1 it implies a loss of {loss:.2f}"
+        yield path, f"{implied}, the reward in Table 1 one of {at_one:.2f}, {but}"
+        implied = f"With its violation it implies a loss of {at_one:.2f}"
+        for each in same:
+            yield each, f"{implied}, the reward at λ = {price:g} one of {loss:.2f}, {but}"
+
+
+def _surely(rounding: float, *errors: float | None) -> float:
+    """By how much numbers differ that cannot be the same: beyond rounding and three combined errors."""
+    return rounding + 3 * math.sqrt(sum((error or 0.0) ** 2 for error in errors))
 
 
 def _by_rows() -> Iterator[tuple[Path, str]]:
@@ -173,7 +196,7 @@ def _by_rows() -> Iterator[tuple[Path, str]]:
         row, base = printed(*place), printed("overall", model, "Base", dataset)
         precision = ("more_metrics", model, method, dataset, "precision")
         hits = look_up(*precision)
-        if hits and not agree(5 / 3 * hits[0], row["f1"]):
+        if hits and abs(5 / 3 * hits[0] - row["f1"]) > 5 / 3 * _unit(hits[0]) + _unit(row["f1"]) + _TINY:
             both = f"{row['f1']:g} and {hits[0]:g}"
             sentence = f"With one test item each, F1@5 is 5/3 of precision@5; these are {both}."
             yield (*place, "f1"), sentence
@@ -204,219 +227,69 @@ def _by_violation() -> Iterator[tuple[Path, str]]:
                 )
 
 
+_DISCOUNTS = {rank: (1 / rank, 1 / math.log2(rank + 1)) for rank in range(1, 6)}
+"""What a test item at a rank adds to MRR@5 and NDCG@5."""
+
+
+def _line(one: int, other: int) -> tuple[float, float]:
+    """Return a and b such that NDCG = a · hits + b · MRR where all test items are at one of two ranks."""
+    (x, y), (other_x, other_y) = _DISCOUNTS[one], _DISCOUNTS[other]
+    slope = (other_y - y) / (other_x - x)
+    return y - slope * x, slope
+
+
+_LEAST, *_MOST = (_line(*ranks) for ranks in ((1, 5), *pairwise(_DISCOUNTS)))
+"""The a and b of the least NDCG that hits and MRR allow, and those of several that it cannot be above.
+
+The ranks lie on a concave curve, so this holds whatever share of the test items is at which rank.
+"""
+
+
 def _by_ranks() -> Iterator[tuple[Path, str]]:
-    """What precision, NDCG and MRR say of each other: with one test item each, they come from its rank."""
-    rows = [("more_metrics", *place) for place in _places()]
+    """What hits, NDCG and MRR say of each other: with one test item each, they come from its rank.
+
+    Hits are a multiple of precision, and of F1. Rounding, up or down, is at most a unit of the last digit.
+    """
+    rows: list[Path] = [("more_metrics", *place) for place in _places()]
     for dataset, models in numbers()["scratch"].items():
         rows += [("scratch", dataset, model, method) for model, found in models.items() for method in found]
-    for table, *at in rows:
-        row = printed(table, *at)
-        f1 = row["f1"] if "f1" in row else printed("overall", *at)["f1"]
-        for name, value, factor in (("precision@5", row["precision"], 5), ("F1@5", f1, 3)):
-            hits, room = factor * value, factor * _ROUNDED
-            for figure, least in (("ndcg", 1 / math.log2(6)), ("mrr", 1 / 5)):
-                if not least * (hits - room) - _ROUNDED <= row[figure] <= hits + room + _ROUNDED:
+    for place in rows:
+        row = printed(*place)
+        f1 = (*place, "f1") if "f1" in row else ("overall", *place[1:], "f1")
+        mrr, ndcg = row["mrr"], row["ndcg"]
+        for name, path, factor in (("precision@5", (*place, "precision"), 5), ("F1@5", f1, 3)):
+            value = _at(*path)
+            value = float(value[0] if isinstance(value, list) else value)
+            hits, room = factor * value, factor * _unit(value)
+            for figure, least in (("ndcg", _DISCOUNTS[5][1]), ("mrr", _DISCOUNTS[5][0])):
+                found, slack = row[figure], _unit(row[figure]) + _TINY
+                if not least * (hits - room) - slack <= found <= hits + room + slack:
                     allowed = f"{least * hits:.3g} to {hits:.3g}"
-                    sentence = f"With one test item each, {name} of {value:g} allows {allowed}."
-                    yield (table, *at, figure), sentence
-        if row["mrr"] > row["ndcg"] + _ROUNDED:
-            yield (table, *at, "mrr"), f"MRR@5 cannot be above NDCG@5, which is {row['ndcg']:g}."
+                    yield (*place, figure), f"With one test item each, {name} of {value:g} allows {allowed}."
+                    beside = f"{figure.upper()}@5 of {found:g} cannot stand beside {name} of {value:g}."
+                    yield path, f"With one test item each, {beside}"
+            bounds = [a * hits + b * mrr for a, b in (_LEAST, *_MOST)]
+            rooms = [a * room + b * _unit(mrr) + _unit(ndcg) + _TINY for a, b in (_LEAST, *_MOST)]
+            above = any(ndcg > most + own for most, own in zip(bounds[1:], rooms[1:], strict=True))
+            if bounds[0] <= min(bounds[1:]) and (ndcg < bounds[0] - rooms[0] or above):
+                sentence = (
+                    f"With one test item each, {name} of {value:g} and MRR@5 of {mrr:g} allow NDCG@5 of "
+                    f"{bounds[0]:.3g} to {min(bounds[1:]):.3g}; it is {ndcg:g}."
+                )
+                for each in (path, (*place, "mrr"), (*place, "ndcg")):
+                    yield each, sentence
 
 
-_ROUNDED = 0.06
-"""By how much rounding may move a printed percentage: those above 10 have one decimal."""
-_CUT = 0.3
-"""Share of the violation that a limit of 0.5 leaves of uniform unwillingness, a quarter, with some room."""
-_UNTRAINED = 0.03
-"""How near to ln 2 a loss is that of a model that has learnt nothing."""
-_CANDIDATES, _CUTOFF = 100, 5
-"""Items that a test item is ranked among, itself included, and the k of the metrics."""
+def _unit(number: float) -> float:
+    """The last digit that a percentage is printed with: those above 10 have one decimal."""
+    return 0.1 if abs(number) >= 10 else 0.01
 
 
-def at_chance(number: "Beside") -> str:
-    """Return a sentence if a ranking figure of the simulation is what chance gives, and ours too.
-
-    There a test item's rank is uniform, and one test set of the paper's size has the standard error below.
-    """
-    if number.labels.get("data set") != SIMULATION or number.ours is None:
-        return ""
-    ranks = range(1, _CUTOFF + 1)
-    gains = {
-        "F1@5 %": [2 / (_CUTOFF + 1)] * _CUTOFF,
-        "Precision@5 %": [1 / _CUTOFF] * _CUTOFF,
-        "NDCG@5 %": [1 / math.log2(rank + 1) for rank in ranks],
-        "MRR@5 %": [1 / rank for rank in ranks],
-    }.get(number.figure)
-    if gains is None:
-        return ""
-    mean = 100 * sum(gains) / _CANDIDATES
-    spread = 1e4 * sum(gain**2 for gain in gains) / _CANDIDATES - mean**2
-    error = math.sqrt(spread / sizes(SIMULATION)[0])
-    if max(abs(each - mean) for each in (number.paper, number.ours)) > 2 * error:
-        return ""
-    return f"Chance gives {mean:.2f} ± {error:.2f} with one test item each of as many people."
-
-
-KEYS: Mapping[str, str] = {"violation": "wv", "reward_mean": "reward"}
-"""What the paper calls figures of the records, where it has another name."""
+_TINY = 1e-9
+"""Of floating point."""
+_HALF = 0.005
+"""By how much rounding may move a reward or a violation."""
 RANKING = ("f1", "precision", "ndcg", "mrr")
 """Figures of the ranking, in percent."""
-USERS_OWN = "Settings of this run are the user's own, not the plan's (see “How it was run”)."
-OWN_SETTINGS = "Base models are trained with assent's settings, not the paper's, but for the embedding size."
-
-
-@dataclass(frozen=True)
-class Beside:
-    """One number of the paper."""
-
-    labels: Mapping[str, str]
-    """Its place, heading by heading."""
-    figure: str
-    """What it is."""
-    paper: float
-    paper_error: float | None
-    ours: float | None
-    """None where it was not measured."""
-    error: float | None
-    decimals: int
-    runs: int | None = None
-    """How many repeats ours is the mean of; None where it is no mean."""
-    why: Sequence[str] = ()
-    """Why the two cannot be compared, in sentences; empty where they can."""
-    contradicted: str = ""
-    """What else the paper prints that this number cannot be true beside, in a sentence; empty: nothing."""
-
-    @property
-    def difference(self) -> float | None:
-        """Ours minus the paper's."""
-        return None if self.ours is None else self.ours - self.paper
-
-
-def beside(
-    labels: Mapping[str, str],
-    column: Column,
-    theirs: tuple[float, float | None] | None,
-    ours: Amount | None,
-    why: Iterable[str],
-    contradicted: str = "",
-) -> Iterator[Beside]:
-    """The paper's number, if it has one, with ours in the same unit, if there is one."""
-    if theirs is None:
-        return
-    ours = ours or Amount(None)
-    mean, error = (None if each is None else column.factor * each for each in (ours.mean, ours.error))
-    decimals = 3 if column.decimals is None else column.decimals
-    figures = *theirs, mean, error, decimals, ours.runs
-    yield Beside(labels, column.heading, *figures, tuple(why), contradicted)
-
-
-def beside_rows(
-    plan: Plan,
-    table: Table,
-    path: str,
-    *,
-    columns: Sequence[Column] = (),
-    datasets: Iterable[str] = DATASETS,
-    models: Iterable[str] = MODELS,
-    methods: Mapping[str, Way] = PAPER_METHODS,
-) -> Iterator[Beside]:
-    """The paper's table beside ours, as far as its data sets and models are asked for.
-
-    `path` leads to a row of `numbers`, or to a single one: names with slashes between, where {dataset},
-    {model}, {method} and {price} stand for the paper's names. `columns` are those of the table unless given.
-    """
-    prices = plan.prices if "{price" in path else (None,)
-    for dataset, model, price, theirs in product(
-        plan.among([*datasets]), plan.of([*models]), prices, methods
-    ):
-        at = {} if price is None else {"price": price}
-        labels = {"data set": dataset, "model": MODELS[model]}
-        labels |= {name: f"{value:g}" for name, value in at.items()} | {"method": theirs}
-        names = {"dataset": DATASETS[dataset], "model": MODELS[model], "method": theirs}
-        place = path.format(**names, **at).split("/")
-        row = table.row(dataset=dataset, model=model, **at, **{METHOD: way_name(methods[theirs])})
-        for column in columns or table.columns:
-            key = KEYS.get(column.key, column.key)
-            why = reasons(plan, dataset, method=theirs, figure=key, row=printed(*place))
-            found, known = look_up(*place, key) or look_up(*place), contradictions()
-            against = known.get((*place, key)) or known.get(tuple(place), "")
-            amount = row.amounts[column.key] if row else None
-            yield from beside(labels, column, found, amount, why, against)
-
-
-def reasons(
-    plan: Plan, dataset: str, *, method: str, figure: str, row: Mapping[str, float] | None = None
-) -> Iterator[str]:
-    """Why a number of the paper and ours cannot be held against each other, in sentences.
-
-    `method` is a row of the paper's tables, `figure` a key of `paper.json`, `row` all that the table prints
-    in that row at price 1, if that is what it prints.
-    """
-    yield from plan_reasons(plan, method)
-    yield from data_reasons(plan, dataset)
-    if plan.profile is Profile.ASSENT and figure in (*RANKING, "reward"):
-        yield OWN_SETTINGS
-    if dataset == SIMULATION and figure in RANKING:
-        yield CHANCE
-    if figure == "reward" and plan.profile is not Profile.AUTHORS:
-        yield "The code that the authors published takes rewards of test rows; ours are of validation rows."
-    if figure == "reward" and dataset == SIMULATION:
-        yield "Simulated data carry no preference: rewards tell what is disclosed, not what is learnt."
-    if figure == "seconds":
-        yield "Other machines and other programs: seconds show orders of magnitude only."
-    if method == "Random":
-        rate = plan.setting(PAPER_METHODS["Random"], dataset, "rate")
-        yield _RANDOM.format(rate=f"{100 * rate:g}")
-    if method in _METHOD_REASONS:
-        yield _METHOD_REASONS[method]
-    if method in ("IFRQE", "IFRQE++"):
-        yield _EXACT if plan.profile is Profile.ASSENT else _STEP
-    if method == "SCR" and (explored := plan.explored(dataset)) != THEIR_L:
-        yield f"SCR explores L = {explored} selections here, {THEIR_L} in the paper."
-    if figure == "reward" and row and {"reward", "wv"} <= row.keys():
-        loss = -row["reward"] - row["wv"]
-        if loss < 0:
-            yield "The paper's reward is above −λ · wv, which no loss allows."
-        if abs(loss - math.log(2)) < _UNTRAINED:
-            yield "The paper's loss here is ln 2, that of an untrained model."
-
-
-def plan_reasons(plan: Plan, method: str | None = None) -> Iterator[str]:
-    """What the user or the scale has changed; for a row of the paper's tables, of what that method reads."""
-    if plan.reduced:
-        yield "This run is a smaller version of the paper's: compare the order, not the figures."
-    if plan.changed({**PAPER_METHODS, "SCR": SCR}.get(method or "")):
-        yield USERS_OWN
-
-
-def data_reasons(plan: Plan, dataset: str) -> Iterator[str]:
-    """What differs in the data themselves."""
-    if dataset == "steam":
-        yield "Other data: the paper cites steam.internet.byu.edu, not the reviews that are read here."
-    ours, theirs = plan.sizes.get(dataset), sizes(dataset)
-    if plan.reduced or not ours:
-        return
-    if any(abs(a - b) > _CLOSE * b for a, b in zip(ours, theirs, strict=True)):
-        have, had = (f"{a:,} users, {b:,} items and {c:,} interactions" for a, b, c in (ours, theirs))
-        yield f"Another cut of the data: ours has {have}, the paper's {had}."
-
-
-_RANDOM = (
-    "The paper states no rate of Random, and prints 89 to 100 % of Base's wv for it; ours discloses {rate} % "
-    "of the interactions."
-)
-_EXACT = (
-    "The paper's strategies are tables that a sampled gradient moves away from a prior of 0.9; ours are "
-    "exact best responses, which withhold whatever does not pay at this price."
-)
-_STEP = "The paper does not state the step size of Algorithm 3; item “gamma” shows what others give."
-_METHOD_REASONS = {
-    "Threshold": "The paper says that Threshold withholds unwillingness above 0.5, which leaves 25 % of "
-    "Base's wv where unwillingness is uniform; ours does. Its tables print 98 % (Diginetica), 95 % "
-    "(simulation) and 90 % (Steam, Amazon), whatever the model but for two rows. The published code has no "
-    "Threshold, but a function that withholds at random with the probability `threshold`: 0.02, 0.05 and "
-    "0.1 give these shares.",
-    "Proactive": "No code of Proactive was published: ours is a re-implementation, with warm starts.",
-    "SCR": "No code of SCR was published: ours is a re-implementation.",
-}
-"""What is not known of the paper's methods, or is not what the paper says of them."""
+_CUT = 0.3
+"""Share of the violation that a limit of 0.5 leaves of uniform unwillingness, a quarter, with some room."""

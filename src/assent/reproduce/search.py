@@ -14,9 +14,9 @@ from assent.methods import Method, merged
 from assent.methods.ifrqe import IFRQEpp
 from assent.reproduce import item as m
 from assent.reproduce import paper
+from assent.reproduce.beside import Beside
 from assent.reproduce.item import Block, Item
 from assent.reproduce.measurements import Measurement
-from assent.reproduce.paper import Beside
 from assent.reproduce.plan import DATASETS, OURS, RANGES, Plan
 from assent.results.table import Column, Table
 from assent.runs.measure import Cell as MethodCell

@@ -1,13 +1,15 @@
 """A verdict on every number of the paper, from what was measured here and from the paper's own tables."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from assent.reproduce.beside import USERS_OWN, Beside
 from assent.reproduce.differences import explains
 from assent.reproduce.item import REWARD, VIOLATION, Chapter, Item
-from assent.reproduce.paper import BLIND, USERS_OWN, Beside, agree, at_chance
+from assent.reproduce.paper import BLIND, agree, sizes
 from assent.reproduce.plan import MODELS, PAPER_METHODS, SIMULATION, Plan
 from assent.results.records import METHOD
 from assent.results.records import name as way_name
@@ -170,8 +172,36 @@ def _judged(item: str, number: Beside, others: Sequence[_Alternative], *, compar
             if agree(value, number.paper, error, number.paper_error):
                 because = f"With {other.what} it is {value:.3g} ({plural(len(tried), 'value')} tried)."
                 return Judged(item, number, Verdict.EXPLAINED, because)
-        if said := at_chance(number):
+        if said := _at_chance(number):
             return Judged(item, number, Verdict.CHANCE, said)
     if number.contradicted:
         return Judged(item, number, Verdict.CONTRADICTED, number.contradicted)
     return Judged(item, number, Verdict.UNRUN if ours is None else Verdict.OPEN)
+
+
+_CANDIDATES, _CUTOFF = 100, 5
+"""Items that a test item is ranked among, itself included, and the k of the metrics."""
+
+
+def _at_chance(number: Beside) -> str:
+    """Return a sentence if a ranking figure of the simulation is what chance gives, and ours too.
+
+    There a test item's rank is uniform, and one test set of the paper's size has the standard error below.
+    """
+    if number.labels.get("data set") != SIMULATION or number.ours is None:
+        return ""
+    ranks = range(1, _CUTOFF + 1)
+    gains = {
+        "F1@5 %": [2 / (_CUTOFF + 1)] * _CUTOFF,
+        "Precision@5 %": [1 / _CUTOFF] * _CUTOFF,
+        "NDCG@5 %": [1 / math.log2(rank + 1) for rank in ranks],
+        "MRR@5 %": [1 / rank for rank in ranks],
+    }.get(number.figure)
+    if gains is None:
+        return ""
+    mean = 100 * sum(gains) / _CANDIDATES
+    spread = 1e4 * sum(gain**2 for gain in gains) / _CANDIDATES - mean**2
+    error = math.sqrt(spread / sizes(SIMULATION)[0])
+    if max(abs(each - mean) for each in (number.paper, number.ours)) > 2 * error:
+        return ""
+    return f"Chance gives {mean:.2f} ± {error:.2f} with one test item each of as many people."
