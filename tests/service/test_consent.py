@@ -9,9 +9,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from assent.service import interactions, jobs, models, wishes
+from assent.service import entries, interactions, jobs, models, wishes
 from assent.service.database import Database
-from assent.service.interactions import NewInteraction, Row
+from assent.service.entries import Row
+from assent.service.interactions import NewInteraction
 from assent.service.jobs import Kind
 from assent.service.serving import Server
 from assent.service.settings import ServiceSettings
@@ -38,7 +39,7 @@ def bring(database: Database, *rows: NewInteraction) -> interactions.Added:
 
 def in_force(service: Service, user: str, item: str) -> Row:
     with service[0].reading() as session:
-        return interactions.one(session, service[1], user, item)
+        return entries.one(session, service[1], user, item)
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_other_categories_never_lower_what_somebody_said(
         row = in_force(service, user, item)
         with database.reading() as session:
             standing = wishes.standing(session, user)
-            brought = interactions.brought_by(session, user)[item]
+            brought = entries.brought_by(session, user)[item]
         assert brought.unwillingness_under(standing, item, 0.0) == row.unwillingness
 
 
@@ -142,7 +143,7 @@ def test_never_stays_never_in_lists_updates_and_trainings(service: Service) -> N
     database, settings = service
     server = Server(settings)
     with database.reading() as session:
-        row = interactions.page(session, settings, "u05", state="used").rows[0]
+        row = entries.page(session, settings, "u05", state="used").rows[0]
     say(service, "u05", Said("category", row.categories[0], 1.0))
     bring(database, had(STRANGER, row.item, ["Zed"]))
     kinds: tuple[Kind, ...] = ("update", "train")
@@ -171,7 +172,7 @@ def test_a_category_that_is_minded_leads_to_an_update(service: Service) -> None:
     ask_for_work(database, settings)
     assert not work_once(database, settings, worker="tests")
     with database.reading() as session:
-        row = next(r for r in interactions.page(session, settings, "u06").rows if r.state == "used")
+        row = next(r for r in entries.page(session, settings, "u06").rows if r.state == "used")
         before = models.in_service_id(session)
     bring(database, had(STRANGER, row.item, ["health"]))
     assert in_force(service, "u06", row.item).unwillingness == 1
@@ -190,7 +191,7 @@ def test_consent_that_comes_later_counts_at_once_and_leads_to_an_update(service:
     with database.reading() as session:
         found = server.recommend(session, "u07", 5)
         speaking = {why.item for each in found.items for why in each.because}
-        rows = interactions.page(session, settings, "u07", state="used").rows
+        rows = entries.page(session, settings, "u07", state="used").rows
     row = next(each for each in rows if each.item in speaking)
     again = had("u07", row.item, None, 1.0)
     assert bring(database, again) == interactions.Added(added=0, known=1, consents=1)

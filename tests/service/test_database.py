@@ -14,7 +14,8 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 
 from assent.service.database import Database, Query
-from assent.service.interactions import NewInteraction, add, erase, page
+from assent.service.entries import page
+from assent.service.interactions import NewInteraction, add, erase
 from assent.service.ledger import export_lines, note, receipt
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings, read_settings

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from assent.service import interactions, jobs, models, worker
+from assent.service import entries, interactions, jobs, models, worker
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
@@ -23,7 +23,7 @@ def test_who_comes_back_is_not_served_from_a_list_of_before(service: Service) ->
         last = session.scalars(select(Person).order_by(Person.id.desc()).limit(1)).one()
         user = last.user
         assert server.recommend(session, user).basis == "own"
-        had = interactions.page(session, settings, user).rows[0].item
+        had = entries.page(session, settings, user).rows[0].item
         version = last.version
         interactions.erase(session, user)
     with database.writing() as session:

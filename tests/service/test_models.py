@@ -11,7 +11,7 @@ from sqlalchemy import event, func, select, text
 
 from assent.runs.folder import Run
 from assent.runs.prompt import prompt_update
-from assent.service import interactions, jobs, ledger, models, people, wishes, worker
+from assent.service import entries, interactions, jobs, ledger, models, people, wishes, worker
 from assent.service.database import ConflictError
 from assent.service.ledger_check import check_ledger
 from assent.service.serving import Server
@@ -192,7 +192,7 @@ def test_a_roll_back_takes_wishes_back_until_a_model_knows_them_again(service: S
         with database.reading() as session:
             [last, *_] = wishes.history(session, user).wishes
             assert last.wish == wish
-            row = interactions.one(session, settings, user, item)
+            row = entries.one(session, settings, user, item)
             return last.served is not None, people.totals(session)["wishes_open"], row.state
 
     def asked(**changed: object) -> list[str]:

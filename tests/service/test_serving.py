@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select, update
 
 from assent.runs.folder import open_run
-from assent.service import interactions, jobs, models, people, wishes
+from assent.service import entries, interactions, jobs, models, people, wishes
 from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
@@ -20,14 +20,14 @@ USER = "u00"
 
 def used(service: Service, user: str) -> list[str]:
     with service[0].reading() as session:
-        return [row.item for row in interactions.page(session, service[1], user, state="used").rows]
+        return [row.item for row in entries.page(session, service[1], user, state="used").rows]
 
 
 def expected(service: Service, disclosed: list[str]) -> list[tuple[str, float]]:
     """The list of somebody who discloses these items, by the model itself."""
     database, settings = service
     with database.reading() as session:
-        had = [row.item for row in interactions.page(session, settings, USER, limit=100).rows]
+        had = [row.item for row in entries.page(session, settings, USER, limit=100).rows]
         model = models.in_service(session)
         assert model is not None
     trained = open_run(settings.runs / model.folder).trained
@@ -53,8 +53,8 @@ def test_a_preview_does_not_claim_what_the_model_cannot_know(service: Service) -
     freely = [Said("everything", "", 0.0)]
     with database.reading() as session:
         before = Server(settings).preview(session, USER, freely)
-        never = {row.item for row in interactions.page(session, settings, USER, state="never").rows}
-        had = len(interactions.page(session, settings, USER, limit=100).rows)
+        never = {row.item for row in entries.page(session, settings, USER, state="never").rows}
+        had = len(entries.page(session, settings, USER, limit=100).rows)
     assert before.untold == len(never)  # of what was in its training the model still knows
     with database.writing() as session:
         jobs.enqueue(session, "update", by="tests")
@@ -70,7 +70,7 @@ def test_figures_of_a_decision_add_up(service: Service) -> None:
     database, settings = service
     with database.snapshot() as session:
         model = models.in_service(session)
-        rows = {row.item: row for row in interactions.page(session, settings, USER, limit=100).rows}
+        rows = {row.item: row for row in entries.page(session, settings, USER, limit=100).rows}
         decided = people.export(session, settings, USER).decisions
     assert model is not None
     told = [each for each in decided if each.value is not None]
@@ -88,7 +88,7 @@ def test_a_list_comes_from_what_is_disclosed(service: Service) -> None:
     same(served(service), expected(service, used(service, USER)))
     with service[0].reading() as session:
         found = Server(service[1]).recommend(session, USER, 5)
-        had = {row.item for row in interactions.page(session, service[1], USER, limit=100).rows}
+        had = {row.item for row in entries.page(session, service[1], USER, limit=100).rows}
     assert not {each.item for each in found.items} & had
     for each in found.items:
         assert {because.item for because in each.because} <= set(used(service, USER))
@@ -105,7 +105,7 @@ def test_what_is_taken_back_is_not_served_from_at_the_next_request(service: Serv
     assert served(service, server) == before
     disclosed = used(service, USER)
     with database.reading() as session:
-        rows = {row.item: row for row in interactions.page(session, settings, USER, limit=100).rows}
+        rows = {row.item: row for row in entries.page(session, settings, USER, limit=100).rows}
     gone = disclosed[0]
     match how:
         case "never":
@@ -134,7 +134,7 @@ def test_minding_more_counts_at_once_and_minding_less_waits(service: Service) ->
     with database.reading() as session:
         model = models.in_service(session)
         assert model is not None
-        rows = interactions.page(session, settings, USER, limit=100).rows
+        rows = entries.page(session, settings, USER, limit=100).rows
     price = model.facts["price"]
     kept: list[str] = []
     lost: list[str] = []
@@ -170,7 +170,7 @@ def test_whoever_is_erased_and_comes_back_is_somebody_new(service: Service) -> N
     server = Server(settings)
     served(service, server)
     with database.reading() as session:
-        had = [row.item for row in interactions.page(session, settings, USER, limit=100).rows]
+        had = [row.item for row in entries.page(session, settings, USER, limit=100).rows]
         version = session.scalars(select(Person.version).where(Person.user == USER)).one()
     with database.writing() as session:
         interactions.erase(session, USER)

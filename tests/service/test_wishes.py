@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from assent.service import interactions, wishes
+from assent.service import entries, interactions, wishes
 from assent.service.database import Database, NotFoundError
 from assent.service.effective import deciding
 from assent.service.interactions import NewInteraction
@@ -80,7 +80,7 @@ def test_what_is_in_force_is_what_was_said_last_most_specifically(
             wishes.record(session, settings, [(user, [each]) for each in batch])
     said = [each for batch in batches for each in batch]
     with database.reading() as session:
-        found = interactions.page(session, settings, user).rows
+        found = entries.page(session, settings, user).rows
         standing = wishes.standing(session, user)
     assert len(found) == len(CATEGORIES)
     for row in found:
@@ -294,23 +294,23 @@ def test_pages_go_through_all_interactions(
     with database.reading() as session:
         seen, cursor = [], None
         while True:
-            page = interactions.page(session, settings, "u1", limit=3, cursor=cursor)
+            page = entries.page(session, settings, "u1", limit=3, cursor=cursor)
             seen += [row.item for row in page.rows]
             if (cursor := page.next) is None:
                 break
         assert seen == ["i4", "i3", "i2", "i1"]
-        assert [row.item for row in interactions.page(session, settings, "u1", category="a").rows] == [
+        assert [row.item for row in entries.page(session, settings, "u1", category="a").rows] == [
             "i2",
             "i1",
         ]
-        assert [row.item for row in interactions.page(session, settings, "u1", search="I3").rows] == ["i3"]
-        assert interactions.page(session, settings, "u1", search="%").rows == []
-        assert interactions.page(session, settings, "nobody").rows == []
-        counted = [(each.category, each.count) for each in interactions.categories(session, "u1")]
+        assert [row.item for row in entries.page(session, settings, "u1", search="I3").rows] == ["i3"]
+        assert entries.page(session, settings, "u1", search="%").rows == []
+        assert entries.page(session, settings, "nobody").rows == []
+        counted = [(each.category, each.count) for each in entries.categories(session, "u1")]
         assert counted == [("a", 2), ("b", 2)]
         for cursor in ("x", "nan~1", "1.0~-1"):
             with pytest.raises(AssentError, match="cursor"):
-                interactions.page(session, settings, "u1", cursor=cursor)
+                entries.page(session, settings, "u1", cursor=cursor)
 
 
 def test_of_what_is_known_already_the_time_stays(
@@ -322,7 +322,7 @@ def test_of_what_is_known_already_the_time_stays(
         assert interactions.add(session, [*again, *again, NewInteraction("u1", "i9", 5.0)]) == (
             interactions.Added(added=1, known=2, consents=1)
         )
-        row = interactions.one(session, settings, "u1", "i1")
+        row = entries.one(session, settings, "u1", "i1")
     assert (row.at, row.unwillingness, row.title, row.categories) == (0.0, 0.9, "New title", ("b", "c"))
 
 
@@ -389,8 +389,8 @@ def test_a_search_finds_what_has_its_letters(
     with database.writing() as session:
         interactions.add(session, rows_of("ann"))
     with database.reading() as session:
-        assert len(interactions.page(session, settings, "ann", search=search).rows) == found
-        both = interactions.page(session, settings, "ann", search=search, category="b", state="undecided")
+        assert len(entries.page(session, settings, "ann", search=search).rows) == found
+        both = entries.page(session, settings, "ann", search=search, category="b", state="undecided")
     assert {each.item for each in both.rows} == ({"i2", "i3"} if found == 4 else {"i2"} if found else set())
 
 
@@ -405,5 +405,5 @@ def test_an_upload_of_any_size_is_added_once(database: Database, settings: Servi
         again = [NewInteraction("u0", "i0", 99.0, "New", ["b", "c", "b"]), NewInteraction("new", "i0", 1.0)]
         assert interactions.add(session, again) == interactions.Added(1, 1)
     with database.reading() as session:
-        [first, *_] = interactions.page(session, settings, "u0").rows[::-1]
+        [first, *_] = entries.page(session, settings, "u0").rows[::-1]
     assert (first.item, first.at, first.title, first.categories) == ("i0", 0.0, "New", ("b", "c"))

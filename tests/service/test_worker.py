@@ -13,7 +13,7 @@ from assent.data.live import live_problem
 from assent.data.problem import make_problem
 from assent.runs.folder import open_run
 from assent.runs.verify import verify
-from assent.service import interactions, jobs, ledger, models, people, wishes, worker
+from assent.service import entries, interactions, jobs, ledger, models, people, wishes, worker
 from assent.service.backup import backup, restore
 from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
@@ -31,7 +31,7 @@ def test_a_training_decides_on_all_and_every_wish_has_its_receipts(service: Serv
     with database.snapshot() as session:
         model = models.in_service(session)
         assert model is not None
-        rows = interactions.page(session, settings, "u00", limit=100).rows
+        rows = entries.page(session, settings, "u00", limit=100).rows
         assert {row.state for row in rows} <= {"used", "withheld", "never"}
         assert all((row.unwillingness == 1) == (row.state == "never") for row in rows)
         assert all(row.reason for row in rows if row.state != "never")
@@ -182,7 +182,7 @@ def test_updates_are_asked_for_once_wishes_have_waited(service: Service) -> None
 def test_a_deletion_asks_for_a_model_without_it(service: Service, vectors: str) -> None:
     database, settings = service[0], service[1].model_copy(update={"update_vectors": vectors})
     with database.writing() as session:
-        interactions.delete(session, "u02", interactions.page(session, settings, "u02").rows[0].item)
+        interactions.delete(session, "u02", entries.page(session, settings, "u02").rows[0].item)
     worker.ask_for_work(database, settings)
     worker.ask_for_work(database, settings.model_copy(update={"update_after": 0.0}))
     worker.ask_for_work(database, settings.model_copy(update={"train_after": 0.0}))
@@ -195,7 +195,7 @@ def updated(service: Service) -> tuple[int, models.ModelView]:
     """Let u00 say never to what is used, and a worker do an update; the wish and the model."""
     database, settings = service
     with database.writing() as session:
-        [used, *_] = interactions.page(session, settings, "u00", state="used").rows
+        [used, *_] = entries.page(session, settings, "u00", state="used").rows
         interactions.add(session, [NewInteraction("newcomer", "i01", 0.0, unwillingness=0.0)])
         jobs.enqueue(session, "update", by="ann")
     wish = say(service, "u00", Said("item", used.item, 1.0))
@@ -205,9 +205,9 @@ def updated(service: Service) -> tuple[int, models.ModelView]:
         model = models.in_service(session)
         assert model is not None
         assert (model.kind, model.parent) == ("update", 1)
-        states = {row.item: row.state for row in interactions.page(session, settings, "u00", limit=99).rows}
+        states = {row.item: row.state for row in entries.page(session, settings, "u00", limit=99).rows}
         assert states[used.item] == "never"
-        assert [row.state for row in interactions.page(session, settings, "newcomer").rows] == ["used"]
+        assert [row.state for row in entries.page(session, settings, "newcomer").rows] == ["used"]
         lists = Server(settings).recommend(session, "u00")
         assert (lists.model, lists.basis) == (model.id, "own")
     assert verify(settings.runs / model.folder) == []
@@ -341,7 +341,7 @@ def test_a_backup_of_the_first_release_is_brought_up_to_date(url: str, tmp_path:
     restore(other, settings.model_copy(update={"data": tmp_path / "other"}), tmp_path / "backup")
     assert other.revision() == head != "0001"
     with other.snapshot() as session:
-        assert len(interactions.page(session, settings, "u00").rows) == 9
+        assert len(entries.page(session, settings, "u00").rows) == 9
     for each in (database, other):
         each.close()
 

@@ -93,7 +93,7 @@ class Effective:
 
     @property
     def source(self) -> ColumnElement[str]:
-        """Who said so, as in `interactions.Row.source`."""
+        """Who said so, as in `entries.Row.source`."""
         brought = case((Interaction.unwillingness.is_(None), literal("unsaid")), else_=literal("platform"))
         usual = func.coalesce(Wish.scope, brought)
         return case((is_kept(self.settings.unsaid), literal("kept")), else_=usual)

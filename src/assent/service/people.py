@@ -7,8 +7,8 @@ from pydantic import Field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from assent.service import interactions, ledger, wishes
-from assent.service.interactions import Row
+from assent.service import entries, ledger, wishes
+from assent.service.entries import Row
 from assent.service.schemas import (
     InteractionOut,
     PastOut,
@@ -97,7 +97,7 @@ def export(session: Session, settings: ServiceSettings, user: str) -> ExportOut:
     rows: list[Row] = []
     cursor = None
     while True:
-        page = interactions.page(session, settings, user, cursor=cursor, limit=_SOME)
+        page = entries.page(session, settings, user, cursor=cursor, limit=_SOME)
         rows += page.rows
         if (cursor := page.next) is None:
             break
@@ -113,7 +113,7 @@ def export(session: Session, settings: ServiceSettings, user: str) -> ExportOut:
         receipts += some
         if cursor is None:
             break
-    texts, brought = Texts(), interactions.brought_by(session, user)
+    texts, brought = Texts(), entries.brought_by(session, user)
     person = session.scalar(select(Person).where(Person.user == user))
     visits = select(Visit.created, Visit.seen).where(Visit.person == user).order_by(Visit.created)
     links = select(Link.created, Link.used).where(Link.person == user).order_by(Link.created)

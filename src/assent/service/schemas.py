@@ -15,7 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from assent.service.interactions import CONTROL, Row
+from assent.service.entries import Row
+from assent.service.interactions import CONTROL
 from assent.service.jobs import JobView
 from assent.service.models import ModelView
 from assent.service.security import SCOPES

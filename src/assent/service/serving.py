@@ -28,7 +28,7 @@ from assent.runs.folder import open_run
 from assent.runs.recommend import GENERAL, OWN, popularity
 from assent.service.database import ConflictError, Query, given_rows, query
 from assent.service.effective import Effective
-from assent.service.interactions import brought_by
+from assent.service.entries import brought_by
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Interaction, Item, Model, Person, Publication
 from assent.service.wishes import Said, Standing, check, standing

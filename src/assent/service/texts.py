@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Final
 
-from assent.service.interactions import Row
+from assent.service.entries import Row
 
 PROMISES: Final = {
     "Never is never.": "An interaction of unwillingness 1 is turned away at the door: adding, changing or "

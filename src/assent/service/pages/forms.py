@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy.orm import Session
 from starlette.datastructures import FormData
 
-from assent.service import interactions
+from assent.service import entries, interactions
 from assent.service.access import Door, text_of, texts_of
 from assent.service.database import NotFoundError
 from assent.service.pages.render import NONE
@@ -73,7 +73,7 @@ def name_of(door: Door, session: Session, visitor: Visitor, said: Said) -> str:
     if said.scope == "item":
         return title_of(door, session, visitor, said.target)
     if said.scope == "category":
-        theirs = {each.category for each in interactions.categories(session, user_of(visitor))}
+        theirs = {each.category for each in entries.categories(session, user_of(visitor))}
         if said.target not in theirs:
             raise NotFoundError("category: there is none of this person")
     return said.target
@@ -81,5 +81,5 @@ def name_of(door: Door, session: Session, visitor: Visitor, said: Said) -> str:
 
 def title_of(door: Door, session: Session, visitor: Visitor, item: str) -> str:
     """Return the title of an item that this person had; its id, if it has none."""
-    row = interactions.one(session, door.service.settings, user_of(visitor), item)
+    row = entries.one(session, door.service.settings, user_of(visitor), item)
     return row.title or row.item

@@ -11,10 +11,10 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from sqlalchemy.orm import Session
 
-from assent.service import interactions, ledger, models, people, security, wishes
+from assent.service import entries, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of
 from assent.service.database import NotFoundError
-from assent.service.interactions import CHANGED, STATES, Row
+from assent.service.entries import CHANGED, STATES, Row
 from assent.service.pages import render
 from assent.service.pages.forms import (
     LONGEST,
@@ -57,10 +57,10 @@ def overview(door: Person) -> Response:
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
         user = user_of(visitor)
-        states = interactions.counts(session, user)
+        states = entries.counts(session, user)
         latest = wishes.history(session, user, limit=3, ended=False).wishes
         everything = _everything(session, user)
-        changed = interactions.states_before(session, user)
+        changed = entries.states_before(session, user)
         model = models.in_service(session)
     counts = {
         "known": sum(states.values()),
@@ -88,14 +88,14 @@ def overview(door: Person) -> Response:
 
 
 @router.get("/entries")
-def entries(door: Person) -> Response:
+def list_entries(door: Person) -> Response:
     """What is known, by time and category, with search."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     search, category = door.asked("search").strip()[:LONGEST], door.asked("category")
     state, cursor = door.asked("state"), door.asked("cursor")
     with door.reading() as (session, visitor):
         user = user_of(visitor)
-        found = interactions.page(
+        found = entries.page(
             session,
             settings,
             user,
@@ -105,8 +105,8 @@ def entries(door: Person) -> Response:
             cursor=cursor or None,
             limit=ROWS,
         )
-        categories = interactions.category_names(session, user)
-        before = interactions.states_before(session, user) if state == CHANGED else {}
+        categories = entries.category_names(session, user)
+        before = entries.states_before(session, user) if state == CHANGED else {}
     asked: dict[str, Any] = {
         "search": search,
         "category": category,
@@ -142,8 +142,8 @@ def entry(door: Person) -> Response:
     """One entry: what it is, what the model did with it and why, and the choice."""
     settings, texts = door.service.settings, render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        row = interactions.one(session, settings, user_of(visitor), door.asked("item"))
-        before = interactions.states_before(session, user_of(visitor)).get(row.item)
+        row = entries.one(session, settings, user_of(visitor), door.asked("item"))
+        before = entries.states_before(session, user_of(visitor)).get(row.item)
         model = models.in_service(session)
     is_own = row.source == "item"
     figures = _figures(texts, row, None if model is None else model.facts["price"])
@@ -190,7 +190,7 @@ def categories(door: Person) -> Response:
     """The categories of what is known, with a choice for each."""
     texts = render.texts_of(door.request)
     with door.reading() as (session, visitor):
-        found = interactions.categories(session, user_of(visitor))
+        found = entries.categories(session, user_of(visitor))
     rows = [
         {
             "name": each.category,
@@ -222,7 +222,7 @@ def category(door: Person) -> Response:
     """One category: how many entries, what counts, and the choice."""
     texts, name = render.texts_of(door.request), door.asked("category")
     with door.reading() as (session, visitor):
-        found = [each for each in interactions.categories(session, user_of(visitor)) if each.category == name]
+        found = [each for each in entries.categories(session, user_of(visitor)) if each.category == name]
     if not found:
         raise NotFoundError("category: there is none of this person")
     [theirs] = found
@@ -348,7 +348,7 @@ def export(door: Person) -> Response:
 def ask_withdraw(door: Person) -> Response:
     """What withdrawing everything means, and a button."""
     with door.reading() as (session, visitor):
-        known = sum(interactions.counts(session, user_of(visitor)).values())
+        known = sum(entries.counts(session, user_of(visitor)).values())
     contact = door.service.settings.controller.contact
     return draw(door.request, "withdraw.html", visitor=visitor, known=known, contact=contact)
 

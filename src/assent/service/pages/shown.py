@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from assent.service.interactions import Row
+from assent.service.entries import Row
 from assent.service.pages.render import options, sent
 from assent.service.serving import Recommendation
 from assent.service.texts import Texts

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from fastapi import Query
 from fastapi.responses import Response
 
-from assent.service import interactions, models
+from assent.service import entries, models
 from assent.service.access import Caller, KeyFor
-from assent.service.interactions import Row
+from assent.service.entries import Row
 from assent.service.routes.repeat import api_router, as_json
 from assent.service.schemas import (
     Cursor,
@@ -41,7 +41,7 @@ def list_some(
     settings = caller.service.settings
     with caller.service.database.reading() as session:
         model = models.in_service(session)
-        found = interactions.page(session, settings, user, cursor=cursor, limit=limit)
+        found = entries.page(session, settings, user, cursor=cursor, limit=limit)
     decisions = [DecisionOut(**_decision(row)) for row in found.rows]
     return DecisionsOut(model=model.id if model else None, decisions=decisions, next=found.next)
 
@@ -52,7 +52,7 @@ def explain(
 ) -> ExplanationOut:
     """Say why one interaction is used or not, with the figures that decided."""
     with caller.service.database.reading() as session:
-        row = interactions.one(session, caller.service.settings, user, item)
+        row = entries.one(session, caller.service.settings, user, item)
         model = models.in_service(session)
     return ExplanationOut(
         **_decision(row),

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Query
 from fastapi.responses import Response
 
-from assent.service import interactions
+from assent.service import entries, interactions
 from assent.service.access import Caller, KeyFor
 from assent.service.interactions import NewInteraction
 from assent.service.routes.repeat import Answering, Once, api_router, as_json
@@ -74,7 +74,7 @@ def list_some(
     """List a person's interactions, latest first."""
     settings = caller.service.settings
     with caller.service.database.reading() as session:
-        found = interactions.page(session, settings, user, category=category, cursor=cursor, limit=limit)
+        found = entries.page(session, settings, user, category=category, cursor=cursor, limit=limit)
     rows = [
         {
             "item": row.item,

@@ -7,7 +7,7 @@ from fastapi import Query
 from fastapi.responses import Response
 from sqlalchemy.orm import Session
 
-from assent.service import interactions, wishes
+from assent.service import entries, wishes
 from assent.service.access import Caller, KeyFor
 from assent.service.routes.repeat import Answering, Once, api_router
 from assent.service.schemas import (
@@ -69,7 +69,7 @@ def explain(
     """Say what is in force for one interaction, and who said so."""
     settings = caller.service.settings
     with caller.service.database.reading() as session:
-        row = interactions.one(session, settings, user, item)
+        row = entries.one(session, settings, user, item)
     because = source_of(row, _TEXTS.source(row, settings.controller.name))
     return EffectiveOut(user=user, item=item, unwillingness=row.unwillingness, because=because)
 
