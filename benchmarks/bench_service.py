@@ -51,7 +51,8 @@ from assent.service.interactions import NewInteraction
 from assent.service.ledger_check import check_ledger
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Job, Model, Publication, Wish
-from assent.service.worker import work_once, write_model
+from assent.service.trainings import write_model
+from assent.service.worker import work_once
 from common import ROOT, Option, load_log, read_options, verdict
 
 sys.path.insert(0, str(ROOT))

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from assent.service import entries, interactions, jobs, models, worker
+from assent.service import entries, interactions, jobs, models, pruning, trainings, worker
 from assent.service.database import Database
 from assent.service.interactions import NewInteraction
 from assent.service.serving import Server
@@ -39,12 +39,12 @@ def test_models_of_before_are_not_kept_and_those_that_are_needed_are(service: Se
     """`keep_models` is for rolling back, which is refused to models that know who was erased."""
     database, settings = service
     followed(service, "second", "third", by=0)
-    worker.prune(database, settings)
+    pruning.prune(database, settings)
     with database.writing() as session:
         assert {each.pruned for each in models.page(session)[0]} == {None}
         interactions.erase(session, "u00")
         jobs.enqueue(session, "update", by="ann")
-    worker.prune(database, settings)  # the model in service and its equals: nothing later is there to serve
+    pruning.prune(database, settings)  # the model in service and its equals: nothing later is there to serve
     assert {each.name for each in settings.runs.iterdir()} >= {"second", "third"}
     assert worker.work_once(database, settings, worker="w")
     with database.reading() as session:
@@ -67,20 +67,20 @@ def test_what_failed_jobs_leave_is_deleted_and_what_others_write_is_not(
         folder.mkdir(parents=True)  # type: ignore[attr-defined]
         raise AssentError("no")
 
-    monkeypatch.setattr(worker, "fit", broken)
+    monkeypatch.setattr(trainings, "fit", broken)
     monkeypatch.setattr(jobs, "WAIT", 0.0)
     with database.writing() as session:
         job = jobs.enqueue(session, "train", by="ann")
     there = {each.name for each in settings.runs.iterdir()}
     for attempt in (1, 2, 3):
-        worker.prune(database, settings)
+        pruning.prune(database, settings)
         assert worker.work_once(database, settings, worker="w")
         assert {each.name for each in settings.runs.iterdir()} - there == {f"job-{job}-{attempt}"}
     with database.reading() as session:
         assert jobs.get(session, job).state == "failed"
     (settings.runs / "job-99-1").mkdir()  # of a job that this database does not know
     (settings.runs / "notes").mkdir()
-    worker.prune(database, settings)
+    pruning.prune(database, settings)
     assert {each.name for each in settings.runs.iterdir()} == there | {"job-99-1", "notes"}
 
 

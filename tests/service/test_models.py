@@ -11,7 +11,17 @@ from sqlalchemy import event, func, select, text
 
 from assent.runs.folder import Run
 from assent.runs.prompt import prompt_update
-from assent.service import entries, interactions, jobs, ledger, models, people, wishes, worker
+from assent.service import (
+    entries,
+    interactions,
+    jobs,
+    ledger,
+    models,
+    people,
+    pruning,
+    wishes,
+    worker,
+)
 from assent.service.database import ConflictError
 from assent.service.ledger_check import check_ledger
 from assent.service.serving import Server
@@ -140,7 +150,7 @@ def test_the_model_in_service_has_its_files_whoever_prunes_meanwhile(service: Se
             models.publish(session, settings, third, by="ann")
 
     def prune() -> None:
-        worker.prune(database, few)
+        pruning.prune(database, few)
 
     before, after = (publish, prune) if first == "publish" else (prune, publish)
     statement = {"publish": "INSERT INTO publication", "prune": "UPDATE model"}[first]
@@ -174,7 +184,7 @@ def test_the_model_whose_vectors_a_kept_one_has_is_kept_too(service: Service) ->
         kept = session.scalars(select(Model).where(Model.folder == "kept")).one()
         kept.kind, kept.parent_id, kept.trained_upto = "update", 1, session.get_one(Model, 1).trained_upto
         session.scalars(select(Model).where(Model.folder == "whole")).one().pruned = 1.0
-    worker.prune(database, few)
+    pruning.prune(database, few)
     with database.reading() as session:
         found = {each.folder for each in models.page(session)[0] if each.pruned is None}
         assert found == {"latest", "kept", session.get_one(Model, 1).folder}
@@ -240,7 +250,7 @@ def test_an_erasure_while_decisions_are_written_repeats_no_training(
             with database.writing() as session:
                 interactions.erase(session, erased.pop())
 
-    monkeypatch.setattr(worker, "prompt_update", counted)
+    monkeypatch.setattr(trainings, "prompt_update", counted)
     with database.writing() as session:
         job = jobs.enqueue(session, "update", by="ann")
     event.listen(database.engine, "before_cursor_execute", erase)

@@ -13,7 +13,18 @@ from assent.data.live import live_problem
 from assent.data.problem import make_problem
 from assent.runs.folder import open_run
 from assent.runs.verify import verify
-from assent.service import entries, interactions, jobs, ledger, models, people, wishes, worker
+from assent.service import (
+    entries,
+    interactions,
+    jobs,
+    ledger,
+    models,
+    people,
+    pruning,
+    trainings,
+    wishes,
+    worker,
+)
 from assent.service.backup import backup, restore
 from assent.service.database import ConflictError, Database
 from assent.service.interactions import NewInteraction
@@ -71,7 +82,7 @@ def test_never_rows_and_silence_change_no_byte_of_the_log(service: Service) -> N
     """What is never used is not in the log, whether it is there or not: promise 1 begins here."""
     database, settings = service
     with database.snapshot() as session:
-        before, _ = worker.read_log(session, settings)
+        before, _ = trainings.read_log(session, settings)
     assert before.sealed.height > 0
     with database.writing() as session:
         for row in before.sealed.iter_rows(named=True):
@@ -79,7 +90,7 @@ def test_never_rows_and_silence_change_no_byte_of_the_log(service: Service) -> N
         interactions.add(session, [NewInteraction("stranger", "i00", 0.0, None, None, 1.0)])
         interactions.add(session, [NewInteraction("u03", "only theirs", 0.0, "Theirs", ["secret"], 1.0)])
     with database.snapshot() as session:
-        after, _ = worker.read_log(session, settings)
+        after, _ = trainings.read_log(session, settings)
     assert after.table.equals(before.table)
     assert after.items.equals(before.items)
     assert set(after.sealed["item"]) == {"i00", "only theirs"}
@@ -88,7 +99,7 @@ def test_never_rows_and_silence_change_no_byte_of_the_log(service: Service) -> N
 def test_closed_rows_are_not_read(service: Service) -> None:
     database, settings = service
     with database.snapshot() as session:
-        log, _ = worker.read_log(session, settings.model_copy(update={"closed": 0.6}))
+        log, _ = trainings.read_log(session, settings.model_copy(update={"closed": 0.6}))
     assert log.table["unwillingness"].max() <= 0.6  # type: ignore[operator]
     assert set(log.sealed["reason"]) == {"never", "closed"}
 
@@ -137,7 +148,7 @@ def test_a_lost_worker_is_replaced_after_the_model_was_written(
     def trained_again(*_: object, **__: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(worker, "fit", trained_again)
+    monkeypatch.setattr(trainings, "fit", trained_again)
     assert worker.work_once(database, settings, worker="second")
     with database.reading() as session:
         assert jobs.get(session, job).state == "done"
@@ -151,7 +162,7 @@ def test_a_failing_job_keeps_its_error(service: Service, monkeypatch: pytest.Mon
     def broken(*_: object, **__: object) -> None:
         raise AssentError("the log is too small; accepted: a larger one")
 
-    monkeypatch.setattr(worker, "fit", broken)
+    monkeypatch.setattr(trainings, "fit", broken)
     with database.writing() as session:
         id = jobs.enqueue(session, "train", by="ann")
     assert worker.work_once(database, settings, worker="w")
@@ -225,7 +236,7 @@ def test_one_update_trains_without_what_is_withheld_and_receipts_say_so(service:
         receipts = {state: ledger.receipt(session, id) for state, id in past.receipts.items()}
         assert check_ledger(ledger.export_lines(session), "ledger", receipts)[1] == []
         whole = models.get(session, 1)
-        log, _ = worker.read_log(session, settings)
+        log, _ = trainings.read_log(session, settings)
     outcome = receipts["trained"]["dpv:hasRecordOfActivity"]["events"][0]["outcome"]
     assert outcome["model_hash"] == model.model_hash != whole.model_hash
     assert (outcome["values_of_model"], outcome["values_of_model_hash"]) == (1, whole.model_hash)
@@ -355,7 +366,7 @@ def test_old_models_are_pruned(service: Service) -> None:
         for name in ("second", "third", "fourth"):
             shutil.copytree(settings.runs / own, settings.runs / name)
             session.add(copied(first, folder=name))
-    worker.prune(database, few)
+    pruning.prune(database, few)
     with database.writing() as session:
         found = {each.folder: each.pruned is None for each in models.page(session)[0]}
         assert found == {own: True, "second": False, "third": True, "fourth": True}

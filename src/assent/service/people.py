@@ -9,14 +9,7 @@ from sqlalchemy.orm import Session
 
 from assent.service import entries, ledger, wishes
 from assent.service.entries import Row
-from assent.service.schemas import (
-    InteractionOut,
-    PastOut,
-    StandingOut,
-    Wire,
-    moment,
-    source_of,
-)
+from assent.service.schemas import FiguresOut, InteractionOut, PastOut, StandingOut, source_of
 from assent.service.settings import ServiceSettings
 from assent.service.tables import (
     Decision,
@@ -32,6 +25,7 @@ from assent.service.tables import (
     Wish,
 )
 from assent.service.texts import Texts
+from assent.service.wire import Wire, moment
 from assent.service.wishes import Past
 
 _SOME: Final = 1000
@@ -43,21 +37,18 @@ class ExportedInteractionOut(InteractionOut):
     brought: float | None = Field(description="The unwillingness that the platform brought, if any.")
 
 
-class DecidedOut(Wire):
-    """What a model that is kept did with an interaction."""
+class KeptDecisionOut(Wire):
+    """Which model that is kept decided on which interaction, and how."""
 
     model: int
     item: str
     state: Literal["used", "withheld", "never", "closed"]
     unwillingness: float = Field(description="When it was decided.")
     reason: str | None
-    value: float | None
-    cost: float | None
-    price: float | None = Field(description="What one unit of unwillingness cost in that model.")
-    break_even: float | None = Field(description="The price up to which its use would pay; null: any.")
-    worth_owner: float | None
-    worth_everybody: float | None
-    together: int | None
+
+
+class DecidedOut(FiguresOut, KeptDecisionOut):
+    """What a model that is kept did with an interaction, with the figures."""
 
 
 class VisitOut(Wire):

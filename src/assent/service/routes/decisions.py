@@ -10,18 +10,15 @@ from assent.service.access import Caller, KeyFor
 from assent.service.entries import Row
 from assent.service.routes.repeat import api_router, as_json
 from assent.service.schemas import (
-    Cursor,
     DecisionOut,
     DecisionsOut,
     ExplanationOut,
-    ItemId,
-    Limit,
     PreviewIn,
     PreviewOut,
     RecommendationsOut,
-    UserId,
 )
 from assent.service.texts import Texts
+from assent.service.wire import Cursor, ItemId, Limit, UserId
 from assent.service.wishes import Said
 
 router = api_router("decisions and recommendations")

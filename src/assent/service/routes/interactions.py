@@ -11,19 +11,14 @@ from assent.service.interactions import NewInteraction
 from assent.service.routes.repeat import Answering, Once, api_router, as_json
 from assent.service.schemas import (
     AddedOut,
-    Category,
-    Cursor,
     DeletedOut,
     DeletionIn,
     InteractionIn,
     InteractionsIn,
     InteractionsOut,
-    ItemId,
-    Limit,
-    UserId,
-    moment,
 )
 from assent.service.texts import Texts
+from assent.service.wire import Category, Cursor, ItemId, Limit, UserId, moment
 
 router = api_router("interactions")
 Platform = Annotated[Caller, KeyFor("interactions")]

@@ -13,7 +13,9 @@ from fastapi import APIRouter, Path
 from assent.service import security
 from assent.service.access import Caller, KeyedRoute, KeyFor
 from assent.service.problems import described, operation_id
-from assent.service.schemas import KeyIn, KeyOut, KeysOut, LinkOut, NewKeyOut, PersonIn, moment
+from assent.service.schemas import PersonIn
+from assent.service.schemas_operation import KeyIn, KeyOut, KeysOut, LinkOut, NewKeyOut
+from assent.service.wire import moment
 
 router = APIRouter(
     prefix="/v1",

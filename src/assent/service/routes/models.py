@@ -8,7 +8,8 @@ from fastapi.responses import Response
 from assent.service import jobs, models
 from assent.service.access import Caller, KeyFor
 from assent.service.routes.repeat import Answering, api_router
-from assent.service.schemas import Identifier, Limit, ModelOut, ModelsOut, RunIn, RunOut, RunsOut
+from assent.service.schemas_operation import ModelOut, ModelsOut, RunIn, RunOut, RunsOut
+from assent.service.wire import Identifier, Limit
 
 router = api_router("runs and models")
 Platform = Annotated[Caller, KeyFor("models")]

@@ -12,16 +12,8 @@ from fastapi.responses import StreamingResponse
 from assent.service import ledger, people
 from assent.service.access import Caller, KeyFor, Service
 from assent.service.routes.repeat import api_router
-from assent.service.schemas import (
-    Cursor,
-    HeadOut,
-    HeadsOut,
-    Identifier,
-    Limit,
-    ReceiptsOut,
-    UserId,
-    VerifiedOut,
-)
+from assent.service.schemas_operation import HeadOut, HeadsOut, ReceiptsOut, VerifiedOut
+from assent.service.wire import Cursor, Identifier, Limit, UserId
 from assent.support.errors import AssentError
 from assent.support.files import parse_json
 

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from assent.service import jobs, models, people, wishes
 from assent.service.access import PUBLIC, Caller, Door, KeyFor
 from assent.service.problems import described, operation_id
-from assent.service.schemas import HealthOut
+from assent.service.schemas_operation import HealthOut
 
 router = APIRouter(tags=["status"], generate_unique_id_function=operation_id)
 

@@ -11,21 +11,18 @@ from assent.service import entries, wishes
 from assent.service.access import Caller, KeyFor
 from assent.service.routes.repeat import Answering, Once, api_router
 from assent.service.schemas import (
-    Cursor,
     EffectiveOut,
     HistoryOut,
-    ItemId,
-    Limit,
     PastOut,
     PersonIn,
     RecordedAllOut,
     StandingOut,
     StandingsOut,
-    UserId,
     WishesIn,
     source_of,
 )
 from assent.service.texts import Texts
+from assent.service.wire import Cursor, ItemId, Limit, UserId
 from assent.service.wishes import WITHDRAW_EVERYTHING, Recorded, Said
 
 router = api_router("wishes")
