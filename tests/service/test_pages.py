@@ -449,6 +449,13 @@ def test_a_refused_publication_says_why_on_the_page_of_models(site: Site) -> Non
     assert "Roll back" in client.get("/operator/models").text
     site.platform("wishes").post("/v1/wishes/withdraw", json={"user": ANN})
     site.train()
+    page = client.get("/operator/models").text
+    assert re.search(r"Not possible: model 1: it used \d+ interactions? that may no longer be used", page)
+    assert re.search(
+        r"Rolling back to the model before is not possible: model \d: it used \d+ interactions? that may",
+        page,
+    )
+    assert "<button" not in page.partition("<table")[2]  # nothing is offered that would be refused
     for path, data in (("publish", {**token, "model": "1"}), ("roll-back", token)):
         refused = client.post(f"/operator/models/{path}", data=data)
         assert refused.status_code == 409

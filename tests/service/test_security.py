@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from assent.service.boundary import MOST_ADDRESS_BYTES, MOST_BULK_BYTES, MOST_BY
 from assent.service.database import Database
 from assent.service.security import RefusedError
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Attempt, Key, Link, Table, Visit
+from assent.service.tables import Attempt, Key, Link, Reply, Table, Visit
 from assent.support.errors import AssentError
 from tests.service.site import ANN, BOB, SECRETS, Site, open_site, serve, settings_for
 
@@ -450,3 +451,31 @@ def test_a_model_that_cannot_be_read_stops_nobody_from_withdrawing(tmp_path: Pat
         with database.reading() as session:
             assert [each.withdrawal for each in wishes.standing(session, ANN)] == [True]
     database.close()
+
+
+def test_what_could_be_guessed_is_stored_under_a_secret_outside_the_database(tmp_path: Path) -> None:
+    """Addresses are few, and so are requests about somebody: the database alone is not enough to try all."""
+    asked = {"json": {"user": ANN, "item": "f31", "time": "2026-03-01T12:00:00Z"}}
+    counted: dict[str, list[tuple[str, int]]] = {}
+    hashes: dict[str, list[str]] = {}
+    for name in ("one", "another", "one"):  # the third time, after a restart
+        settings = settings_for(f"sqlite:///{tmp_path / name}.db", tmp_path / name)
+        with closing(Database.open(settings.database)) as database, serve(database, settings) as site:
+            assert site.client().post("/enter", data={"link": "x" * 43}).status_code == 401
+            platform = site.platform("interactions")
+            platform.post("/v1/interactions", headers={"Idempotency-Key": "first"}, **asked)
+            with database.reading() as session:
+                counted[name] = [(each.bucket, each.count) for each in session.scalars(select(Attempt))]
+                hashes[name] = list(session.scalars(select(Reply.request_hash)))
+        assert (settings.data / "secret").stat().st_mode & 0o777 == 0o600
+    assert not {bucket for bucket, _ in counted["one"]} & {bucket for bucket, _ in counted["another"]}
+    assert sum(count for _, count in counted["one"]) == 2  # it goes on where it was
+    assert len(set(hashes["one"])) == 1
+    assert not {*hashes["one"]} & {*hashes["another"]}
+
+
+def test_a_damaged_secret_is_refused(tmp_path: Path) -> None:
+    assert len(security.service_secret(tmp_path / "new")) == 32
+    (tmp_path / "new" / "secret").write_bytes(b"cut off")
+    with pytest.raises(AssentError, match="not whole"):
+        security.service_secret(tmp_path / "new")

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,26 +97,6 @@ class PlaceOptions:
                              data=data, **given)  # fmt: skip
 
 
-@contextmanager
-def _made(settings: ServiceSettings) -> Iterator[Database]:
-    """Open the database; make it, if there is none."""
-    database = Database.open(settings.database)
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-@contextmanager
-def _opened(settings: ServiceSettings) -> Iterator[Database]:
-    """Open the database; a folder that was mistyped becomes no new service."""
-    database = Database.existing(settings.database)
-    try:
-        yield database
-    finally:
-        database.close()
-
-
 def _tell() -> None:
     """Print what the service logs as notices: no ids, no addresses, no requests."""
     logger = logging.getLogger("assent")
@@ -161,7 +141,7 @@ def serve_command(
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):
         raise AssentError(f"--host {host}: the demo lets anybody in; accepted: 127.0.0.1")
     _tell()
-    with _made(settings) as database:
+    with closing(Database.open(settings.database)) as database:
         if settings.demo:
             _fill_with_demo(database, settings)
         os.environ[_SETTINGS] = settings.model_dump_json()
@@ -253,7 +233,7 @@ def _finish_demo(settings: ServiceSettings, stop: Event) -> None:
     from assent.service.demo import finish_demo
     from assent.service.worker import ask_for_work, work_once
 
-    with _opened(settings) as database:
+    with closing(Database.existing(settings.database)) as database:
         while not finish_demo(database) and not stop.is_set():
             ask_for_work(database, settings)  # again, should the first training have failed
             if not work_once(database, settings, worker="demo", stop=stop):
@@ -291,7 +271,7 @@ def work_command(
 
 
 def _work(settings: ServiceSettings, stop: Event, *, once: bool = False, executor: Executor = SERIAL) -> None:
-    with _opened(settings) as database:
+    with closing(Database.existing(settings.database)) as database:
         from assent.service.worker import work, work_once
 
         name = f"{socket.gethostname()}:{os.getpid()}"
@@ -325,7 +305,7 @@ def create_key_command(
     """
     if days is not None and days <= 0:
         raise AssentError(f"--days {days:g}: accepted: more than 0")
-    with _made(place.read()) as database:
+    with closing(Database.open(place.read().database)) as database:
         expires = None if days is None else time() + days * 86_400
         listed = [each.strip() for each in scopes.split(",") if each.strip()]
         with database.writing() as session:
@@ -344,7 +324,7 @@ def list_keys_command(*, place: PlaceOptions) -> None:
     assent keys list
     ```
     """
-    with _opened(place.read()) as database, database.reading() as session:
+    with closing(Database.existing(place.read().database)) as database, database.reading() as session:
         rows = [
             [
                 key.id,
@@ -376,7 +356,7 @@ def rotate_key_command(id: KeyId, *, place: PlaceOptions) -> None:
     assent keys rotate 0123456789ab
     ```
     """
-    with _opened(place.read()) as database, database.writing() as session:
+    with closing(Database.existing(place.read().database)) as database, database.writing() as session:
         made = rotate_key(session, id)
     say(made)
 
@@ -392,7 +372,7 @@ def revoke_key_command(id: KeyId, *, place: PlaceOptions) -> None:
     assent keys revoke 0123456789ab
     ```
     """
-    with _opened(place.read()) as database, database.writing() as session:
+    with closing(Database.existing(place.read().database)) as database, database.writing() as session:
         revoke_key(session, id)
     say(f"{id}: revoked")
 
@@ -417,7 +397,7 @@ def ledger_command(
     """
     output.check()
     refuse_to_overwrite(to, replace=output.replace)
-    with _opened(place.read()) as database, database.snapshot() as session:
+    with closing(Database.existing(place.read().database)) as database, database.snapshot() as session:
         write_with(to, lambda out: out.writelines(f"{line}\n".encode() for line in export_lines(session)))
     notice(f"Written: {to}")
 
@@ -441,7 +421,7 @@ def backup_command(
     """
     output.check()
     settings = place.read()
-    with _opened(settings) as database:
+    with closing(Database.existing(settings.database)) as database:
         rows = backup(database, settings, to)
     say(f"{plural(sum(rows.values()), 'row')} of {plural(len(rows), 'table')}")
     output.write([rows])

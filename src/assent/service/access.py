@@ -53,6 +53,8 @@ class Service:
     settings: ServiceSettings
     recorder: Recorder
     server: Server
+    secret: bytes
+    """Of this service, in its folder and not in its database."""
     keys: dict[str, tuple[KeyHolder, float]] = field(default_factory=dict)
     """Keys that were checked, by the hash of their text, and until when that counts."""
 
@@ -186,7 +188,7 @@ def _checked(service: Service, text: str, address: str) -> KeyHolder:
 def count_failure(service: Service, who: str) -> None:
     """Count a wrong key or link; refuse whoever tries too many."""
     with service.database.writing() as session:
-        security.count_attempt(session, who, **FAILURES)
+        security.count_attempt(session, service.secret, who, **FAILURES)
 
 
 # People and operators in a browser
@@ -228,7 +230,7 @@ class Door:
         """Return who visits, for a route that hands its work to others. Counts what is sent."""
         with self.service.database.writing() as session:
             visitor = self._checked(session)
-            security.count_attempt(session, f"visit {visitor.token_hash}", **SAVES)
+            security.count_attempt(session, self.service.secret, f"visit {visitor.token_hash}", **SAVES)
         return visitor
 
     def asked(self, name: str) -> str:

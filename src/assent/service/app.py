@@ -10,6 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.utils import get_openapi
 from starlette.staticfiles import StaticFiles
 
+from assent.service import security
 from assent.service.access import Service
 from assent.service.boundary import Boundary
 from assent.service.database import Database
@@ -32,7 +33,8 @@ def make_app(database: Database, settings: ServiceSettings) -> FastAPI:
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
         recorder, server = Recorder(database, settings), Server(settings)
-        app.state.service = Service(database, settings, recorder, server)
+        secret = security.service_secret(settings.data)
+        app.state.service = Service(database, settings, recorder, server, secret)
 
         def warm() -> None:
             # Without a model people can still say what they mind, and withdraw: `/health/ready` tells of it.

@@ -86,14 +86,9 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     Wishes that the model does not know are no longer served; a later model serves them again.
     """
     take_turn(session)  # until the commit nobody says never, is erased, or publishes
-    model, now = _kept(session, id), in_service_id(session)
-    if (refusal := why_not(session, id)) is not None:
+    model = _kept(session, id)
+    if (refusal := why_not(session, settings, id)) is not None:
         raise ConflictError(refusal)
-    if now is not None and is_step_back(model, _model(session, now)):
-        used = used_against_wishes(session, settings, model)
-        if used:
-            these = plural(used, "interaction")
-            raise ConflictError(f"model {id}: it used {these} that may no longer be used; train a new one")
     session.add(Publication(model_id=id, at=time(), by=by))
     taken_back = (Wish.id > model.trained_upto, Wish.served.is_not(None))
     session.execute(update(Wish).where(*taken_back).values(served=None))
@@ -101,17 +96,18 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     return get(session, id)
 
 
-def why_not(session: Session, id: int) -> str | None:
-    """Return why a model is not put into service, as far as that is soon told; None if it may be.
-
-    What it used that may no longer be used is only counted when it is tried (`publish`).
-    """
+def why_not(session: Session, settings: ServiceSettings, id: int) -> str | None:
+    """Return why a model may not be put into service; None if it may be."""
     model, now = _model(session, id), in_service_id(session)
     if model.pruned is not None:
         return f"model {id}: its files were deleted; train a new one"
-    is_back = now is not None and is_step_back(model, _model(session, now))
-    if is_back and erased_after(session, model.trained_upto) is not None:
+    if now is None or not is_step_back(model, _model(session, now)):
+        return None
+    if erased_after(session, model.trained_upto) is not None:
         return f"model {id}: somebody was erased since it was trained; train a new one"
+    if used := used_against_wishes(session, settings, model):
+        these = plural(used, "interaction")
+        return f"model {id}: it used {these} that may no longer be used; train a new one"
     return None
 
 

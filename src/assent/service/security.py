@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, cast
 
 from sqlalchemy import CursorResult, bindparam, delete, or_, select, update
@@ -22,6 +23,7 @@ from assent.service.database import ConflictError, NotFoundError, Query
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Attempt, Key, Link, Reply, Visit
 from assent.support.errors import AssentError
+from assent.support.files import locked, read_own, write_bytes
 
 SCOPES: Final = (
     "interactions",
@@ -48,6 +50,9 @@ LONGEST_NAME: Final = 100
 OVERLAP_SECONDS: Final = 3600
 """How long a rotated key goes on beside its successor."""
 REPLY_SECONDS: Final = 24 * 3600
+SECRET: Final = "secret"
+"""The file of the service's secret, in its folder."""
+_SECRET_BYTES: Final = 32
 _SEEN_SECONDS: Final = 60
 """How often the last use of a key or visit is noted at most."""
 _KEY = re.compile(r"assent_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -115,6 +120,26 @@ class Visitor:
 def hashed(secret: str) -> str:
     """Return what is stored of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def service_secret(data: Path) -> bytes:
+    """Return the secret of a service, from its folder; it is made when it is first asked for.
+
+    What is counted or compared, and could be guessed, is stored under it: a copy of the database without the
+    folder does not tell it.
+    """
+    file = data / SECRET
+    with locked(data / f"{SECRET}.lock", wait=True):
+        if not file.exists():
+            write_bytes(file, secrets.token_bytes(_SECRET_BYTES), private=True)
+    if len(found := read_own(file)) != _SECRET_BYTES:
+        raise AssentError(f"{file}: not whole; accepted: the file as it was, or none")
+    return found
+
+
+def keyed(secret: bytes, text: str) -> str:
+    """Return what is stored of a text that could be guessed."""
+    return hmac.new(secret, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def same(one: str, other: str) -> bool:
@@ -326,14 +351,15 @@ def end_visit(session: Session, visitor: Visitor) -> None:
 # Limits
 
 
-def count_attempt(session: Session, who: str, *, most: int, seconds: int) -> None:
+def count_attempt(session: Session, secret: bytes, who: str, *, most: int, seconds: int) -> None:
     """Count an attempt of `who` (what is tried, and by whom); refuse more than `most` in `seconds`.
 
-    The count is in the database, so that it holds over all web processes. `who` is stored as a hash.
+    The count is in the database, so that it holds over all web processes. `who` is stored under the secret of
+    the service.
     """
     window = _window(seconds)
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    row = insert(Attempt).values(bucket=hashed(f"{seconds} {who}"), window=window, count=1)
+    row = insert(Attempt).values(bucket=keyed(secret, f"{seconds} {who}"), window=window, count=1)
     counted = session.execute(
         row.on_conflict_do_update(
             index_elements=[Attempt.bucket, Attempt.window], set_={"count": Attempt.count + 1}

@@ -77,11 +77,12 @@ def list_models(door: Operator) -> Response:
 def _models(door: Door, refused: str | None = None) -> Response:
     """Return the page of all models; `refused` says why what was asked for was not done."""
     texts, cursor = texts_of(door.request), _number(door.request.query_params.get("cursor"))
+    settings = door.service.settings
     with door.reading() as (session, visitor):
         found, after = models.page(session, cursor=cursor, limit=_SHOWN)
-        why_not = {each.id: models.why_not(session, each.id) for each in found}
         before = models.previous(session)
-        is_back = before is not None and models.why_not(session, before) is None
+        asked = {each.id for each in found if not each.in_service} | ({before} - {None})
+        why_not = {id: models.why_not(session, settings, id) for id in asked}
     over = list(reversed(found))
     violation = [Point(each.id, share * 100) for each in over if (share := _share(each)) is not None]
     quality = [
@@ -95,8 +96,8 @@ def _models(door: Door, refused: str | None = None) -> Response:
         visitor=visitor,
         status=200 if refused is None else 409,
         refused=refused,
-        models=[{**_model(texts, each), "why_not": why_not[each.id]} for each in found],
-        is_back=is_back,
+        models=[{**_model(texts, each), "why_not": why_not.get(each.id)} for each in found],
+        back=None if before is None else {"why_not": why_not[before]},
         violation=_over(texts("models.violation"), texts("models.id"), violation, percent=True),
         quality=_over(texts("models.quality"), texts("models.id"), quality),
         first=address(door.request, "/operator/models") if cursor is not None else None,

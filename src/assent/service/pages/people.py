@@ -367,7 +367,7 @@ def withdraw(door: Person) -> Response:
 def _count_file(door: Door, what: str) -> None:
     """Count a large file that somebody takes, over all their visits; refuse too many."""
     with door.writing() as (session, visitor):
-        security.count_attempt(session, f"{what} {user_of(visitor)}", **FILES)
+        security.count_attempt(session, door.service.secret, f"{what} {user_of(visitor)}", **FILES)
 
 
 def _choose(door: Door, scope: str, back: str) -> Response:

@@ -38,7 +38,7 @@ def create_link(caller: Linking, body: PersonIn) -> LinkOut:
     It is made for whoever is named: also somebody of whom nothing is known may see that.
     """
     with caller.service.database.writing() as session:
-        security.count_attempt(session, f"link {body.user}", **MOST_LINKS)
+        security.count_attempt(session, caller.service.secret, f"link {body.user}", **MOST_LINKS)
         expires = moment(time.time() + security.LINK_SECONDS)
         url = security.create_link(
             session, body.user, caller.service.settings, by=caller.by, key_id=caller.holder.key_id

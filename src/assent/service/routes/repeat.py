@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from assent.service.access import KeyedRoute, Service, service_of, shown_key, strict
 from assent.service.database import ConflictError
 from assent.service.problems import described, operation_id
-from assent.service.security import REPLY_SECONDS, hashed
+from assent.service.security import REPLY_SECONDS, hashed, keyed
 from assent.service.tables import Reply
 from assent.support.errors import AssentError
 
@@ -111,7 +111,7 @@ class _Repeatable(KeyedRoute):
                 return await handle(request)
             holder, request = await shown_key(request), strict(request)
             service, body = service_of(request), await request.body()
-            asked = hashed(f"{request.method} {request.url.path}?{request.url.query} {body!r}")
+            asked = keyed(service.secret, f"{request.method} {request.url.path}?{request.url.query} {body!r}")
             claim = await run_in_threadpool(_claimed, service, holder.key_id, key, asked)
             if isinstance(claim, Response):
                 return claim
