@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from starlette.types import Message
 
 from assent.service import access, interactions, jobs, people, recorder, security
+from assent.service.boundary import MOST_BYTES
 from assent.service.database import Database
 from assent.service.ledger_check import check_ledger, head_of
 from assent.service.pages import people as people_pages
@@ -264,6 +265,10 @@ def test_what_is_said_twice_is_refused(empty: Site) -> None:
         headers = {"content-type": "application/json", **({"Idempotency-Key": key} if key else {})}
         answer = client.put("/v1/wishes", content=body, headers=headers)
         assert (answer.status_code, "comes twice" in answer.json()["detail"]) == (400, True)
+    for key in ("two", None):
+        headers = {"Idempotency-Key": key} if key else {}
+        answer = client.delete("/v1/people?user=ann&user=bob", headers=headers)
+        assert (answer.status_code, "comes twice" in answer.json()["detail"]) == (400, True)
 
 
 def test_refused_wishes_store_nothing(empty: Site) -> None:
@@ -500,6 +505,18 @@ def test_problems_are_rfc_9457(site: Site) -> None:
         assert {"type", "title", "detail"} <= set(problem)
     refused = client.put("/v1/wishes", json={"user": ANN, "wishes": [wish(ITEM)], "unwillingnes": 1}).json()
     assert refused["errors"][0]["where"] == "body.unwillingnes"
+
+
+def test_a_status_has_one_title_wherever_it_comes_from(site: Site) -> None:
+    """A body that is announced too large is refused by another part than one that turns out too large."""
+    client, large = site.platform(), b"x" * (MOST_BYTES + 1)
+    refused = [client.put("/v1/wishes", content=each) for each in (large, iter([large]))]
+    assert [each.json()["title"] for each in refused] == ["Too large"] * 2
+
+
+def test_what_is_sent_as_something_else_than_json_is_told_so(site: Site) -> None:
+    refused = site.platform().put("/v1/wishes", data={"user": ANN})
+    assert (refused.status_code, "Content-Type: application/json" in refused.json()["detail"]) == (422, True)
 
 
 def test_metrics_are_counts(site: Site) -> None:

@@ -8,7 +8,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from tests.service.test_pages import OPERATOR, PEOPLE, PUBLIC
 playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 AXE = Path(__file__).parents[2] / ".axe/node_modules/axe-core/axe.min.js"
-PHONE = {"width": 360, "height": 740}
+PHONE, DESK = {"width": 360, "height": 740}, {"width": 1200, "height": 800}
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a browser: no chromium in PATH")
 
 
@@ -187,26 +187,47 @@ def test_the_whole_story(browser: Any, database: Database, settings: ServiceSett
 
 
 def mind_something(page: Any) -> str:
-    """Say never to what speaks for the first recommendation, after a preview; returns its title."""
-    page.get_by_role("link", name="Recommended").click()
+    """Say never to what speaks for the first recommendation, by keyboard alone; return its title."""
+    sees(page, "Your data, your say")
+    press(page, "Recommended")
+    sees(page, "What is recommended to you")
     title: str = page.locator(".ranked small").first.inner_text().partition("“")[2].partition("”")[0]
-    page.get_by_role("link", name="What is known").first.click()
+    press(page, "What is known")
     sees(page, "The latest come first.")
-    page.get_by_role("link", name=title, exact=True).click()
+    press(page, title)
     sees(page, "How may this be used?")
     assert page.locator("main .pill").inner_text() == "Used"
-    page.locator("input[value='1']").check()
-    page.get_by_role("button", name="See what it would change").click()
+    to(page, lambda at: at.get_attribute("type") == "radio")
+    for _ in range(5):
+        page.keyboard.press("ArrowDown")
+    assert page.locator(":focus").get_attribute("value") == "1"
+    press(page, "See what it would change")
     sees(page, "Nothing is stored yet.")
-    page.get_by_role("button", name="Save this choice").click()
+    press(page, "Save this choice")
     sees(page, "You said never since.")
-    page.get_by_role("link", name="Recommended").click()
+    press(page, "Recommended")
     sees(page, "What is recommended to you")
     assert f"“{title}”" not in page.locator(".ranked").inner_text()  # served without, at once
-    page.get_by_role("link", name="History").click()
+    press(page, "History")
     sees(page, "All that you said")
     assert page.locator(".steps .done").count() == 1
     return title
+
+
+def press(page: Any, name: str) -> None:
+    """Go to what is called so by the tabulator, and press it."""
+    to(page, lambda at: at.inner_text() == name)
+    page.keyboard.press("Enter")
+
+
+def to(page: Any, is_there: Callable[[Any], bool]) -> None:
+    """Press the tabulator until the focus is there."""
+    for _ in range(100):
+        page.keyboard.press("Tab")
+        at = page.locator(":focus")
+        if at.count() and is_there(at):
+            return
+    raise AssertionError("nothing of this name can be reached by keyboard")
 
 
 def start_update(page: Any, url: str, key: str) -> None:
@@ -227,15 +248,34 @@ def kept(page: Any, link: str) -> str:
     return Path(download.value.path()).read_text(encoding="utf-8")
 
 
-def test_every_page_fits_a_phone_and_a_desk(browser: Any, demo: tuple[str, str]) -> None:
-    with page_of(browser, demo[0], viewport=PHONE) as page:
+@pytest.mark.parametrize("screen", [PHONE, DESK], ids=["phone", "desk"])
+def test_every_page_fits_the_screen(browser: Any, demo: tuple[str, str], screen: dict[str, int]) -> None:
+    with page_of(browser, demo[0], viewport=screen) as page:
         for address in visit_all(page, *demo):
-            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
+            page.wait_for_load_state("load")  # the styles too
+            assert page.evaluate("document.documentElement.scrollWidth") <= screen["width"], address
             small = page.evaluate(
                 "[...document.querySelectorAll('button, select, .button, nav a')]"
                 ".filter(each => each.getBoundingClientRect().height < 24).map(each => each.outerHTML)"
             )
             assert not small, address  # large enough for a finger
+            assert not page.evaluate(CUT), address
+            tiny = page.evaluate(
+                "[...document.querySelectorAll('svg text')]"
+                ".filter(each => each.getBoundingClientRect().height < 12).map(each => each.textContent)"
+            )
+            assert not tiny, address  # charts can be read
+
+
+CUT = """
+[...document.querySelectorAll('.rows select')].filter(each => {
+  const pen = document.createElement('canvas').getContext('2d'), style = getComputedStyle(each);
+  pen.font = `${style.fontSize} ${style.fontFamily}`;
+  const arrow = 20, room = each.clientWidth - 2 * parseFloat(style.paddingLeft) - arrow;
+  return pen.measureText(each.selectedOptions[0].text).width > room;
+}).map(each => each.selectedOptions[0].text)
+"""
+"""Choices that are shown and do not fit into their field."""
 
 
 def test_pages_are_used_by_keyboard(browser: Any, demo: tuple[str, str]) -> None:

@@ -19,6 +19,7 @@ from assent.service import (
     models,
     people,
     pruning,
+    trainings,
     wishes,
     worker,
 )
@@ -238,11 +239,11 @@ def test_an_erasure_while_decisions_are_written_repeats_no_training(
     database, settings = service
     if database.is_sqlite:
         pytest.skip("one writer at a time")
-    trainings: list[None] = []
+    done_so_far: list[None] = []
     erased = ["u03", "u04"]
 
     def counted(*given: Any, **more: Any) -> Run:
-        trainings.append(None)
+        done_so_far.append(None)
         return prompt_update(*given, **more)
 
     def erase(*given: Any) -> None:
@@ -258,6 +259,6 @@ def test_an_erasure_while_decisions_are_written_repeats_no_training(
     event.remove(database.engine, "before_cursor_execute", erase)
     with database.reading() as session:
         done = jobs.get(session, job)
-        assert (done.state, done.attempts, len(trainings), erased) == ("done", 1, 1, [])
+        assert (done.state, done.attempts, len(done_so_far), erased) == ("done", 1, 1, [])
         of_it = Decision.model_id == (done.result or {})["model"]
         assert session.scalar(select(func.count(Decision.person_id.distinct())).where(of_it)) == 24 - 2

@@ -629,11 +629,11 @@ def test_a_day_is_told_once() -> None:
 
 def test_inherited_choices_name_where_they_come_from() -> None:
     for source, category, told in (
-        ("category", "Health", "As for Health: I mind"),
-        ("everything", None, "As for everything: I mind"),
-        ("platform", None, "You told the platform: I mind"),
-        ("kept", "Crime", "As before: I mind"),
-        ("unsaid", None, "Nothing said: I mind"),
+        ("category", "Health", "I mind: as for Health"),
+        ("everything", None, "I mind: as for everything"),
+        ("platform", None, "I mind: told before"),
+        ("kept", "Crime", "I mind: as before"),
+        ("unsaid", None, "I mind: nothing said"),
     ):
         assert f"selected>{told}</option>" in options(Texts(), None, source, 0.5, category)
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
-from assent.service import access, interactions, security, wishes
+from assent.service import access, entries, security, wishes
 from assent.service.boundary import MOST_ADDRESS_BYTES, MOST_BULK_BYTES, MOST_BYTES
 from assent.service.database import Database
 from assent.service.security import RefusedError
@@ -389,7 +389,7 @@ def test_a_fault_tells_nothing(
     def fail(*_: object, **__: object) -> None:
         raise ValueError(f"the row of {ANN}")
 
-    monkeypatch.setattr(interactions, "page", fail)
+    monkeypatch.setattr(entries, "page", fail)
     answer = site.platform().get("/v1/interactions", params={"user": ANN})
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"

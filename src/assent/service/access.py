@@ -126,6 +126,8 @@ class KeyedRoute(APIRoute):
 
         async def handle_known(request: Request) -> Response:
             await shown_key(request)
+            if len(request.query_params) < len(request.query_params.multi_items()):
+                raise HTTPException(400, "a name comes twice in the address: accepted: once")
             return await handle(strict(request))
 
         return handle_known

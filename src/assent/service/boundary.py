@@ -20,6 +20,21 @@ BULK: Final = "/bulk"
 MOST_BYTES: Final = 256 * 1024
 MOST_BULK_BYTES: Final = 8 * 1024 * 1024
 MOST_ADDRESS_BYTES: Final = 8 * 1024
+TITLES: Final = {
+    400: "The request cannot be read",
+    401: "A key is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "This method is not offered here",
+    409: "Conflict",
+    413: "Too large",
+    414: "The address is too long",
+    422: "Not accepted",
+    429: "Too many attempts",
+    500: "Something went wrong",
+    503: "Not available now",
+}
+"""Of problems, by status."""
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -122,7 +137,7 @@ async def plain(scope: Scope, send: Send, status: int, detail: str) -> None:
     """Answer before the application is reached, or after it failed: to programs with a problem (RFC 9457)."""
     if scope["path"].startswith(API):
         kind = b"application/problem+json"
-        title = detail.partition(":")[0]
+        title = TITLES[status]
         body = json.dumps({"type": "about:blank", "title": title, "status": status, "detail": detail})
     else:
         kind = b"text/plain; charset=utf-8"

@@ -12,25 +12,12 @@ from pydantic import BaseModel, Field
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from assent.service.boundary import API
+from assent.service.boundary import API, TITLES
 from assent.service.database import ConflictError, NotFoundError
 from assent.service.security import NotAllowedError, RefusedError, TooManyError
 from assent.service.serving import UnreadableModelError
 from assent.support.errors import AssentError
 
-TITLES: Final = {
-    400: "The request cannot be read",
-    401: "A key is needed",
-    403: "Not allowed",
-    404: "Not found",
-    405: "This method is not offered here",
-    409: "Conflict",
-    413: "Too large",
-    414: "The address is too long",
-    422: "Not accepted",
-    429: "Too many attempts",
-    503: "Not available now",
-}
 _log = logging.getLogger("assent.errors")
 
 
@@ -107,6 +94,8 @@ def answer_errors(app: FastAPI, page: ErrorPage) -> None:
         assert isinstance(error, RequestValidationError)
         found = error.errors()
         errors = [Wrong(where=".".join(map(_place, each["loc"])), what=_what(each["msg"])) for each in found]
+        if any(each["type"] == "model_attributes_type" and each["loc"] == ("body",) for each in found):
+            errors = [Wrong(where="body", what="accepted: an object, with Content-Type: application/json")]
         malformed = any(each["type"] == "json_invalid" for each in found)
         first = f"{errors[0].where}: {errors[0].what}" if errors else "the request is not accepted"
         return answer(request, 400 if malformed else 422, first, errors=errors)
