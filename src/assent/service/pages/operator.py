@@ -81,7 +81,8 @@ def _models(door: Door, refused: str | None = None) -> Response:
     with door.reading() as (session, visitor):
         found, after = models.page(session, cursor=cursor, limit=_SHOWN)
         before = models.previous(session)
-        asked = {each.id for each in found if not each.in_service} | ({before} - {None})
+        others = [each.id for each in found if not each.in_service]
+        asked = others if before is None else {*others, before}
         why_not = {id: models.why_not(session, settings, id) for id in asked}
     over = list(reversed(found))
     violation = [Point(each.id, share * 100) for each in over if (share := _share(each)) is not None]
