@@ -54,6 +54,10 @@ _DEMO = {
 """Settings of the demo: whatever is said is honoured while one looks on."""
 _PATIENCE = 20.0
 """Seconds that a worker has to put its job back."""
+_PATIENCE_WEB = 60
+"""Seconds after which one of several web processes that gives no sign of life is replaced.
+
+Long enough to load libraries and the model on a busy machine: otherwise they would be replaced for ever."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ def serve_command(
                 host=host,
                 port=port,
                 workers=processes,
+                timeout_worker_healthcheck=_PATIENCE_WEB,
                 access_log=False,  # addresses hold ids
                 log_config=None,
                 server_header=False,
