@@ -85,3 +85,12 @@ def test_what_one_interaction_does_for_its_owner_moves_everybody_alike() -> None
     few = 3  # steps in which everybody still plays everything
     np.testing.assert_array_equal(played(one, steps=few), everybody)
     np.testing.assert_array_equal(played(one, steps=few), played(other, steps=few))
+
+
+def test_somebody_with_one_choice_alone_does_not_stop_the_game() -> None:
+    """Nothing to disclose is a single selection, whose probability stays 1 however often it is moved."""
+    game = people(20)
+    more = replace(game, n_users=21, losses=np.full((1, 21), 30.0))
+    with np.errstate(all="raise"):
+        kept = played(more, steps=1000)
+    np.testing.assert_array_equal(kept, played(replace(game, losses=np.full((1, 20), 30.0)), steps=1000))

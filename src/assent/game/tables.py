@@ -196,7 +196,8 @@ def _move(
         for c in range(used):
             size += chances[c] * counts[c]
         for c in range(used):
-            chances[c] /= size
+            if counts[c] > 0:  # a class without selections would grow without bound
+                chances[c] /= size
     else:
         chances[own] += move
         shift = _shift(chances[:used], counts[:used])
