@@ -108,11 +108,15 @@ def test_people_are_sent_to_where_it_listens(
     monkeypatch.setenv(SETTINGS, "")  # so that it is as before when the test has ended
     monkeypatch.setattr("uvicorn.run", run)
     listening = ("serve", "--host", host, "--port", "9000", "--data", tmp_path)
-    code, out, _ = assent(*listening)
+    code, out, err = assent(*listening)
     assert (code, served.pop()) == (0, here)
     assert f"Serving at {here} (" in out
+    assert "nobody stays in" in err
     file = tmp_path / "service.yaml"
     file.write_text("public_url: https://choices.example.org\n")
-    code, out, _ = assent(*listening, "--settings", file)
+    code, out, err = assent(*listening, "--settings", file)
     assert (code, served.pop()) == (0, "https://choices.example.org")
+    assert "nobody stays in" not in err
     assert f"Serving at {here}, for https://choices.example.org (" in out
+    file.write_text("secure_cookies: false\n")
+    assert "nobody stays in" not in assent(*listening, "--settings", file)[2]

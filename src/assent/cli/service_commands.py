@@ -145,6 +145,11 @@ def serve_command(
     if settings.demo and host not in ("127.0.0.1", "localhost", "::1"):
         raise AssentError(f"--host {host}: the demo lets anybody in; accepted: 127.0.0.1")
     _tell()
+    if settings.secure_cookies and settings.public_url.startswith("http:"):
+        notice(
+            "Browsers send the cookie of a visit by https alone: nobody stays in at an address of http. "
+            "Set public_url with https, or secure_cookies: false to try things out."
+        )
     with closing(Database.open(settings.database)) as database:
         if settings.demo:
             _fill_with_demo(database, settings)
