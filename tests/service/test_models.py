@@ -233,6 +233,20 @@ def test_a_roll_back_takes_wishes_back_until_a_model_knows_them_again(service: S
         assert check_ledger(ledger.export_lines(session), "ledger", {"served": served})[1] == []
 
 
+def test_a_job_that_ends_late_takes_no_newer_models_place(service: Service) -> None:
+    """Such as a training that began before an update: what people said meanwhile would no longer be served."""
+    database, settings = service
+    [newer] = followed(service, "second", by=1000)
+    with database.writing() as session:
+        job = jobs.enqueue(session, "update", by="ann")
+    assert worker.work_once(database, settings, worker="w")
+    with database.reading() as session:
+        done = jobs.get(session, job)
+        made = (done.result or {})["model"]
+        assert (done.state, models.in_service_id(session)) == ("done", newer)
+        assert models.get(session, made).published is None
+
+
 def test_an_erasure_while_decisions_are_written_repeats_no_training(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
