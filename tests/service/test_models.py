@@ -234,7 +234,7 @@ def test_a_roll_back_takes_wishes_back_until_a_model_knows_them_again(service: S
 
 
 def test_a_job_that_ends_late_takes_no_newer_models_place(service: Service) -> None:
-    """Such as a training that began before an update: what was said meanwhile would not be served any more."""
+    """Such as a training that began before an update: what was said meanwhile would be served no more."""
     database, settings = service
     [newer] = followed(service, "second", by=1000)
     with database.writing() as session:
