@@ -2,6 +2,7 @@
 
     bench_service.py --cases load                    rates and 99th percentiles, beside a plain ping
     bench_service.py --cases load --run FOLDER       with the people and the model of a run folder
+    bench_service.py --run FOLDER --filled PLACE     the same, kept in PLACE to measure again
     bench_service.py --cases kill --kills 60         kill -9 of web process, worker and database
     bench_service.py --cases honour                  the time from a wish to each of its states
     bench_service.py --cases soak --minutes 60       memory, errors and the time to honour, for an hour
@@ -62,6 +63,8 @@ PAGE = 50
 PATIENCE = 600.0
 """Seconds until a service that does not answer has failed; a busy machine is slow to start."""
 REQUESTS = ("ping", "a person's page", "the same as JSON", "recommendations", "wishes", "ten wishes")
+DATABASE, FACTS = "database", "facts.json"
+"""Where a filled service is kept: the server's folder, and what the benchmark knows of it."""
 TOGETHER = 10
 """Wishes in one request, where there are several."""
 
@@ -102,18 +105,21 @@ class Service:
 
 @contextmanager
 def made(
-    dataset: str, run: Path | None = None, *, quick: bool
+    dataset: str, run: Path | None = None, filled: Path | None = None, *, quick: bool
 ) -> Iterator[tuple[Service, postgres.Postgres]]:
-    """Yield a service with a trained model, and the server of its database."""
+    """Yield a service with a trained model, and the server of its database.
+
+    Where one is kept in `filled`, a copy of it; otherwise what is made is kept there.
+    """
+    is_kept = filled is not None and (filled / FACTS).is_file()
+    before = filled if is_kept else None
     with (
         tempfile.TemporaryDirectory(prefix="assent-bench-") as folder,
-        postgres.running(in_memory=False) as server,
+        postgres.running(in_memory=False, copied=before / DATABASE if before else None) as server,
     ):
-        with psycopg.connect(f"{server.url}/postgres", autocommit=True) as connection:
-            connection.execute("create database assent")
         settings = ServiceSettings(
             database=f"{server.url}/assent",
-            data=Path(folder),
+            data=Path(folder) / "service",
             secure_cookies=False,
             seeds=1,
             method="threshold",
@@ -122,11 +128,32 @@ def made(
             train_every=1e9,
         )
         service = Service(settings, postgres.free_port())
-        if run is None:
-            fill(service, dataset, quick=quick)
+        if before is not None:
+            shutil.copytree(before / "service", settings.data)
+            for name, value in json.loads((before / FACTS).read_text()).items():
+                setattr(service, name, value)
         else:
-            fill_from(service, open_run(run))
+            with psycopg.connect(f"{server.url}/postgres", autocommit=True) as connection:
+                connection.execute("create database assent")
+            if run is None:
+                fill(service, dataset, quick=quick)
+            else:
+                fill_from(service, open_run(run))
+            if filled is not None:
+                keep(service, server, filled)
         yield service, server
+
+
+def keep(service: Service, server: postgres.Postgres, place: Path) -> None:
+    """Copy a service that was just filled, to be measured again."""
+    with psycopg.connect(service.settings.database, autocommit=True) as connection:
+        connection.execute("checkpoint")  # or each copy would begin with all that was written
+    server.stop()
+    shutil.copytree(server.folder / "data", place / DATABASE, dirs_exist_ok=True)
+    server.start()
+    shutil.copytree(service.settings.data, place / "service", dirs_exist_ok=True)
+    facts = {name: getattr(service, name) for name in ("key", "users", "readers", "entries", "items")}
+    (place / FACTS).write_text(json.dumps(facts))  # last: a place without it holds nothing whole
 
 
 def fill(service: Service, dataset: str, *, quick: bool) -> None:
@@ -611,6 +638,7 @@ if __name__ == "__main__":
         cases=Option(("load", "kill", "honour", "soak"), "what to do"),
         dataset=Option("simulation", "the log: simulation, or a data set"),
         run=Option("", "a run folder, in place of the log"),
+        filled=Option("", "a folder to keep the filled service in; one that is there is used again"),
         requests=Option(REQUESTS, "which requests; shares need the ping"),
         connections=Option(16, "connections at once"),
         seconds=Option(10.0, "seconds of each measurement", quick=1.0),
@@ -622,8 +650,8 @@ if __name__ == "__main__":
     )
     if postgres.initdb() is None:
         sys.exit("skipped: no PostgreSQL here")
-    of = Path(given.run) if given.run else None
-    with made(given.dataset, of, quick=given.quick) as (running_service, running_server):
+    of, at = (Path(each) if each else None for each in (given.run, given.filled))
+    with made(given.dataset, of, at, quick=given.quick) as (running_service, running_server):
         if "load" in given.cases:
             under_load(running_service, running_server)
         if "kill" in given.cases:

@@ -40,9 +40,12 @@ def free_port() -> int:
 
 
 class Postgres:
-    """A server that can be killed and started again."""
+    """A server that can be killed and started again.
 
-    def __init__(self, folder: Path) -> None:
+    Its databases are empty, or those of `copied`: the folder `data` of another server that has ended.
+    """
+
+    def __init__(self, folder: Path, copied: Path | None = None) -> None:
         program, user = initdb(), _user()
         assert program is not None
         assert user is not None
@@ -51,6 +54,11 @@ class Postgres:
         as_user = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
         self._as_user = as_user if os.getuid() == 0 else []
         self.port = free_port()
+        if copied is not None:
+            shutil.copytree(copied, folder / "data")
+            for each in (folder / "data", *(folder / "data").rglob("*")):
+                shutil.chown(each, user)
+            return
         make = self._words("initdb", "-D", folder / "data", "--no-sync", "-U", "ann", "-A", "trust")
         subprocess.run(make, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=60)
 
@@ -109,13 +117,13 @@ def _parent(process: Path) -> int | None:
 
 
 @contextmanager
-def running(*, in_memory: bool) -> Iterator[Postgres]:
-    """Yield a new server; in memory, making and deleting databases is much faster."""
+def running(*, in_memory: bool, copied: Path | None = None) -> Iterator[Postgres]:
+    """Yield a new server, as `Postgres` has it; in memory, making and deleting databases is much faster."""
     memory = Path("/dev/shm")
     place = memory if in_memory and memory.is_dir() else None
     folder = Path(tempfile.mkdtemp(prefix="assent-", dir=place))
     try:
-        server = Postgres(folder)
+        server = Postgres(folder, copied)
         try:
             server.start()
             yield server

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import MetaData, bindparam, inspect, literal, select, text
+from sqlalchemy import MetaData, Text, bindparam, inspect, literal, select, text
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 
-from assent.service.database import Database, Query
+from assent.service.database import Database, Query, together
 from assent.service.entries import page
 from assent.service.interactions import NewInteraction, add, erase
 from assent.service.ledger import export_lines, note, receipt
@@ -265,3 +265,46 @@ def test_a_query_is_made_once_and_its_errors_are_those_of_the_database(database:
             assert named.rows(session, name="ledger") == [("ledger", "%")]
     with database.reading() as session, pytest.raises(DBAPIError):
         Query("SELECT nothing FROM nowhere").rows(session)
+
+
+NASTY = "it's 100 % :name %(name)s \\ \\1"
+
+
+def test_what_a_query_always_says_is_said_as_it_is(database: Database) -> None:
+    asked = Query(select(literal(NASTY), bindparam("name", type_=Text), literal(0.1), literal(-1)))
+    with database.reading() as session:
+        assert asked.rows(session, name=NASTY) == [(NASTY, NASTY, 0.1, -1)]
+
+
+def test_queries_that_go_together_answer_each_for_itself(database: Database) -> None:
+    add_one = Query("INSERT INTO meta (name, value) VALUES (:name, :value)")
+    values = Query("SELECT value FROM meta WHERE name LIKE 'test%' ORDER BY name")
+    with database.writing() as session:
+        with together(session):
+            add_one.run(session, name="test 1", value="one")
+            before = values.ask(session)
+            add_one.run(session, name="test 2", value="two")
+            after = values.ask(session)
+        assert before() == [("one",)]
+        assert after() == [("one",), ("two",)]
+    with database.reading() as session:
+        assert values.rows(session) == [("one",), ("two",)]
+
+
+def test_an_error_of_queries_that_go_together_is_told_by_their_end(database: Database) -> None:
+    add_one = Query("INSERT INTO meta (name, value) VALUES (:name, :value)")
+
+    def add_twice() -> None:
+        with database.writing() as session, together(session):
+            for value in ("one", "two"):
+                add_one.run(session, name="test", value=value)
+            add_one.run(session, name="test 3", value="three")
+
+    with pytest.raises(DBAPIError):
+        add_twice()
+    with database.writing() as session:  # nothing of it is stored, and the connection is of use
+        assert session.scalars(select(Meta.value).where(Meta.name.like("test%"))).all() == []
+        with together(session):
+            add_one.run(session, name="test", value="one")
+    with database.reading() as session:
+        assert session.scalars(select(Meta.value).where(Meta.name == "test")).one() == "one"

@@ -5,6 +5,7 @@ its own settings, which the service does not weaken. Several processes may use e
 """
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -170,39 +171,83 @@ class Query:
 
     def __init__(self, asked: ClauseElement | str) -> None:
         self._asked = text(asked) if isinstance(asked, str) else asked
-        self._made: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._made: dict[str, tuple[str, dict[str, float]]] = {}
 
     def rows(self, session: Session, **values: object) -> list[tuple[Any, ...]]:
         """Return all rows."""
-        return self._ask(session, values, lambda cursor: cursor.fetchall())
+        return self.ask(session, **values)()
 
     def run(self, session: Session, **values: object) -> None:
         """Run a statement that returns nothing."""
-        self._ask(session, values, lambda _: [])
+        self._send(session, values)
 
-    def _ask(
-        self, session: Session, values: Mapping[str, object], take: Callable[[DBAPICursor], Any]
-    ) -> list[tuple[Any, ...]]:
-        connection = session.connection()
-        dialect = connection.dialect
-        sql, fixed = self._made.get(dialect.name) or self._make(dialect)
-        try:
+    def ask(self, session: Session, **values: object) -> Callable[[], list[tuple[Any, ...]]]:
+        """Send a statement, and return what reads its rows: several that are asked `together` go at once."""
+        cursor = self._send(session, values)
+
+        def read() -> list[tuple[Any, ...]]:
+            with _driving(session):
+                found = cast("list[tuple[Any, ...]]", cursor.fetchall())
+                cursor.close()
+            return found
+
+        if not _is_sqlite(session):
+            return read
+        there = read()  # SQLite looks for rows only as they are read: later ones would be among them
+        return lambda: there
+
+    def _send(self, session: Session, values: Mapping[str, object]) -> DBAPICursor:
+        with _driving(session) as connection:
+            dialect = connection.dialect
+            sql, fixed = self._made.get(dialect.name) or self._make(dialect)
             cursor = connection.connection.cursor()
-            cursor.execute(sql, {**fixed, **values})
-            found: list[tuple[Any, ...]] = take(cursor)
-            cursor.close()
-        except dialect.loaded_dbapi.Error as error:
-            if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
-                connection.invalidate()
-            raise _wrapped(error, dialect) from error
-        return found
+            if dialect.name == "sqlite":
+                cursor.execute(sql, {**fixed, **values})
+            else:  # prepared for each connection at once, not after some times
+                cursor.execute(sql, {**fixed, **values}, prepare=True)  # type: ignore[call-arg]  # psycopg's own
+        return cursor
 
-    def _make(self, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    def _make(self, dialect: Dialect) -> tuple[str, dict[str, float]]:
         by_name = sqlite.dialect(paramstyle="named") if dialect.name == "sqlite" else dialect
         made = cast("SQLCompiler", self._asked.compile(dialect=by_name))
-        fixed = {name: bound.value for name, bound in made.binds.items() if not bound.required}
-        self._made[dialect.name] = str(made), fixed
-        return self._made[dialect.name]
+        # As a text, a fraction would be another number, or of another type. The rest that is always the same
+        # need not be sent each time.
+        fixed = {name: bound.value for name, bound in made.binds.items() if isinstance(bound.value, float)}
+        literals = {
+            name: made.render_literal_value(bound.value, bound.type)
+            for name, bound in made.binds.items()
+            if not bound.required and name not in fixed
+        }
+        place = r":(\w+)" if dialect.name == "sqlite" else r"%\((\w+)\)s"
+        sql = re.sub(place, lambda found: literals.get(found[1], found[0]), str(made))
+        self._made[dialect.name] = sql, fixed
+        return sql, fixed
+
+
+@contextmanager
+def together(session: Session) -> Iterator[None]:
+    """Let the queries of the block go to PostgreSQL in one round trip, but for rows that are read within.
+
+    An error of one of them is raised by the end of the block at the latest.
+    """
+    if _is_sqlite(session):
+        yield
+        return
+    with _driving(session) as connection, connection.connection.pipeline():
+        yield
+
+
+@contextmanager
+def _driving(session: Session) -> Iterator[Connection]:
+    """Yield the connection to use its driver; errors are raised as those of SQLAlchemy."""
+    connection = session.connection()
+    dialect = connection.dialect
+    try:
+        yield connection
+    except dialect.loaded_dbapi.Error as error:
+        if dialect.is_disconnect(error, connection.connection.dbapi_connection, None):
+            connection.invalidate()
+        raise _wrapped(error, dialect) from error
 
 
 def _wrapped(error: Exception, dialect: Dialect) -> BaseException:
@@ -217,7 +262,7 @@ query: Final = cache(Query)
 def insert_many(session: Session, rows: Mapping[type[Table], Rows]) -> None:
     """Insert rows into several tables; those of a table all have the same keys."""
     given = {cast("SqlTable", table.__table__): some for table, some in rows.items() if some}
-    if session.get_bind().dialect.name == "sqlite":
+    if _is_sqlite(session):
         for into, some in given.items():
             session.execute(insert(into), some)
     elif given:
@@ -247,11 +292,22 @@ def given_rows(session: Session, columns: Mapping[str, str]) -> str:
 
     `columns` has the type of each. One statement takes any number of rows, so that they are added together.
     """
-    if session.get_bind().dialect.name == "sqlite":
+    if _is_sqlite(session):
         taken = ", ".join(f"json_extract(value, '$.{name}') AS \"{name}\"" for name in columns)
         return f"(SELECT {taken} FROM json_each(:rows)) AS given"
     kinds = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     return f"json_to_recordset(CAST(:rows AS json)) AS given({kinds})"
+
+
+def is_given(session: Session, column: str) -> str:
+    """Return a condition in SQL: a column is among the numbers `id` of the rows that `rows` has, as above."""
+    ids = f"SELECT given.id FROM {given_rows(session, {'id': 'bigint'})}"
+    # PostgreSQL takes a list that it cannot count for a long one, and reads the whole table; not of an array.
+    return f"{column} IN ({ids})" if _is_sqlite(session) else f"{column} = ANY (ARRAY({ids}))"
+
+
+def _is_sqlite(session: Session) -> bool:
+    return session.get_bind().dialect.name == "sqlite"
 
 
 def shown(url: URL) -> str:

@@ -9,7 +9,7 @@ supposed (`deciding`).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, literal, select
 from sqlalchemy.orm import aliased
@@ -28,37 +28,53 @@ def deciding(in_force: Iterable[Standing], item: str, categories: Sequence[str])
     return min(speaking, key=lambda each: (list(about).index(each.scope), -each.wish), default=None)
 
 
+_of_item, _of_category, _of_all = (aliased(Wish) for _ in range(3))
+
+
 def joined(asked: Asked) -> Asked:
-    """Return a query on interactions with the wish that decides on each, if there is one."""
+    """Return a query on interactions and their items with the wishes in force on each: up to three.
+
+    Each join has a whole key of the index of wishes in force. So neither database reads other people's wishes
+    for a page of somebody's interactions.
+    """
     spoken = aliased(Wish)
-    mine = (
-        select(spoken.id)
-        .where(spoken.person_id == Interaction.person_id, spoken.in_force)
-        .correlate(Interaction)
-    )
-    item = select(Item.item).where(Item.id == Interaction.item_id).correlate(Interaction).scalar_subquery()
-    of_category = mine.join(ItemCategory, ItemCategory.category == spoken.target)
-    deciding = func.coalesce(
-        mine.where(spoken.scope == "item", spoken.target == item).scalar_subquery(),
-        of_category.where(spoken.scope == "category", ItemCategory.item_id == Interaction.item_id)
+    latest = (
+        select(spoken.target)
+        .join(ItemCategory, ItemCategory.category == spoken.target)
+        .where(spoken.person_id == Interaction.person_id, spoken.in_force, spoken.scope == "category")
+        .where(ItemCategory.item_id == Interaction.item_id)
         .order_by(spoken.id.desc())
         .limit(1)
-        .scalar_subquery(),
-        mine.where(spoken.scope == "everything", spoken.target == "").scalar_subquery(),
+        .correlate(Interaction)
+        .scalar_subquery()
     )
-    return asked.outerjoin(Wish, Wish.id == deciding)
+    for wish, scope, target in (
+        (_of_item, "item", Item.item),
+        (_of_category, "category", latest),
+        (_of_all, "everything", literal("")),
+    ):
+        mine = and_(wish.person_id == Interaction.person_id, wish.in_force)
+        asked = asked.outerjoin(wish, and_(mine, wish.scope == scope, wish.target == target))
+    return asked
 
 
-# Columns of a query that is `joined`; `unsaid` counts for what nobody said anything about.
+# Columns of a query that is `joined`; `unsaid` counts for what nobody said anything about. The most specific
+# wish decides. No wish in force lacks one of these.
+
+
+_WISH: Final = func.coalesce(_of_item.id, _of_category.id, _of_all.id)
+_MINDED: Final = func.coalesce(_of_item.unwillingness, _of_category.unwillingness, _of_all.unwillingness)
+_REQUESTED: Final = func.coalesce(_of_item.requested, _of_category.requested, _of_all.requested)
+_SCOPE: Final = func.coalesce(_of_item.scope, _of_category.scope, _of_all.scope)
 
 
 def _usual(unsaid: float) -> ColumnElement[float]:
-    return func.coalesce(Wish.unwillingness, Interaction.unwillingness, unsaid)
+    return func.coalesce(_MINDED, Interaction.unwillingness, unsaid)
 
 
 def is_kept(unsaid: float) -> ColumnElement[bool]:
     """Whether what was in force before the item's categories changed still is."""
-    is_older = func.coalesce(Wish.id, -1) <= Interaction.kept_upto
+    is_older = func.coalesce(_WISH, -1) <= Interaction.kept_upto
     return and_(func.coalesce(Interaction.kept, 0.0) > _usual(unsaid), is_older)
 
 
@@ -69,7 +85,7 @@ def unwillingness_of(unsaid: float) -> ColumnElement[float]:
 
 def target_of(unsaid: float) -> ColumnElement[str | None]:
     """The category that it was said of."""
-    of_category = case((Wish.scope == "category", Wish.target))
+    of_category = case((_of_item.id.is_(None), _of_category.target))
     return case((is_kept(unsaid), Interaction.kept_category), else_=of_category)
 
 
@@ -77,13 +93,13 @@ def target_of(unsaid: float) -> ColumnElement[str | None]:
 class Effective:
     """What is in force for interactions, as columns of a query.
 
-    The columns belong to `select(...).select_from(Interaction)` with `joined` applied.
+    The columns belong to `select(...)` from `Interaction` and `Item` with `joined` applied.
     """
 
     settings: ServiceSettings
 
     def joined(self, asked: Asked) -> Asked:
-        """Return a query on interactions with the wish that decides on each, if there is one."""
+        """Return a query on interactions and their items with the wishes in force on each."""
         return joined(asked)
 
     @property
@@ -95,7 +111,7 @@ class Effective:
     def source(self) -> ColumnElement[str]:
         """Who said so, as in `entries.Row.source`."""
         brought = case((Interaction.unwillingness.is_(None), literal("unsaid")), else_=literal("platform"))
-        usual = func.coalesce(Wish.scope, brought)
+        usual = func.coalesce(_SCOPE, brought)
         return case((is_kept(self.settings.unsaid), literal("kept")), else_=usual)
 
     @property
@@ -106,7 +122,7 @@ class Effective:
     @property
     def said(self) -> ColumnElement[float | None]:
         """When the wish was made, where one decides."""
-        return case((is_kept(self.settings.unsaid), None), else_=Wish.requested)
+        return case((is_kept(self.settings.unsaid), None), else_=_REQUESTED)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
@@ -73,6 +73,8 @@ class CategoryCount:
     said: float | None
 
 
+WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
+"""The number of the person `user`. It is compared, not joined, so that wishes are found by it, too."""
 _IN_SERVICE = select(Publication.model_id).order_by(Publication.id.desc()).limit(1).scalar_subquery()
 _state: ColumnElement[str] = func.coalesce(Decision.state, "undecided")
 _DECIDED = and_(
@@ -124,11 +126,11 @@ _FILTERS: Final[Mapping[str, ColumnElement[bool]]] = {
 def _rows(settings: ServiceSettings, dialect: str, narrowed: tuple[str, ...]) -> Query:
     """Return the query of the interactions of the person `user`, in the order of `Row`, and their ids."""
     effective = Effective(settings)
-    wanted = [Person.user == bindparam("user"), *(_FILTERS[each] for each in narrowed)]
+    wanted = [Interaction.person_id == WHO, *(_FILTERS[each] for each in narrowed)]
     latest_first = (Interaction.at.desc(), Interaction.id.desc())
     if not {*narrowed} - {"after_id"}:  # then what is shown is known before anything is joined to it
-        ids = select(Interaction.id).join(Person, Person.id == Interaction.person_id).where(*wanted)
-        wanted = [Interaction.id.in_(ids.order_by(*latest_first).limit(bindparam("most")))]
+        ids = select(Interaction.id).where(*wanted).order_by(*latest_first).limit(bindparam("most"))
+        wanted = [Interaction.person_id == WHO, Interaction.id.in_(ids)]
     asked = (
         select(
             Item.item,
@@ -151,7 +153,6 @@ def _rows(settings: ServiceSettings, dialect: str, narrowed: tuple[str, ...]) ->
             Interaction.id,
         )
         .select_from(Interaction)
-        .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
         .outerjoin(Decision, _DECIDED)
         .where(*wanted)
@@ -168,9 +169,9 @@ def categories_of_row(dialect: str) -> ColumnElement[str]:
     return select(cast(listed(named.c.category), Text)).scalar_subquery()
 
 
-def _found(session: Session, settings: ServiceSettings, **given: Any) -> list[tuple[Any, ...]]:
+def _found(session: Session, settings: ServiceSettings, **given: Any) -> Callable[[], list[tuple[Any, ...]]]:
     narrowed = tuple(each for each in _FILTERS if each in given)
-    return _rows(settings, session.get_bind().dialect.name, narrowed).rows(session, **given)
+    return _rows(settings, session.get_bind().dialect.name, narrowed).ask(session, **given)
 
 
 @lru_cache(maxsize=10_000)
@@ -197,6 +198,23 @@ def page(
     limit: int = 50,
 ) -> Rows:
     """Return a page of a person's interactions, latest first; empty for somebody unknown."""
+    return ask_page(
+        session, settings, user, category=category, search=search, state=state, cursor=cursor, limit=limit
+    )()
+
+
+def ask_page(
+    session: Session,
+    settings: ServiceSettings,
+    user: str,
+    *,
+    category: str | None = None,
+    search: str | None = None,
+    state: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Callable[[], Rows]:
+    """Ask for a page, `together` with other queries; return what reads it."""
     given: dict[str, Any] = {}
     if category is not None:
         given["category"] = category
@@ -208,9 +226,14 @@ def page(
         given[CHANGED if state == CHANGED else "state"] = state
     if cursor is not None:
         given["after"], given["after_id"] = _place(cursor)
-    rows = _found(session, settings, user=user, most=limit + 1, **given)
-    shown = [_shown(row) for row in rows[:limit]]
-    return Rows(shown, f"{shown[-1].at!r}~{rows[limit - 1][-1]}" if len(rows) > limit else None)
+    found = _found(session, settings, user=user, most=limit + 1, **given)
+
+    def read() -> Rows:
+        rows = found()
+        shown = [_shown(row) for row in rows[:limit]]
+        return Rows(shown, f"{shown[-1].at!r}~{rows[limit - 1][-1]}" if len(rows) > limit else None)
+
+    return read
 
 
 def _place(cursor: str) -> tuple[float, int]:
@@ -226,7 +249,7 @@ def _place(cursor: str) -> tuple[float, int]:
 
 def one(session: Session, settings: ServiceSettings, user: str, item: str) -> Row:
     """Return one interaction of a person; `NotFoundError` if there is none."""
-    found = _found(session, settings, user=user, item=item, most=1)
+    found = _found(session, settings, user=user, item=item, most=1)()
     if not found:
         raise NotFoundError("interaction: there is none of this person and item")
     return _shown(found[0])
@@ -246,22 +269,21 @@ def brought_by(session: Session, user: str) -> dict[str, Brought]:
             for item, minded, listed, kept, upto in session.execute(asked)}  # fmt: skip
 
 
-_WHO = select(Person.id).where(Person.user == bindparam("user")).scalar_subquery()
 _counts = (
     select(_state, func.count())
     .select_from(Interaction)
     .outerjoin(Decision, _DECIDED)
-    .where(Interaction.person_id == _WHO)
+    .where(Interaction.person_id == WHO)
     .group_by(_state)
 )
 _counts_of_categories: Final = Query(
     select(ItemCategory.category, func.count())
     .join(Interaction, Interaction.item_id == ItemCategory.item_id)
-    .where(Interaction.person_id == _WHO)
+    .where(Interaction.person_id == WHO)
     .group_by(ItemCategory.category)
 )
 _said_of_categories = select(Wish.target, Wish.unwillingness, Wish.requested).where(
-    Wish.person_id == _WHO, Wish.in_force, Wish.scope == "category"
+    Wish.person_id == WHO, Wish.in_force, Wish.scope == "category"
 )
 
 
@@ -277,15 +299,15 @@ def states_before(session: Session, user: str) -> dict[str, str]:
         .select_from(Interaction)
         .join(Item, Item.id == Interaction.item_id)
         .outerjoin(Decision, _DECIDED)
-        .where(Interaction.person_id == _WHO, _HAS_CHANGED)
+        .where(Interaction.person_id == WHO, _HAS_CHANGED)
     )
     return dict(session.execute(asked, {"user": user}).all())
 
 
-def category_names(session: Session, user: str) -> list[str]:
-    """Return the categories of a person's interactions, most frequent first."""
-    counted = _counts_of_categories.rows(session, user=user)
-    return [name for name, _ in sorted(counted, key=lambda each: (-each[1], each[0]))]
+def ask_category_names(session: Session, user: str) -> Callable[[], list[str]]:
+    """Ask for the categories of a person's interactions; what reads them has the most frequent first."""
+    counted = _counts_of_categories.ask(session, user=user)
+    return lambda: [name for name, _ in sorted(counted(), key=lambda each: (-each[1], each[0]))]
 
 
 def categories(session: Session, user: str) -> list[CategoryCount]:

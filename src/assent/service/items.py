@@ -115,7 +115,8 @@ def _in_force(session: Session, items: Mapping[int, object]) -> dict[int, _InFor
         of_category.scope == "category",
     )
     asked = select(Interaction.id, unwillingness_of(0.0), target_of(0.0), is_kept(0.0))
-    asked = asked.select_from(Interaction).where(Interaction.item_id.in_(items), is_concerned)
+    asked = asked.select_from(Interaction).join(Item, Item.id == Interaction.item_id)
+    asked = asked.where(Interaction.item_id.in_(items), is_concerned)
     return {id: _InForce(value, category, bool(kept))
             for id, value, category, kept in session.execute(joined(asked))}  # fmt: skip
 

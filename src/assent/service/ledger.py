@@ -7,7 +7,7 @@ Many events cost one turn: whoever writes often collects them first (`recorder.R
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from assent.service.database import NotFoundError, Query, Rows, insert_many
+from assent.service.database import NotFoundError, Query, Rows, insert_many, together
 from assent.service.ledger_check import (
     FORMAT,
     Finding,
@@ -115,12 +115,24 @@ def moment_of(text: str) -> float:
 
 def take_turn(session: Session) -> Turn:
     """Wait until nobody else appends, and return where this transaction may."""
+    with together(session):
+        asked = ask_turn(session)
+    return asked()
+
+
+def ask_turn(session: Session) -> Callable[[], Turn]:
+    """Do the same where other queries go `together` with it; they see what is there once it is its turn."""
     if session.get_bind().dialect.name == "postgresql":
         _ALONE.run(session, key=_APPENDING)
-    [(ledger, number, first, size, head)] = _LAST.rows(session)
-    if number is None:
-        return Turn(ledger, 0, 0, first_head(ledger))
-    return Turn(ledger, first + size, number + 1, head)
+    last = _LAST.ask(session)
+
+    def turn() -> Turn:
+        [(ledger, number, first, size, head)] = last()
+        if number is None:
+            return Turn(ledger, 0, 0, first_head(ledger))
+        return Turn(ledger, first + size, number + 1, head)
+
+    return turn
 
 
 _ALONE: Final = Query("SELECT pg_advisory_xact_lock(:key)")

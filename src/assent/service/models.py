@@ -14,7 +14,7 @@ from assent.service.effective import Effective
 from assent.service.interactions import ERASED
 from assent.service.ledger import note, take_turn
 from assent.service.settings import ServiceSettings
-from assent.service.tables import Decision, Interaction, Leaf, Model, Publication, Wish
+from assent.service.tables import Decision, Interaction, Item, Leaf, Model, Publication, Wish
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,7 @@ def used_against_wishes(session: Session, settings: ServiceSettings, model: Mode
             Interaction,
             and_(Interaction.person_id == Decision.person_id, Interaction.item_id == Decision.item_id),
         )
+        .join(Item, Item.id == Decision.item_id)
     )
     is_away = or_(
         Interaction.id.is_(None),

@@ -12,7 +12,7 @@ other processes hold from the next request on.
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -26,9 +26,9 @@ from sqlalchemy.orm import Session
 from assent.models import IALS
 from assent.runs.folder import open_run
 from assent.runs.recommend import GENERAL, OWN, popularity
-from assent.service.database import ConflictError, Query, given_rows, query
+from assent.service.database import ConflictError, Query, given_rows, query, together
 from assent.service.effective import Effective
-from assent.service.entries import brought_by
+from assent.service.entries import WHO, brought_by
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Interaction, Item, Model, Person, Publication
 from assent.service.wishes import Said, Standing, check, standing
@@ -206,16 +206,25 @@ class Server:
         """Return the k best items for a person, with why. What they have had is not shown."""
         if not 1 <= k <= MOST:
             raise AssentError(f"k {k}: accepted: a number from 1 to {MOST}")
-        model, version = self._present(session, user)
+        kept = self._lists.get((user, k))
+        # The model in service is mostly the one that is loaded: its decisions are asked for at once.
+        likely = None if kept is not None or self._loaded is None else self._loaded.id
+        with together(session):
+            asked = _PRESENT.ask(session, user=user)
+            had = None if likely is None else _ask_rows(session, self._settings, user, likely)
+        [(model, *present)] = asked()
+        version = tuple(present)
         if model is None:
             return Recommendations(NO_MODEL, None, ())
-        with self._keeping:
-            kept = self._lists.get((user, k))
-            if kept is not None and kept[:2] == (model, version):
-                self._lists.move_to_end((user, k))
-                return kept[2]
+        if kept is not None and kept[:2] == (model, version):
+            with self._keeping:
+                if (user, k) in self._lists:
+                    self._lists.move_to_end((user, k))
+            return kept[2]
         loaded = self._model(session, model)
-        found = self._list(session, loaded, _rows(session, self._settings, user, model), k)
+        if had is None or model != likely:
+            had = _ask_rows(session, self._settings, user, model)
+        found = self._list(session, loaded, had(), k)
         with self._keeping:
             self._lists[user, k] = (model, version, found)
             while len(self._lists) > _LISTS:
@@ -229,7 +238,8 @@ class Server:
         model, _ = self._present(session, user)
         if model is None:
             raise ConflictError("preview: no model is in service")
-        loaded, rows = self._model(session, model), _rows(session, self._settings, user, model)
+        loaded = self._model(session, model)
+        rows = _ask_rows(session, self._settings, user, model)()
         supposed: Sequence[Standing] = standing(session, user)
         for each in said:
             supposed = _supposing(supposed, each)
@@ -340,17 +350,17 @@ def _asked(settings: ServiceSettings) -> Query:
             Decision.value,
         )
         .select_from(Interaction)
-        .join(Person, Person.id == Interaction.person_id)
         .join(Item, Item.id == Interaction.item_id)
         .outerjoin(Decision, decided)
-        .where(Person.user == bindparam("user"))
+        .where(Interaction.person_id == WHO)
         .order_by(Item.item)
     )
     return Query(effective.joined(asked))
 
 
-def _rows(session: Session, settings: ServiceSettings, user: str, model: int) -> list[_Had]:
-    return [_Had(*row) for row in _asked(settings).rows(session, user=user, model=model)]
+def _ask_rows(session: Session, settings: ServiceSettings, user: str, model: int) -> Callable[[], list[_Had]]:
+    rows = _asked(settings).ask(session, user=user, model=model)
+    return lambda: [_Had(*row) for row in rows()]
 
 
 def _titles(session: Session, items: set[str]) -> Mapping[str, str | None]:

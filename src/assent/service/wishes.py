@@ -7,7 +7,7 @@ setting `unsaid`. A withdrawal is a wish of everything, never, and ends all wish
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
@@ -18,8 +18,8 @@ from uuid import uuid4
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from assent.service.database import NotFoundError, given_rows, insert_many, query
-from assent.service.ledger import Event, Sealed, Turn, append, moment_text, number_of, take_turn
+from assent.service.database import NotFoundError, given_rows, insert_many, is_given, query, together
+from assent.service.ledger import Event, Sealed, Turn, append, ask_turn, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Item, Person, Receipt, Wish
@@ -132,17 +132,20 @@ def record(
     What is refused (an unknown person, item or category; a number out of range) is returned as an exception
     in its place, and nothing of that request is stored.
     """
-    turn = take_turn(session)  # first: nobody of these is erased between being looked up and the commit
-    known = _known(session, asked)
+    with together(session):
+        turn = ask_turn(session)  # first: nobody of these is erased between being looked up and the commit
+        known = _known(session, asked)
     found: list[list[Recorded] | Exception] = []
     heard: list[_Heard] = []
-    for place, ((_, all_said), rows) in enumerate(zip(asked, known, strict=True)):
+    told = iter(known())
+    for place, (_, all_said) in enumerate(asked):
         try:
             found.append([])
+            rows = list(islice(told, len(all_said)))
             heard += [_heard(place, said, row) for said, row in zip(all_said, rows, strict=True)]
         except AssentError as error:
             found[place] = error
-    for place, recorded in _store(session, settings, turn, heard):
+    for place, recorded in _store(session, settings, turn(), heard):
         found[place].append(recorded)  # type: ignore[union-attr]
     return found
 
@@ -191,13 +194,15 @@ class _Known(NamedTuple):
     unwillingness: float | None
 
 
-def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> list[list[_Known]]:
-    """Return what is known of each thing that is said, for each request, in one statement."""
+def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> Callable[[], Iterator[_Known]]:
+    """Ask in one statement what is known of each thing that is said, and return what reads it, in order."""
     kinds = {"place": "bigint", "user": "text", "scope": "text", "target": "text"}
+    # Each target is looked up by itself: for an EXISTS, PostgreSQL reads all items first, and keeps them.
     sql = (
         "SELECT given.place, person.id, person.pseudonym, CASE given.scope "
-        "WHEN 'item' THEN EXISTS (SELECT 1 FROM item WHERE item.item = given.target) "
-        "WHEN 'category' THEN EXISTS (SELECT 1 FROM item_category WHERE category = given.target) "
+        "WHEN 'item' THEN (SELECT 1 FROM item WHERE item.item = given.target) IS NOT NULL "
+        "WHEN 'category' THEN "
+        "(SELECT 1 FROM item_category WHERE category = given.target LIMIT 1) IS NOT NULL "
         f"ELSE true END, wish.id, wish.unwillingness FROM {given_rows(session, kinds)} "
         'LEFT JOIN person ON person."user" = given."user" '
         "LEFT JOIN wish ON wish.person_id = person.id AND wish.scope = given.scope "
@@ -209,8 +214,8 @@ def _known(session: Session, asked: Sequence[tuple[str, Sequence[Said]]]) -> lis
         for said in all_said
     ]
     numbered = json.dumps([{"place": place, **row} for place, row in enumerate(rows)])
-    found = iter([_Known(*row) for row in query(sql).rows(session, rows=numbered)])
-    return [list(islice(found, len(all_said))) for _, all_said in asked]
+    found = query(sql).ask(session, rows=numbered)
+    return lambda: map(_Known._make, found())
 
 
 def _store(
@@ -255,9 +260,10 @@ def _store(
         _kept(event, each.who, wish["id"], "requested", done)
         for event, each, wish, done in zip(events, heard, wishes, batch.sealed, strict=True)
     ]
-    _end_earlier(session, heard, stored)
-    insert_many(session, {**batch.rows, Wish: wishes, Receipt: kept})
-    touch(session, {each.who.id for each in heard})
+    with together(session):
+        _end_earlier(session, heard, stored)
+        insert_many(session, {**batch.rows, Wish: wishes, Receipt: kept})
+        touch(session, {each.who.id for each in heard})
     return [
         (each.place, Recorded(done.number, receipt_of(row["id"], event.record or {}, done.proof)))
         for each, event, row, done in zip(heard, events, kept, batch.sealed, strict=True)
@@ -285,7 +291,7 @@ def _end_earlier(session: Session, heard: Sequence[_Heard], stored: Mapping[_Tar
     replaced = [{"id": wish} for (person, _, _), wish in stored.items() if person not in withdrawn]
     for column, ids in (("person_id", [{"id": each} for each in withdrawn]), ("id", replaced)):
         if ids:
-            these = f"{column} IN (SELECT given.id FROM {given_rows(session, {'id': 'bigint'})})"
+            these = is_given(session, column)
             sql = f"UPDATE wish SET in_force = false WHERE in_force AND {these}"
             query(sql).run(session, rows=json.dumps(ids))
 

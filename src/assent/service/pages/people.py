@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from assent.service import entries, ledger, models, people, security, wishes
 from assent.service.access import Door, VisitOf, text_of
-from assent.service.database import NotFoundError
+from assent.service.database import NotFoundError, together
 from assent.service.entries import CHANGED, STATES, Row
 from assent.service.pages import render
 from assent.service.pages.forms import (
@@ -95,17 +95,19 @@ def list_entries(door: Person) -> Response:
     state, cursor = door.asked("state"), door.asked("cursor")
     with door.reading() as (session, visitor):
         user = user_of(visitor)
-        found = entries.page(
-            session,
-            settings,
-            user,
-            category=category or None,
-            search=search or None,
-            state=state if state in (*STATES, CHANGED) else None,
-            cursor=cursor or None,
-            limit=ROWS,
-        )
-        categories = entries.category_names(session, user)
+        with together(session):
+            page = entries.ask_page(
+                session,
+                settings,
+                user,
+                category=category or None,
+                search=search or None,
+                state=state if state in (*STATES, CHANGED) else None,
+                cursor=cursor or None,
+                limit=ROWS,
+            )
+            names = entries.ask_category_names(session, user)
+        found, categories = page(), names()
         before = entries.states_before(session, user) if state == CHANGED else {}
     asked: dict[str, Any] = {
         "search": search,
