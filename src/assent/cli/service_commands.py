@@ -1,5 +1,6 @@
 """`assent serve`, `work`, `keys`, `ledger`, `backup` and `restore`: the live service."""
 
+import gc
 import logging
 import os
 import signal
@@ -196,7 +197,9 @@ def app_of_settings() -> Any:
 
     settings = ServiceSettings.model_validate_json(os.environ[_SETTINGS])
     _tell()
-    return make_app(Database(settings.database), settings)
+    app = make_app(Database(settings.database), settings)
+    gc.freeze()  # what is loaded by now stays: to look through it for garbage would hold a request up
+    return app
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from assent.service.routes import ROUTERS
 from assent.service.serving import Server, UnreadableModelError
 from assent.service.settings import ServiceSettings
 
-THREADS: Final = 8
+THREADS: Final = 3
 """Requests that are worked on at once. More threads only wait for each other, and each wait is a delay."""
 PAGES = (visits.router, people.router, previews.router, operator.router)
 
