@@ -87,7 +87,7 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
     """
     take_turn(session)  # until the commit nobody says never, is erased, or publishes
     model = _kept(session, id)
-    if (refusal := why_not(session, settings, id)) is not None:
+    if (refusal := why_not(session, settings, id) or _whole_refusal(session, settings, model)) is not None:
         raise ConflictError(refusal)
     session.add(Publication(model_id=id, at=time(), by=by))
     taken_back = (Wish.id > model.trained_upto, Wish.served.is_not(None))
@@ -97,7 +97,11 @@ def publish(session: Session, settings: ServiceSettings, id: int, *, by: str) ->
 
 
 def why_not(session: Session, settings: ServiceSettings, id: int) -> str | None:
-    """Return why a model may not be put into service; None if it may be."""
+    """Return why a model may not be put into service, as far as that is soon told; None if nothing is known.
+
+    Of what it used against wishes, that of people who said something since is counted; all else, such as
+    what was deleted, only when it is tried (`publish`): that takes long where there are many interactions.
+    """
     model, now = _model(session, id), in_service_id(session)
     if model.pruned is not None:
         return f"model {id}: its files were deleted; train a new one"
@@ -105,10 +109,22 @@ def why_not(session: Session, settings: ServiceSettings, id: int) -> str | None:
         return None
     if erased_after(session, model.trained_upto) is not None:
         return f"model {id}: somebody was erased since it was trained; train a new one"
-    if used := used_against_wishes(session, settings, model):
-        these = plural(used, "interaction")
-        return f"model {id}: it used {these} that may no longer be used; train a new one"
-    return None
+    return _told(model, used_against_wishes(session, settings, model, since=model.trained_upto))
+
+
+def _whole_refusal(session: Session, settings: ServiceSettings, model: Model) -> str | None:
+    """Return why a step back is refused for what the model used, whoever minds it; None if it is not."""
+    now = in_service_id(session)
+    if now is None or not is_step_back(model, _model(session, now)):
+        return None
+    return _told(model, used_against_wishes(session, settings, model))
+
+
+def _told(model: Model, used: int) -> str | None:
+    if not used:
+        return None
+    these = plural(used, "interaction")
+    return f"model {model.id}: it used {these} that may no longer be used; train a new one"
 
 
 def previous(session: Session) -> int | None:
@@ -152,10 +168,13 @@ def rested_on(models: Iterable[Model]) -> set[int]:
     return {each for each in kept if each is not None}
 
 
-def used_against_wishes(session: Session, settings: ServiceSettings, model: Model) -> int:
+def used_against_wishes(
+    session: Session, settings: ServiceSettings, model: Model, *, since: int | None = None
+) -> int:
     """Return how many interactions a model, or the training it rests on, used that may not be used now.
 
-    They are never, closed or deleted since.
+    They are never, closed or deleted since. `since` is an event of the ledger: those alone are counted of
+    people who said something after it.
     """
     effective = Effective(settings)
     limit = 1.0 if settings.closed is None else settings.closed
@@ -175,6 +194,8 @@ def used_against_wishes(session: Session, settings: ServiceSettings, model: Mode
     )
     rests = sorted({model.id} | rested_on([model]))
     asked = effective.joined(asked).where(Decision.model_id.in_(rests), Decision.state == "used", is_away)
+    if since is not None:
+        asked = asked.where(Decision.person_id.in_(select(Wish.person_id).where(Wish.id > since)))
     return session.scalars(asked).one()
 
 
