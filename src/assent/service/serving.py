@@ -11,6 +11,7 @@ other processes hold from the next request on.
 
 import json
 import logging
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -194,7 +195,8 @@ class Server:
         self._loading = Lock()
         self._loaded: _Loaded | None = None
         self._keeping = Lock()
-        self._lists: OrderedDict[tuple[str, int], tuple[int, _Present, Recommendations]] = OrderedDict()
+        # As bytes: as objects, they would be looked through for garbage, which holds all requests up.
+        self._lists: OrderedDict[tuple[str, int], tuple[int, _Present, bytes]] = OrderedDict()
 
     def warm(self, session: Session) -> None:
         """Load the model in service, so that the first request need not wait for it."""
@@ -220,13 +222,14 @@ class Server:
             with self._keeping:
                 if (user, k) in self._lists:
                     self._lists.move_to_end((user, k))
-            return kept[2]
+            again: Recommendations = pickle.loads(kept[2])
+            return again
         loaded = self._model(session, model)
         if had is None or model != likely:
             had = _ask_rows(session, self._settings, user, model)
         found = self._list(session, loaded, had(), k)
         with self._keeping:
-            self._lists[user, k] = (model, version, found)
+            self._lists[user, k] = (model, version, pickle.dumps(found))
             while len(self._lists) > _LISTS:
                 self._lists.popitem(last=False)
         return found
