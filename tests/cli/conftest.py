@@ -1,8 +1,6 @@
 """A tiny log on disk, and settings that train in a moment."""
 
 import json
-import subprocess
-import sys
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -60,22 +58,3 @@ def forged_table(folder: Path, name: str, table: pl.DataFrame) -> None:
 def records(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(path.read_text())
     return found
-
-
-def killed_at(label: str, *arguments: object, command: str = "fit") -> int:
-    """Give a command in a process that kills itself when the task `label` begins; returns the exit code."""
-    script = f"""
-import os, sys
-from assent.cli import fit_commands, update_commands
-from assent.cli.app import main
-from assent.support.progress import SILENT
-class Killer:
-    def task(self, label, total):
-        if label == {label!r}:
-            os.kill(os.getpid(), 9)
-        return SILENT.task(label, total)
-fit_commands.watcher = update_commands.watcher = Killer
-sys.argv = {["assent", command, *map(str, arguments)]!r}
-main()
-"""
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode

@@ -12,7 +12,8 @@ import pytest
 from assent.cli import fit_commands
 from assent.runs.folder import FORMAT
 from assent.runs.lds import SCORES
-from tests.cli.conftest import PRICED, QUICK, forged_table, killed_at, records
+from tests.cli.conftest import PRICED, QUICK, forged_table, records
+from tests.cli.processes import killed_at
 from tests.conftest import Assent
 from tests.small import Listener
 

@@ -19,7 +19,8 @@ import pytest
 from assent.runs.folder import FILES, MARKER, OPTIONAL, REPLACED, REPORT, WORK
 from assent.runs.manifest import MANIFEST
 from assent.support.files import read_json, write_json
-from tests.cli.conftest import PRICED, forged, forged_table, killed_at
+from tests.cli.conftest import PRICED, forged, forged_table
+from tests.cli.processes import killed_at
 from tests.conftest import Assent
 from tests.small import rehashed
 

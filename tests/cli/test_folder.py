@@ -4,8 +4,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from assent.runs.folder import MARKER, WORK
 from assent.runs.manifest import MANIFEST, RunFiles
 from assent.support.errors import AssentError
 from tests.cli.conftest import QUICK
+from tests.cli.processes import start
 from tests.cli.test_resuming import DIVERGING
 from tests.conftest import Assent
 
@@ -47,12 +46,12 @@ def test_a_folder_in_which_a_process_is_at_work_is_refused(
 
 
 def test_of_two_equal_fits_one_does_the_work(log_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    command = [sys.executable, "-m", "assent", "fit", str(log_file), "--out", str(out), *QUICK]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    errors = [each.communicate()[1] for each in both]
-    assert sorted(each.returncode for each in both) == [0, 2]
-    refused = next(err for each, err in zip(both, errors, strict=True) if each.returncode)
+    out, told = tmp_path / "run", [tmp_path / "first.txt", tmp_path / "second.txt"]
+    both = [start(["fit", log_file, "--out", out, *QUICK], file) for file in told]
+    for each in both:
+        each.join()
+    assert sorted(each.exitcode or 0 for each in both) == [0, 2]
+    refused = next(file.read_text() for each, file in zip(both, told, strict=True) if each.exitcode)
     assert "another process is at work" in refused or "holds a finished run" in refused
     assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
 

@@ -9,7 +9,8 @@ import pytest
 from assent.cli import fit_commands
 from assent.runs.folder import FILES, OPTIONAL
 from assent.runs.manifest import MANIFEST, RunFiles
-from tests.cli.conftest import PRICED, killed_at
+from tests.cli.conftest import PRICED
+from tests.cli.processes import killed_at
 from tests.conftest import Assent
 from tests.small import Listener
 

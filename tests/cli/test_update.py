@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from assent import open_run
 from assent.cli.app import app
 from assent.testing.updates import differing
-from tests.cli.conftest import QUICK, killed_at
+from tests.cli.conftest import QUICK
+from tests.cli.processes import killed_at
 from tests.conftest import Assent
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ BOX = (1000, 500)
 """Pixels that a chart gets on the sheet of charts."""
 TALL, LINE = 8000, 100
 """Pixels of the tallest picture that is taken, and of what must not be blank."""
+LEGIBLE = 0.02
+"""Share of dark pixels where there are letters: what the thinnest digit, alone in its box, has at least."""
 Pixels = npt.NDArray[np.float32]
 
 
@@ -45,10 +48,10 @@ def shoot(html: Path, *, width: int, height: int) -> Pixels:
     return np.asarray(imread(picture), dtype=np.float32)[:, :, :3]
 
 
-def shares(pixels: Pixels, colour: str) -> float:
+def shares(pixels: Pixels, colour: str, within: float = 0.08) -> float:
     """Share of the pixels that have nearly this colour."""
     wanted = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
-    return float((np.abs(pixels - wanted).max(axis=2) < 0.08).mean())
+    return float((np.abs(pixels - wanted).max(axis=2) < within).mean())
 
 
 def test_the_page_has_every_item_and_every_number_of_the_paper_beside_ours(
@@ -145,27 +148,57 @@ def test_no_chart_is_empty_or_unreadable(found: Reproduction, tmp_path: Path) ->
     assert len(charts) > 20
     for start in range(0, len(charts), TALL // BOX[1]):
         some = charts[start : start + TALL // BOX[1]]
-        for chart, plot in zip(some, plots(some, tmp_path), strict=True):
-            assert shares(plot, COLOURS["ink"]) > 0.0005, f"{chart.name}: no letters"  # seconds vary
+        for chart, (plot, letters) in zip(some, plots(some, tmp_path), strict=True):
+            assert {chart.title, chart.x, chart.y} - {""} <= {text for text, _ in letters}
+            for text, seen in letters:  # thin strokes are not quite as dark as ink
+                assert shares(seen, COLOURS["ink"], 0.3) > LEGIBLE, f"{chart.name}: {text!r} is not written"
             for number, (series, look) in enumerate(zip(chart.series, chart.looks, strict=True)):
                 if not is_covered(chart, number):
                     assert shares(plot, COLOURS[look.colour]) > 0, f"{chart.name}: {series.of} is not drawn"
 
 
-def plots(charts: Sequence[Chart], folder: Path) -> Iterator[Pixels]:
-    """What each chart looks like above its legend, all taken in one picture."""
-    boxes, shown = [], []
+def plots(charts: Sequence[Chart], folder: Path) -> Iterator[tuple[Pixels, list[tuple[str, Pixels]]]]:
+    """What each chart looks like above its legend, and there each of its texts; all taken in one picture."""
+    boxes, scales = [], []
     for chart in charts:
         file = folder / f"{chart.name}.svg"
         file.write_text(chart.svg())
         boxes.append(f'<img src="{file.name}" style="display:block;height:{BOX[1]}px">')
         (tall,) = re.findall(r'<svg [^>]*viewBox="0 0 [\d.]+ ([\d.]+)"', file.read_text())
-        shown.append(int(BOX[1] * chart.canvases[0].height / float(tall)))
+        scales.append(BOX[1] / float(tall))
     html = folder / "sheet.html"
     html.write_text(f"<body style='margin:0;background:#ffffff'>{''.join(boxes)}</body>")
-    seen = shoot(html, width=BOX[0], height=BOX[1] * len(charts))
-    for number, height in enumerate(shown):
-        yield seen[number * BOX[1] : number * BOX[1] + height]
+    sheet = shoot(html, width=BOX[0], height=BOX[1] * len(charts))
+    for number, (chart, scale) in enumerate(zip(charts, scales, strict=True)):
+        whole = sheet[number * BOX[1] : (number + 1) * BOX[1]]
+        height = int(scale * chart.canvases[0].height)
+        letters = []
+        for text, box in places_of((folder / f"{chart.name}.svg").read_text()):
+            left, top, right, bottom = (max(0, round(scale * edge)) for edge in box)
+            if bottom <= height:
+                letters.append((text, whole[top:bottom, left:right]))
+        yield whole[:height], letters
+
+
+def places_of(svg: str) -> list[tuple[str, tuple[float, float, float, float]]]:
+    """Each text of a chart, and where its first, middle or last letters are: left, top, right, bottom."""
+    texts = re.findall(
+        r'<text style="font-size: ([\d.]+)px;[^"]*text-anchor: (\w+);[^"]*" x="([-\d.]+)" y="([-\d.]+)"'
+        r' transform="rotate\(-(0|90) [^>]*>([^<]*)</text>',
+        svg,
+    )
+    assert len(texts) == svg.count("<text ")
+    found = []
+    for size, anchor, *at, turned, text in texts:
+        letter, x, y = float(size), *map(float, at)
+        before, after = {"start": (0, 1), "middle": (1, 1), "end": (1, 0)}[anchor]
+        box = (
+            (x - letter, y - after * letter, x, y + before * letter)
+            if turned == "90"
+            else (x - before * letter, y - letter, x + after * letter, y)
+        )
+        found.append((unescape(text), box))
+    return found
 
 
 def points(series: Series) -> list[tuple[float | str, float]]:

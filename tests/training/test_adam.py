@@ -47,7 +47,7 @@ def by_torch(model: Recommender, steps: int, size: int) -> dict[str, Tensor]:
 def by_row(model: Recommender, steps: int, size: int) -> dict[str, Tensor]:
     adam = torch.optim.Adam(model.parameters())
     for epoch in range(EPOCHS):
-        stepper = RowAdam(model, adam, rates(steps))
+        stepper = RowAdam(model, adam.state, rates(steps))
         for users, items in batches(steps, size, epoch):
             stepper.step(users, items)
         stepper.settle()

@@ -62,9 +62,9 @@ def test_every_step_has_the_rate_of_the_schedule(
     by_rows: list[float] = []
     made = RowAdam.__init__
 
-    def noted(self: RowAdam, of: Any, optimizer: Any, rates: Any) -> None:
+    def noted(self: RowAdam, of: Any, moments: Any, rates: Any) -> None:
         by_rows.extend(rates)
-        made(self, of, optimizer, rates)
+        made(self, of, moments, rates)
 
     monkeypatch.setattr(RowAdam, "__init__", noted)
     with rates_of_torch() as by_torch:

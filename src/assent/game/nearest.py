@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from assent.game.estimates import BLOCK, Estimates, Objective
 from assent.support.arrays import Bools, Floats, Ints, Signs, slices
@@ -111,8 +111,10 @@ def _tie_density(mean: Floats, cov: Floats, draws: Floats, s: int, t: int) -> fl
 @cache
 def _standard_draws(dimension: int) -> Floats:
     """Standard normal draws: [2^11, T], or [2^9, T] for many anchors."""
+    from scipy.stats import qmc
+
     points = qmc.Sobol(dimension, seed=0).random_base2(_LOG2_DRAWS if dimension <= _MANY else _LOG2_FEWER)
-    return np.asarray(norm.ppf(np.clip(points, 1e-12, 1 - 1e-12)), dtype=np.float64)
+    return np.asarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)), dtype=np.float64)
 
 
 def response_values(

@@ -7,6 +7,7 @@ of `training.train` on the same rows without validation rows.
 """
 
 import json
+from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,7 @@ from assent.support.ridge import (
 )
 from assent.support.runtime import flushed, one_thread
 from assent.training import Settings, Trained
+from assent.training.adam import Moments
 from assent.training.trainer import Checkpoint
 
 SAVE_EVERY = 60.0
@@ -106,8 +108,8 @@ def train_sharded(
     with torch.no_grad(), one_thread(), flushed():
         model = make_model(IALS, sizes, settings.model_settings, draws)
         assert isinstance(model, IALS)
-        no_steps = torch.optim.Adam(model.parameters())  # iALS has its own solver
-        state = saved.load(model, no_steps)
+        no_moments: Moments = defaultdict(dict)  # iALS has its own solver
+        state = saved.load(model, no_moments)
         leader = _Leader(shards, model, executor)
         users, both = len(shards.user_shards), len(shards.user_shards) + len(shards.item_shards)
         with progress.task("training, shards of epochs", how.last_epoch * both + users) as advance:
@@ -117,7 +119,7 @@ def train_sharded(
                 leader.improve_items(advance)
                 leader.improve_users(advance)
                 state.epoch += 1
-                saved.keep(model, no_steps, state)
+                saved.keep(model, no_moments, state)
             leader.finish(draws, advance)
     saved.remove()
     about = shards.user_ids, shards.item_ids, seed, how.last_epoch, None

@@ -24,7 +24,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 from scipy.special import ndtri
-from scipy.stats import spearmanr
 
 from assent.data.interactions import Interactions
 from assent.data.problem import Rows
@@ -171,6 +170,8 @@ def _apart(one: Bools, other: Bools) -> float:
 
 def _rank_correlation(one: Floats, other: Floats) -> float:
     """Spearman's; 1 where nothing varies."""
+    from scipy.stats import spearmanr
+
     if len(one) < 2 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return 1.0
     return float(spearmanr(one, other).statistic)

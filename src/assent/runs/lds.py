@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from assent.data.problem import Problem
 from assent.evaluation.evaluate import HeldOut
@@ -100,7 +99,9 @@ def score_orders(predicted: Mapping[str, Floats], truth: Floats, *, seed: int) -
 
 def _ranks(values: Floats) -> Floats:
     """The rank of each row in its column, from the middle: [n, m]; halves at most, so that sums are exact."""
-    ranks: Floats = stats.rankdata(values, axis=0) - (len(values) + 1) / 2
+    from scipy.stats import rankdata
+
+    ranks: Floats = rankdata(values, axis=0) - (len(values) + 1) / 2
     return ranks
 
 

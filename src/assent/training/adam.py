@@ -6,7 +6,9 @@ results are those of torch's Adam up to rounding.
 """
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,26 +24,49 @@ Array = npt.NDArray[np.float32]
 _ONE = np.zeros(1, dtype=np.int64)
 _FORGOTTEN = 160
 """Steps after which a moment of 0.9ᵏ moves nothing in float32 any more."""
+_DECAYS, _LEAST = (0.9, 0.999), 1e-8
+"""The decays of both moments, and what is added to the root of the second."""
+
+Moments = defaultdict[Tensor, dict[str, Tensor]]
+"""Of each parameter: the steps made and both moments, as torch's Adam names them; empty before a step."""
+
+
+class Adam:
+    """The moments of some parameters, and torch's Adam on them, which is made when it is first asked for.
+
+    The first optimizer of a process loads torch's compiler, which takes longer than a small training.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], rate: float) -> None:
+        self._parameters, self._rate = list(parameters), rate
+        self.moments: Moments = defaultdict(dict)
+
+    @cached_property
+    def of_torch(self) -> torch.optim.Adam:
+        """It takes steps along the gradients that autograd found."""
+        made = torch.optim.Adam(self._parameters, lr=self._rate, betas=_DECAYS, eps=_LEAST, fused=True)
+        made.state = self.moments
+        return made
 
 
 class RowAdam:
     """Takes the steps of one epoch for a model that gives its `gradients` by hand.
 
-    The moments of all parameters are in the state of `optimizer`, as if it had made the steps itself. `rates`
+    The `moments` of all parameters are what torch's Adam would have, had it made the steps itself. `rates`
     are the learning rates of the epoch's steps.
     """
 
-    def __init__(self, model: Recommender, optimizer: torch.optim.Adam, rates: Sequence[float]) -> None:
+    def __init__(self, model: Recommender, moments: Moments, rates: Sequence[float]) -> None:
         self._model, self._done = model, 0
         self._slots = {
             "users": np.full(model.n_users + 1, -1, dtype=np.int64),
             "items": np.full(model.n_items + 1, -1, dtype=np.int64),
         }
         tables = model.tables()
-        self._tables = [(each.of, _Rows(each.values, optimizer, rates, whole=False)) for each in tables]
+        self._tables = [(each.of, _Rows(each.values, moments, rates, whole=False)) for each in tables]
         in_tables = {each.values for each in tables}
         self._others = [
-            (value, _Rows(value, optimizer, rates, whole=True))
+            (value, _Rows(value, moments, rates, whole=True))
             for value in model.parameters()
             if value not in in_tables
         ]
@@ -77,14 +102,9 @@ class _Rows:
     """A table, or another parameter as a table of one row; its moments; the steps that each row has made."""
 
     def __init__(
-        self,
-        parameter: nn.Parameter,
-        optimizer: torch.optim.Adam,
-        rates: Sequence[float],
-        *,
-        whole: bool,
+        self, parameter: nn.Parameter, moments: Moments, rates: Sequence[float], *, whole: bool
     ) -> None:
-        state, group = optimizer.state[parameter], optimizer.param_groups[0]
+        state = moments[parameter]
         if not state:  # as torch's Adam starts
             state["step"] = torch.zeros(())
             state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(parameter.detach()) for _ in range(2))
@@ -92,14 +112,14 @@ class _Rows:
         values = parameter.detach(), state["exp_avg"], state["exp_avg_sq"]
         arrays = [(each.view(1, -1) if whole else each).numpy() for each in values]
         self._made = np.zeros(len(arrays[0]), dtype=np.int64)
-        (first, second), missed = group["betas"], np.arange(len(rates) + 1)
+        (first, second), missed = _DECAYS, np.arange(len(rates) + 1)
         steps = self._step.item() + 1 + missed[:-1]
         how = (
             rates / (1 - first**steps),
             1 / np.sqrt(1 - second**steps),
             first**missed,
             second ** (missed / 2),
-            np.array([1 - first, second, 1 - second, group["eps"]]),
+            np.array([1 - first, second, 1 - second, _LEAST]),
         )
         self._arguments: tuple[Any, ...] = *arrays, self._made, *(each.astype(np.float32) for each in how)
 

@@ -49,6 +49,7 @@ from assent.support.errors import AssentError
 from assent.support.files import read_own, write_bytes
 from assent.support.progress import SILENT, Progress
 from assent.support.runtime import flushed, reuse_freed_memory
+from assent.training.adam import Adam, Moments, RowAdam
 from assent.training.disclosed import Disclosed, monitor_candidates, negatives
 from assent.training.stored import Trained, copies, evidence_of, named_under
 
@@ -229,15 +230,15 @@ def train(
         recommender.load_state_dict(start.state_dict())
     evidence = evidence_of(data.rows)
     check_contract(recommender, evidence)
-    optimizer = torch.optim.Adam(recommender.parameters(), lr=settings.learning_rate, fused=True)
-    state = saved.load(recommender, optimizer)
+    adam = Adam(recommender.parameters(), settings.learning_rate)
+    state = saved.load(recommender, adam.moments)
     monitor = _monitor(data, evidence, seed, settings.keep)
     with progress.task(label, settings.last_epoch) as advance, flushed(), torch.random.fork_rng():
         for _ in range(state.epoch):
             advance()
         while len(data.rows) and state.epoch < settings.last_epoch and state.waited < settings.patience:
             try:
-                _run_epoch(recommender, optimizer, data, evidence, settings, seed=seed, epoch=state.epoch)
+                _run_epoch(recommender, adam, data, evidence, settings, seed=seed, epoch=state.epoch)
             except AssentError as error:
                 kept = saved.rescue()
                 where = f"; the state after epoch {state.epoch} is kept in {kept}" if kept else ""
@@ -245,7 +246,7 @@ def train(
             state.epoch += 1
             if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.last_epoch:
                 state.look(recommender, monitor(recommender))
-            saved.keep(recommender, optimizer, state)
+            saved.keep(recommender, adam.moments, state)
             advance()
     if state.best:
         recommender.load_state_dict(state.best)
@@ -259,7 +260,7 @@ def train(
 
 def _run_epoch(
     model: Recommender,
-    optimizer: torch.optim.Adam,
+    adam: Adam,
     data: Disclosed,
     evidence: Evidence,
     settings: TrainingSettings,
@@ -290,7 +291,7 @@ def _run_epoch(
     if by_person:
         people = by_lot(data.user_keys, seed, Purpose.ORDER, epoch)
         parts = [people[here] for here in slices(len(people), batch)]
-        _take(_people_steps(model, optimizer, data, evidence, parts, rates), epoch, advice)
+        _take(_people_steps(model, adam.of_torch, data, evidence, parts, rates), epoch, advice)
         _check_finite(model, epoch, advice)
         return
     drawn = negatives(data, seed=seed, epoch=epoch, count=settings.negatives)
@@ -299,8 +300,10 @@ def _run_epoch(
         order = np.concatenate([np.sort(order[here]) for here in slices(rows, batch)])
     users, items = data.rows.users[order], np.concatenate([data.rows.items[:, None], drawn], axis=1)[order]
     batches = [(users[here], items[here]) for here in slices(rows, batch)]
-    steps_of = _row_steps if model.brings("gradients") else _steps
-    _take(steps_of(model, optimizer, evidence, batches, rates), epoch, advice)
+    if model.brings("gradients"):
+        _take(_row_steps(model, adam.moments, batches, rates), epoch, advice)
+    else:
+        _take(_steps(model, adam.of_torch, evidence, batches, rates), epoch, advice)
     _check_finite(model, epoch, advice)
 
 
@@ -358,16 +361,12 @@ def _steps(
         optimizer.step()
 
 
-def _row_steps(
-    model: Recommender, optimizer: torch.optim.Adam, evidence: Evidence, batches: Batches, rates: list[float]
-) -> Iterator[float]:
+def _row_steps(model: Recommender, moments: Moments, batches: Batches, rates: list[float]) -> Iterator[float]:
     """Take a step of Adam along the model's own `gradients` of each batch; yield the batch's mean loss."""
-    from assent.training.adam import RowAdam
-
-    adam = RowAdam(model, optimizer, rates)
+    stepper = RowAdam(model, moments, rates)
     for users, items in batches:
-        yield adam.step(users, items)
-    adam.settle()
+        yield stepper.step(users, items)
+    stepper.settle()
 
 
 @contextmanager
@@ -459,8 +458,8 @@ class Checkpoint:
         """Seconds spent on this run so far, by all processes."""
         return time.monotonic() - self._started_at
 
-    def load(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingState:
-        """Load the saved state into `model` and `optimizer`; return a fresh state if there is none."""
+    def load(self, model: nn.Module, moments: Moments) -> TrainingState:
+        """Load the saved state into `model` and `moments`; return a fresh state if there is none."""
         if self._path is None:
             return TrainingState()
         try:
@@ -475,7 +474,7 @@ class Checkpoint:
             counters = json.loads(metadata["state"])
             model.load_state_dict(named_under("model", tensors))
             for name, parameter in model.named_parameters():
-                optimizer.state[parameter] = named_under(f"adam.{name}", tensors)
+                moments[parameter] = named_under(f"adam.{name}", tensors)
             state = TrainingState(**counters, best=named_under("best", tensors))
             self._started_at -= float(metadata["seconds"])
         except (KeyError, ValueError, TypeError, RuntimeError):  # forged: the hash fits
@@ -483,13 +482,13 @@ class Checkpoint:
         self._is_ours = True
         return state
 
-    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: TrainingState) -> None:
+    def keep(self, model: nn.Module, moments: Moments, state: TrainingState) -> None:
         """Copy the state after an epoch; save it if the last save is `save_every` seconds ago."""
         if self._path is None:
             return
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         for name, parameter in model.named_parameters():
-            tensors |= {f"adam.{name}.{key}": value for key, value in optimizer.state[parameter].items()}
+            tensors |= {f"adam.{name}.{key}": value for key, value in moments[parameter].items()}
         kept = copies(tensors) | {f"best.{name}": value for name, value in state.best.items()}
         counters = {key: value for key, value in vars(state).items() if key != "best"}
         self._latest = kept, {"fingerprint": self._key, "state": json.dumps(counters)}
