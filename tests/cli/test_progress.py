@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from rich.console import Console
@@ -39,23 +39,43 @@ class Watcher:
         yield advance
 
 
-def test_a_pipe_gets_a_line_per_phase(log_file: Path, tmp_path: Path) -> None:
-    command = [
-        str(Path(sys.executable).with_name("assent")),
-        "fit",
-        str(log_file),
-        "--out",
-        str(tmp_path / "run"),
-    ]
-    done = subprocess.run([*command, *PRICED], capture_output=True, text=True, check=True)
-    *told, last = done.stderr.splitlines()
-    assert last == f"Report: {tmp_path / 'run' / 'report.html'}"
-    assert told[0].startswith("reading: done after ")
-    assert told[-1].startswith("report: done after ")
-    assert told[-1].partition(", ")[2].startswith("all done after ")
-    ended = [line.partition(":")[0] for line in told if ": done after " in line]
-    assert len(set(ended)) == len(ended) > 4  # a slow machine has lines within phases too
-    assert all(line.isprintable() for line in done.stderr.split("\n"))
+class Piped(NamedTuple):
+    """What the command writes into a pipe, and the modules that it has loaded."""
+
+    report: Path
+    told: list[str]
+    loaded: set[str]
+
+
+@pytest.fixture(scope="module")
+def piped(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Piped:
+    """Give `assent fit` in a process of its own, as it is installed."""
+    out = tmp_path_factory.mktemp("piped") / "run"
+    command = Path(sys.executable).with_name("assent")
+    words = [sys.executable, "-X", "importtime", command, "fit", log_file, "--out", out, *PRICED]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    lines = done.stderr.split("\n")
+    imports = [line for line in lines if line.startswith("import time:")]
+    told = [line for line in lines if not line.startswith("import time:")]
+    return Piped(out / "report.html", told, {line.rpartition("|")[2].strip() for line in imports})
+
+
+def test_a_pipe_gets_a_line_per_phase(piped: Piped) -> None:
+    *told, last, end = piped.told
+    assert (last, end) == (f"Report: {piped.report}", "")
+    ended = [line for line in told if ": done after " in line]  # a slow machine has lines within phases too
+    assert ended[0].startswith("reading: ")
+    assert ended[-1].startswith("report: ")
+    assert ended[-1].partition(", ")[2].startswith("all done after ")
+    names = [line.partition(":")[0] for line in ended]
+    assert len(set(names)) == len(names) > 5
+    assert all(line.isprintable() for line in told)
+
+
+def test_a_fit_loads_no_compiler_and_no_statistics_that_it_does_not_need(piped: Piped) -> None:
+    """They take longer to load than the log takes to fit."""
+    assert {"torch", "assent.training.trainer"} <= piped.loaded
+    assert not piped.loaded & {"torch._dynamo", "sympy", "scipy.stats"}
 
 
 @pytest.mark.parametrize(("asked", "whole"), [({}, True), ({"COLUMNS": "60"}, False)])
