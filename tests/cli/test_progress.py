@@ -52,8 +52,8 @@ def piped(log_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Piped:
     """Give `assent fit` in a process of its own, as it is installed."""
     out = tmp_path_factory.mktemp("piped") / "run"
     command = Path(sys.executable).with_name("assent")
-    words = [sys.executable, "-X", "importtime", command, "fit", log_file, "--out", out, *PRICED]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    words = ["-X", "importtime", str(command), "fit", str(log_file), "--out", str(out), *PRICED]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
     lines = done.stderr.split("\n")
     imports = [line for line in lines if line.startswith("import time:")]
     told = [line for line in lines if not line.startswith("import time:")]

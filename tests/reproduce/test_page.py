@@ -149,7 +149,8 @@ def test_no_chart_is_empty_or_unreadable(found: Reproduction, tmp_path: Path) ->
     for start in range(0, len(charts), TALL // BOX[1]):
         some = charts[start : start + TALL // BOX[1]]
         for chart, (plot, letters) in zip(some, plots(some, tmp_path), strict=True):
-            assert {chart.title, chart.x, chart.y} - {""} <= {text for text, _ in letters}
+            words = {chart.title, chart.x, chart.y, *(series.label for series in chart.series)} - {""}
+            assert words <= {text for text, _ in letters}
             for text, seen in letters:  # thin strokes are not quite as dark as ink
                 assert shares(seen, COLOURS["ink"], 0.3) > LEGIBLE, f"{chart.name}: {text!r} is not written"
             for number, (series, look) in enumerate(zip(chart.series, chart.looks, strict=True)):
@@ -158,7 +159,7 @@ def test_no_chart_is_empty_or_unreadable(found: Reproduction, tmp_path: Path) ->
 
 
 def plots(charts: Sequence[Chart], folder: Path) -> Iterator[tuple[Pixels, list[tuple[str, Pixels]]]]:
-    """What each chart looks like above its legend, and there each of its texts; all taken in one picture."""
+    """What each chart looks like above its legend, and each of its texts; all taken in one picture."""
     boxes, scales = [], []
     for chart in charts:
         file = folder / f"{chart.name}.svg"
@@ -171,13 +172,11 @@ def plots(charts: Sequence[Chart], folder: Path) -> Iterator[tuple[Pixels, list[
     sheet = shoot(html, width=BOX[0], height=BOX[1] * len(charts))
     for number, (chart, scale) in enumerate(zip(charts, scales, strict=True)):
         whole = sheet[number * BOX[1] : (number + 1) * BOX[1]]
-        height = int(scale * chart.canvases[0].height)
         letters = []
         for text, box in places_of((folder / f"{chart.name}.svg").read_text()):
             left, top, right, bottom = (max(0, round(scale * edge)) for edge in box)
-            if bottom <= height:
-                letters.append((text, whole[top:bottom, left:right]))
-        yield whole[:height], letters
+            letters.append((text, whole[top:bottom, left:right]))
+        yield whole[: int(scale * chart.canvases[0].height)], letters
 
 
 def places_of(svg: str) -> list[tuple[str, tuple[float, float, float, float]]]:
