@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo
 
-.PHONY: help install dev demo test lint types docs chromium postgresql axe browser benchmarks clean
+.PHONY: help install dev demo test lint types pytest docs chromium postgresql axe browser benchmarks clean
 
 help:  ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,10 @@ dev: $(VENV)/.installed-dev  ## Create .venv with the tools that tests and docs 
 demo: $(VENV)/.installed  ## Run the whole way on simulated data; says where the report is
 	@$(BIN)/assent demo --out $(DEMO) --replace
 
-test: lint types  ## Lint, type-check and test
+test: lint  ## Lint, type-check and test
+	@$(MAKE) --no-print-directory --jobs=2 types pytest
+
+pytest: dev  ## Test
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: dev  ## Lint and check the format (ruff)
