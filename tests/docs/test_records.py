@@ -17,7 +17,7 @@ LARGEST = 300_000
 
 def test_the_page_on_the_paper_has_what_the_published_records_say() -> None:
     page = (DOCS / "paper.md").read_text(encoding="utf-8")
-    said = conclusions(read_records(RECORDS, ITEMS))
+    said = conclusions(read_records([RECORDS], ITEMS))
     assert len(said) > 2
     for sentence in said:
         assert sentence.replace("\u202f", " ") in page
