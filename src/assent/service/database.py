@@ -259,6 +259,18 @@ query: Final = cache(Query)
 """The query of a text in SQL, made once."""
 
 
+def find_by_index(session: Session) -> None:
+    """Let PostgreSQL look no table through until the transaction ends.
+
+    It keeps the plan of a statement, also one of the time when a table was empty and reading it was cheap.
+    """
+    if not _is_sqlite(session):
+        _BY_INDEX.run(session)
+
+
+_BY_INDEX: Final = Query("SELECT set_config('enable_seqscan', 'off', true)")
+
+
 def insert_many(session: Session, rows: Mapping[type[Table], Rows]) -> None:
     """Insert rows into several tables; those of a table all have the same keys."""
     given = {cast("SqlTable", table.__table__): some for table, some in rows.items() if some}

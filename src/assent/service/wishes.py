@@ -18,7 +18,15 @@ from uuid import uuid4
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from assent.service.database import NotFoundError, given_rows, insert_many, is_given, query, together
+from assent.service.database import (
+    NotFoundError,
+    find_by_index,
+    given_rows,
+    insert_many,
+    is_given,
+    query,
+    together,
+)
 from assent.service.ledger import Event, Sealed, Turn, append, ask_turn, moment_text, number_of, take_turn
 from assent.service.receipts import receipt_of, record_of
 from assent.service.settings import ServiceSettings
@@ -133,6 +141,7 @@ def record(
     in its place, and nothing of that request is stored.
     """
     with together(session):
+        find_by_index(session)
         turn = ask_turn(session)  # first: nobody of these is erased between being looked up and the commit
         known = _known(session, asked)
     found: list[list[Recorded] | Exception] = []
