@@ -13,7 +13,7 @@ from sqlalchemy import MetaData, Text, bindparam, inspect, literal, select, text
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import DBAPIError
 
-from assent.service.database import Database, Query, together
+from assent.service.database import Database, Query, find_by_index, together
 from assent.service.entries import page
 from assent.service.interactions import NewInteraction, add, erase
 from assent.service.ledger import export_lines, note, receipt
@@ -308,3 +308,14 @@ def test_an_error_of_queries_that_go_together_is_told_by_their_end(database: Dat
             add_one.run(session, name="test", value="one")
     with database.reading() as session:
         assert session.scalars(select(Meta.value).where(Meta.name == "test")).one() == "one"
+
+
+def test_plans_by_index_are_asked_for_until_the_transaction_ends(database: Database) -> None:
+    if database.is_sqlite:
+        pytest.skip("SQLite plans each statement anew")
+    looks_through = text("SHOW enable_seqscan")
+    with database.writing() as session:
+        find_by_index(session)
+        assert session.scalar(looks_through) == "off"
+    with database.writing() as session:
+        assert session.scalar(looks_through) == "on"
