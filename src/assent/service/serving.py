@@ -11,7 +11,6 @@ other processes hold from the next request on.
 
 import json
 import logging
-import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 from sqlalchemy import and_, bindparam, select
 from sqlalchemy.orm import Session
 
@@ -93,6 +93,10 @@ class Recommendations:
     """`own`: what they disclose; `general`: what most people do; `none`: no model is in service."""
     model: int | None
     items: tuple[Recommendation, ...]
+
+
+_KEPT: Final = TypeAdapter(Recommendations)
+"""Lists as bytes."""
 
 
 @dataclass(frozen=True)
@@ -222,14 +226,13 @@ class Server:
             with self._keeping:
                 if (user, k) in self._lists:
                     self._lists.move_to_end((user, k))
-            again: Recommendations = pickle.loads(kept[2])
-            return again
+            return _KEPT.validate_json(kept[2])
         loaded = self._model(session, model)
         if had is None or model != likely:
             had = _ask_rows(session, self._settings, user, model)
         found = self._list(session, loaded, had(), k)
         with self._keeping:
-            self._lists[user, k] = (model, version, pickle.dumps(found))
+            self._lists[user, k] = (model, version, _KEPT.dump_json(found))
             while len(self._lists) > _LISTS:
                 self._lists.popitem(last=False)
         return found
