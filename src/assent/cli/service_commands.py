@@ -198,7 +198,7 @@ def app_of_settings() -> Any:
     settings = ServiceSettings.model_validate_json(os.environ[_SETTINGS])
     _tell()
     app = make_app(Database(settings.database), settings)
-    gc.freeze()  # what is loaded by now stays: to look through it for garbage would hold a request up
+    gc.freeze()  # what is loaded by now stays; searching it for garbage would delay requests
     return app
 
 

@@ -260,9 +260,9 @@ query: Final = cache(Query)
 
 
 def find_by_index(session: Session) -> None:
-    """Let PostgreSQL look no table through until the transaction ends.
+    """Make PostgreSQL find rows by their indices until the transaction ends.
 
-    It keeps the plan of a statement, also one of the time when a table was empty and reading it was cheap.
+    PostgreSQL keeps the plan of a statement. A plan that was made while a table was empty reads all of it.
     """
     if not _is_sqlite(session):
         _BY_INDEX.run(session)

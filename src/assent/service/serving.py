@@ -199,7 +199,7 @@ class Server:
         self._loading = Lock()
         self._loaded: _Loaded | None = None
         self._keeping = Lock()
-        # As bytes: as objects, they would be looked through for garbage, which holds all requests up.
+        # As bytes: the garbage collector would search objects, and delay all requests meanwhile.
         self._lists: OrderedDict[tuple[str, int], tuple[int, _Present, bytes]] = OrderedDict()
 
     def warm(self, session: Session) -> None:
