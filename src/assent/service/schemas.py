@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from assent.service.entries import Row
 from assent.service.wire import (
+    At,
     Category,
     ItemId,
     Moment,
@@ -17,7 +18,6 @@ from assent.service.wire import (
     moment,
     printable,
 )
-from assent.service.wishes import Past, Standing
 
 MOST_ROWS = 10_000
 """Of one bulk request."""
@@ -156,20 +156,8 @@ class StandingOut(Wire):
     scope: Literal["item", "category", "everything"]
     target: str
     unwillingness: float
-    said: datetime
+    said: At
     withdrawal: bool
-
-    @staticmethod
-    def of(wish: Standing) -> "StandingOut":
-        """Return a wish in force as it is sent."""
-        return StandingOut(
-            wish=wish.wish,
-            scope=wish.scope,
-            target=wish.target,
-            unwillingness=wish.unwillingness,
-            said=moment(wish.said),
-            withdrawal=wish.withdrawal,
-        )
 
 
 class StandingsOut(Wire):
@@ -197,33 +185,14 @@ class PastOut(Wire):
     before: float | None
     withdrawal: bool
     in_force: bool
-    ended: datetime | None = Field(
+    ended: At | None = Field(
         description="When something else was said of the target, or everything was withdrawn."
     )
-    requested: datetime
-    decided: datetime | None
-    trained: datetime | None
-    served: datetime | None
+    requested: At
+    decided: At | None
+    trained: At | None
+    served: At | None
     receipts: dict[str, str]
-
-    @staticmethod
-    def of(wish: Past) -> "PastOut":
-        """Return a wish of the history as it is sent."""
-        return PastOut(
-            wish=wish.wish,
-            scope=wish.scope,
-            target=wish.target,
-            unwillingness=wish.unwillingness,
-            before=wish.before,
-            withdrawal=wish.withdrawal,
-            in_force=wish.in_force,
-            ended=moment(wish.ended),
-            requested=moment(wish.requested),
-            decided=moment(wish.decided),
-            trained=moment(wish.trained),
-            served=moment(wish.served),
-            receipts=wish.receipts,
-        )
 
 
 class HistoryOut(Wire):

@@ -5,15 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from assent.service.jobs import JobView
-from assent.service.models import ModelView
 from assent.service.security import SCOPES
-from assent.service.wire import (
-    Moment,
-    Wire,
-    moment,
-    printable,
-)
+from assent.service.wire import At, Moment, Wire, printable
 
 # Runs and models
 
@@ -30,29 +23,13 @@ class RunOut(Wire):
     id: int
     kind: str
     state: Literal["queued", "running", "done", "failed"]
-    created: datetime
-    started: datetime | None
-    finished: datetime | None
+    created: At
+    started: At | None
+    finished: At | None
     attempts: int
     progress: str | None
     error: str | None
     result: dict[str, Any] | None
-
-    @staticmethod
-    def of(job: JobView) -> "RunOut":
-        """Return a job as it is sent."""
-        return RunOut(
-            id=job.id,
-            kind=job.kind,
-            state=job.state,
-            created=moment(job.created),
-            started=moment(job.started),
-            finished=moment(job.finished),
-            attempts=job.attempts,
-            progress=job.progress,
-            error=job.error,
-            result=job.result,
-        )
 
 
 class RunsOut(Wire):
@@ -68,29 +45,13 @@ class ModelOut(Wire):
     id: int
     kind: str
     parent: int | None
-    created: datetime
-    published: datetime | None
+    created: At
+    published: At | None
     in_service: bool
     model_hash: str
     manifest_hash: str
     decisions_hash: str
     facts: dict[str, Any]
-
-    @staticmethod
-    def of(model: ModelView) -> "ModelOut":
-        """Return a model as it is sent."""
-        return ModelOut(
-            id=model.id,
-            kind=model.kind,
-            parent=model.parent,
-            created=moment(model.created),
-            published=moment(model.published),
-            in_service=model.in_service,
-            model_hash=model.model_hash,
-            manifest_hash=model.manifest_hash,
-            decisions_hash=model.decisions_hash,
-            facts=model.facts,
-        )
 
 
 class ModelsOut(Wire):

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, overload
+from typing import Annotated, Any, Self, overload
 
 from pydantic import (
     AfterValidator,
@@ -94,6 +94,11 @@ class Wire(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @classmethod
+    def of(cls, found: object) -> Self:
+        """Return what was found as it is sent: its attributes with the names of the fields."""
+        return cls.model_validate(found, from_attributes=True)
+
 
 @overload
 def moment(seconds: float) -> datetime: ...
@@ -104,3 +109,11 @@ def moment(seconds: float | None) -> datetime | None: ...
 def moment(seconds: float | None) -> datetime | None:
     """Return a moment as a time in UTC; None stays None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _sent(value: Any) -> Any:
+    return moment(value) if isinstance(value, float) else value
+
+
+At = Annotated[datetime, BeforeValidator(_sent)]
+"""A moment that is sent: a time, also made of the seconds that the database keeps."""
