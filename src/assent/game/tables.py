@@ -16,10 +16,12 @@ import numpy as np
 from scipy.special import comb
 
 from assent.support.arrays import Floats, Ints, Keys, uniforms
-from assent.support.compiled import compiled
+from assent.support.compiled import compiled, kernel
 
 _BELOW_ONE = 1 - 1e-9
 """Largest draw: rounding must not carry it past the last class."""
+_BLOCK = 32
+"""Classes that are passed over at once where one is sought."""
 _LARGEST = 2.0
 """A move of 2 leads to a corner from anywhere; larger ones would lose digits in the sums."""
 
@@ -45,20 +47,16 @@ def simplex_shift(values: Floats, counts: Floats) -> Floats:
     return found
 
 
-@compiled
+@kernel
 def _shift(values: Floats, counts: Floats) -> float:
     """The shift of one row, see `simplex_shift`."""
-    weighted = size = 0.0
-    for value, count in zip(values, counts):  # noqa: B905 - compiled code has no strict zip
-        weighted += value * count
-        size += count
-    shift = (weighted - 1) / size
+    shift = -np.inf
     while True:
         weighted = size = 0.0
-        for value, count in zip(values, counts):  # noqa: B905
-            if value > shift:
-                weighted += value * count
-                size += count
+        for c in range(len(values)):
+            if values[c] > shift:
+                weighted += values[c] * counts[c]
+                size += counts[c]
         better = (weighted - 1) / size if size > 0 else shift
         if better <= shift:
             return shift
@@ -88,8 +86,12 @@ def _code(length: int, size: int, key: np.uint64) -> int:
     for place in range(length):
         drawn[place] = _splitmix(key + np.uint64(place) * np.uint64(0x9E3779B97F4A7C15))
     code = 0
-    for place in np.argsort(drawn)[:size]:
-        code |= 1 << place
+    for place in range(length):
+        less = 0
+        for other in range(length):
+            less += drawn[other] < drawn[place]
+        if less < size:
+            code |= 1 << place
     return code
 
 
@@ -106,29 +108,51 @@ def _of_level(own: Ints, length: int, size: int, key: np.uint64) -> int:
     while True:
         key = _splitmix(key)
         code = _code(length, size, key)
-        for other in own:
-            if other == code:
-                break
-        else:
+        known = 0
+        for other in range(len(own)):
+            known += own[other] == code
+        if not known:
             return code
 
 
-@compiled
-def _reach(counts: Floats, chances: Floats, reached: Floats) -> float:
-    """Write the probability of each class and those before it into `reached[C]`; return that of all."""
+@kernel
+def _mass(counts: Floats, chances: Floats) -> float:
+    """The probability of some classes, Σ_c counts_c · chances_c."""
     total = 0.0
     for c in range(len(chances)):
         total += counts[c] * chances[c]
-        reached[c] = total
     return total
 
 
 @compiled
+def _class_at(counts: Floats, chances: Floats, reach: float) -> int:
+    """The first class with which the probability of the classes so far is above `reach`.
+
+    Classes are passed over by the block, and only those of the last block one by one.
+    """
+    first, before, most = 0, 0.0, len(chances)
+    while first + _BLOCK < most:
+        block = slice(first, first + _BLOCK)
+        here = _mass(counts[block], chances[block])
+        if before + here > reach:
+            break
+        first, before = first + _BLOCK, before + here
+    found = first
+    for c in range(first, most):
+        if counts[c] * chances[c] > 0:
+            found, before = c, before + counts[c] * chances[c]
+            if before > reach:
+                break
+    return found
+
+
+@compiled
 def _pick(
-    length: int, levels: int, codes: Ints, reached: Floats, total: float, lot: float, key: np.uint64
-) -> tuple[int, int]:
+    length: int, levels: int, codes: Ints, counts: Floats, chances: Floats, total: float, lot: float,
+    key: np.uint64,
+) -> tuple[int, int]:  # fmt: skip
     """The class and the code of a lot; a selection of a level is drawn by the key."""
-    found = int(np.searchsorted(reached, lot * total, side="right"))
+    found = _class_at(counts, chances, lot * total)
     if found < levels:
         return found, _of_level(codes[levels:], length, found, key)
     return found, codes[found]
@@ -140,15 +164,15 @@ def _draw(
     lots: Floats, keys: Keys, classes: Ints, drawn: Ints,
 ) -> None:  # fmt: skip
     """Write the class and the code of every lot, both [R, count]."""
-    space = np.empty(chances.shape[1])
     for player in range(len(chances)):
         n = used[player]
-        total = _reach(counts[player, :n], chances[player, :n], space)
+        total = _mass(counts[player, :n], chances[player, :n])
         for which in range(lots.shape[1]):
             key = _splitmix(_splitmix(keys[player]) + np.uint64(which))
             classes[player, which], drawn[player, which] = _pick(
-                lengths[player], levels, codes[player, :n], space[:n], total, lots[player, which], key
-            )
+                lengths[player], levels, codes[player, :n], counts[player, :n], chances[player, :n], total,
+                lots[player, which], key,
+            )  # fmt: skip
 
 
 @compiled
@@ -169,7 +193,7 @@ def _likeliest(
             found[player] = _of_level(own, lengths[player], best, keys[player])
 
 
-@compiled
+@kernel
 def _move(
     levels: int, codes: Ints, counts: Floats, chances: Floats, start: Floats, total: Floats, used: int,
     drawn: int, code: int, move: float, is_mirror: bool,
@@ -229,17 +253,16 @@ def _learn(
 
     What a selection earns is eq. (9): its own part is summed over its bits, the nearest anchor decides.
     """
-    space, n_anchors = np.empty(chances.shape[1]), away.shape[2]
-    own = np.empty(at_nothing.shape[1])
+    n_anchors, own = away.shape[2], np.empty(at_nothing.shape[1])
     for player in range(len(lengths)):
         for draw in range(sampled.shape[1]):
             n, number = used[player], first + draw
             key = _splitmix(_splitmix(keys[player]) + np.uint64(number))
             lot = (np.float64(_splitmix(key) >> np.uint64(12)) + 0.5) * 2.0**-52
-            whole = _reach(counts[player, :n], chances[player, :n], space)
+            whole = _mass(counts[player, :n], chances[player, :n])
             drawn, code = _pick(
-                lengths[player], levels, codes[player, :n], space[:n], whole, min(lot, _BELOW_ONE),
-                _splitmix(_splitmix(key)),
+                lengths[player], levels, codes[player, :n], counts[player, :n], chances[player, :n], whole,
+                min(lot, _BELOW_ONE), _splitmix(_splitmix(key)),
             )  # fmt: skip
             own[:] = at_nothing[player]
             for place in range(lengths[player]):
