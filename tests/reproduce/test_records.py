@@ -11,6 +11,7 @@ import pytest
 
 from assent.methods import merged
 from assent.reproduce import ITEMS, Plan, Reproduction, quick, read_records, reproduce, write_records
+from assent.reproduce.verdicts import judge
 from assent.support.errors import AssentError
 
 NAMES = ("overall", "approximation", "anchors", "sparsity")
@@ -124,3 +125,30 @@ def test_records_that_cannot_be_told_apart_are_refused(part: Callable[..., Path]
     other = altered(part(), lambda lines: lines.append(lines[-1]), tmp_path)
     with pytest.raises(AssentError, match="cannot be told apart"):
         read_records([part(), other], ITEMS)
+
+
+def test_some_data_sets_of_the_records_are_looked_at_alone(part: Callable[..., Path], tmp_path: Path) -> None:
+    file = part()
+
+    def change(lines: list[dict[str, Any]]) -> None:
+        about, *records = lines
+        about["datasets"] = ["simulation", "steam"]
+        lines += [
+            {**each, "dataset": "steam"}
+            for each in records
+            if each["item"] not in ("approximation", "sparsity")
+        ]
+
+    both = altered(file, change, tmp_path)
+    one, two = (read_records([both], ITEMS, [name]) for name in ("simulation", "steam"))
+    alone = read_records([file], ITEMS)
+    assert shown(one) == shown(alone)
+    assert [each.item.name for each in two.chapters] == ["overall", "anchors"]
+    assert {each["dataset"] for chapter in two.chapters for each in chapter.records} == {"steam"}
+    assert {each.number.labels["data set"] for each in judge(two.plan, two.chapters, two.counted)} == {
+        "steam"
+    }
+    assert any(each.startswith("approximation: none of its") for each in two.missing)
+    assert not any(each.startswith("sparsity") for each in two.missing)
+    with pytest.raises(AssentError, match="--datasets diginetica: not in the records; accepted: simulation"):
+        read_records([file], ITEMS, ["diginetica"])

@@ -125,7 +125,7 @@ def reproduce_command(
     if records:
         _refuse_plan(context)
         out = _folder(out or Path("reproduced-records"), replace=replace)
-        found = read_records(records, ITEMS)
+        found = read_records(records, ITEMS, _among(datasets, DATASETS, "--datasets"))
         asked = _asked(names, found.plan.profile)
     else:
         asked = _asked(names, profile)
@@ -183,8 +183,8 @@ def _tell(found: Reproduction, asked: Collection[str], out: Path) -> None:
 
 
 _OF_PLAN = (
-    "scale", "profile", "repeats", "jobs", "on", "data_dir", "datasets", "models", "users", "set_",
-    "only", "report_only",
+    "scale", "profile", "repeats", "jobs", "on", "data_dir", "models", "users", "set_", "only",
+    "report_only",
 )  # fmt: skip
 """Parameters that records have answered."""
 

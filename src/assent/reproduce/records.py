@@ -57,16 +57,20 @@ def write_records(found: Reproduction, out: Path) -> Path:
     return out / RECORDS
 
 
-def read_records(files: Sequence[Path], items: Mapping[str, Item]) -> Reproduction:
+def read_records(
+    files: Sequence[Path], items: Mapping[str, Item], datasets: Collection[str] = tuple(DATASETS)
+) -> Reproduction:
     """Return what the records of one run say, or of several that add up, with a chapter per item.
 
-    The numbers of all items have verdicts, as in `assent reproduce`. Runs add up if they have the same scale,
-    profile and settings, and data sets of the same size. Of a record that several files have, the last one
-    is taken.
+    Only the named data sets are looked at. The numbers of all items have verdicts, as in `assent reproduce`.
+    Runs add up if they have the same scale, profile and settings, and data sets of the same size. Of a record
+    that several files have, the last one is taken.
     """
     run = _read(files[0], items)
     for file in files[1:]:
         run = _added(run, _read(file, items), file, items)
+    if not set(run.plan.datasets) <= set(datasets):
+        run = _narrowed(run, datasets, items)
     plan = run.plan
     try:
         chapters = [items[name].chapter(plan, own, run.wanted[name]) for name, own in run.records.items()]
@@ -107,6 +111,23 @@ def _read(file: Path, items: Mapping[str, Item]) -> _Run:
         return _Run(plan, records, wanted, missing, seconds, states, about.get("added", []))
     except (KeyError, TypeError, ValueError) as error:
         raise AssentError(f"{file}: no records of a reproduction ({error})") from None
+
+
+def _narrowed(run: _Run, datasets: Collection[str], items: Mapping[str, Item]) -> _Run:
+    """Return the part of a run on some data sets."""
+    left = [name for name in run.plan.datasets if name in datasets]
+    if not left:
+        raise AssentError(
+            f"--datasets {', '.join(datasets)}: not in the records; accepted: {', '.join(run.plan.datasets)}"
+        )
+    plan = replace(run.plan, datasets=left)
+    own = {name: [each for each in some if each["dataset"] in left] for name, some in run.records.items()}
+    records = {name: some for name, some in own.items() if some}
+    cells = {name: len(item.cells(plan)) for name, item in items.items() if plan.profile in item.profiles}
+    missing = [each for each in run.missing if each.partition(":")[0] not in items]
+    missing += [none_there(name, number) for name, number in cells.items() if number and name not in records]
+    wanted = {name: cells[name] for name in records}
+    return replace(run, plan=plan, records=records, wanted=wanted, missing=missing)
 
 
 _SAME = ("scale", "profile", "users", "altered")
