@@ -142,7 +142,7 @@ def _claims(found: Reproduction) -> Html:
         for each in ruled
     ]
     said = summary(ruled)
-    return section("Claims", tag("p", said), grid(top, [lines], "Claims", "figures"), id="claims")
+    return section("Claims", tag("p", said), grid(top, [lines], "Claims", "figures sentences"), id="claims")
 
 
 def _against_itself() -> Html:
@@ -154,7 +154,7 @@ def _against_itself() -> Html:
     ]
     label = f"Numbers that the paper contradicts itself ({len(known)})"
     top = [header(name, class_="label") for name in ("where", "number", "because")]
-    table = tag("details", tag("summary", label), grid(top, [lines], label, "figures"))
+    table = tag("details", tag("summary", label), grid(top, [lines], label, "figures sentences"))
     about = "Computed from the paper's tables alone: its tables of the same thing, and what one row implies."
     same, rows = paper.shared_errors()
     errors = (
