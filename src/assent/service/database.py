@@ -9,10 +9,10 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 from alembic import command
@@ -161,6 +161,18 @@ class Database:
 
 
 Rows = Sequence[Mapping[str, Any]]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def at_once(ask: Callable[P, Callable[[], T]]) -> Callable[P, T]:
+    """Return the function that asks as `ask` does, and reads the answer."""
+
+    @wraps(ask)
+    def answer(*given: P.args, **named: P.kwargs) -> T:
+        return ask(*given, **named)()
+
+    return answer
 
 
 class Query:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from assent.service.database import NotFoundError, Query
+from assent.service.database import NotFoundError, Query, at_once
 from assent.service.effective import Brought, Effective
 from assent.service.settings import ServiceSettings
 from assent.service.tables import Decision, Interaction, Item, ItemCategory, Model, Person, Publication, Wish
@@ -186,23 +186,6 @@ def _shown(row: tuple[Any, ...]) -> Row:
     return Row(item, title, categories_in(categories), *rest)
 
 
-def page(
-    session: Session,
-    settings: ServiceSettings,
-    user: str,
-    *,
-    category: str | None = None,
-    search: str | None = None,
-    state: str | None = None,
-    cursor: str | None = None,
-    limit: int = 50,
-) -> Rows:
-    """Return a page of a person's interactions, latest first; empty for somebody unknown."""
-    return ask_page(
-        session, settings, user, category=category, search=search, state=state, cursor=cursor, limit=limit
-    )()
-
-
 def ask_page(
     session: Session,
     settings: ServiceSettings,
@@ -234,6 +217,10 @@ def ask_page(
         return Rows(shown, f"{shown[-1].at!r}~{rows[limit - 1][-1]}" if len(rows) > limit else None)
 
     return read
+
+
+page = at_once(ask_page)
+"""Return a page of a person's interactions, latest first; empty for somebody unknown."""
 
 
 def _place(cursor: str) -> tuple[float, int]:
